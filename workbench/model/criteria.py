@@ -1,0 +1,172 @@
+"""Criteria: which metrics judge a case, from what score on it passes, and with which options."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from workbench.model.base import Fact
+
+DEFAULT_SOURCE = "default"
+"""`EvalConfig.source` of the criteria that hold where no configuration names any."""
+
+
+class InvalidConfig(ValueError):
+    """A value of a configuration that cannot be used.
+
+    `place` is the JSON path of the value, such as `criteria.response_match_score.threshold`.
+    """
+
+    def __init__(self, *, place: str, found: str, expected: str) -> None:
+        super().__init__(f"{place}: found {found}, expected {expected}")
+        self.place = place
+        self.found = found
+        self.expected = expected
+
+
+class Criterion(Fact):
+    """A metric, the least score that passes, and the metric's own options.
+
+    `threshold` is None for an informational criterion: reported, never failing. `options` holds every other key of
+    the criterion as the file has it (for instance `match_type`); the metric reads them.
+    """
+
+    metric: str
+    threshold: float | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class CustomMetric(Fact):
+    """A metric function of the user: a dotted path, run in the worker of the target.
+
+    `lowest` and `highest` bound its scores where the configuration says so; `extra` keeps keys that are not ours.
+    """
+
+    path: str
+    description: str = ""
+    lowest: float | None = None
+    highest: float | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class EvalConfig(Fact):
+    """What a configuration file says. `source` is the file as shown to people, or "default"."""
+
+    criteria: tuple[Criterion, ...]
+    custom_metrics: dict[str, CustomMetric] = Field(default_factory=dict)
+    user_simulator_config: dict[str, Any] | None = None
+    live_model_config: dict[str, Any] | None = None
+    source: str = DEFAULT_SOURCE
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the criteria are the default ones because no file named any."""
+        return self.source == DEFAULT_SOURCE
+
+
+DEFAULT_CRITERIA = (
+    Criterion(metric="tool_trajectory_avg_score", threshold=1.0),
+    Criterion(metric="response_match_score", threshold=0.8),
+)
+
+
+def default_config() -> EvalConfig:
+    """The criteria ADK uses where no configuration names any."""
+    return EvalConfig(criteria=DEFAULT_CRITERIA)
+
+
+def read_config(data: Any, *, source: str) -> EvalConfig:
+    """Read a `test_config.json` or eval config that has been parsed from JSON.
+
+    A criterion is a number (its threshold) or an object with `threshold` and options; as in ADK a boolean or the text
+    of a number is a threshold too. Without one, or with null, the criterion is informational. A file without criteria
+    gets the default ones, its `source` then being "default". Keys that are not ours are ignored here (the file keeps
+    them). Raises InvalidConfig naming the place.
+    """
+    if not isinstance(data, Mapping):
+        raise InvalidConfig(place="(top level)", found=_kind(data), expected="an object with criteria")
+    criteria = _object(data, "criteria")
+    custom_metrics = _object(data, "custom_metrics", "customMetrics")
+    read = tuple(read_criterion(name, value) for name, value in criteria.items())
+    return EvalConfig(
+        criteria=read or DEFAULT_CRITERIA,
+        custom_metrics={name: _read_custom_metric(name, value) for name, value in custom_metrics.items()},
+        user_simulator_config=_object(data, "user_simulator_config", "userSimulatorConfig") or None,
+        live_model_config=_object(data, "live_model_config", "liveModelConfig") or None,
+        source=source if read else DEFAULT_SOURCE,
+    )
+
+
+def read_criterion(name: str, value: Any) -> Criterion:
+    """Read one criterion in either of its forms. Raises InvalidConfig."""
+    place = f"criteria.{name}"
+    if isinstance(value, Mapping):
+        options = {key: item for key, item in value.items() if key != "threshold"}
+        return Criterion(
+            metric=name, threshold=_threshold(value.get("threshold"), place=f"{place}.threshold"), options=options
+        )
+    return Criterion(metric=name, threshold=_threshold(value, place=place))
+
+
+def _threshold(value: Any, *, place: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool | int | float | str):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise InvalidConfig(place=place, found=_kind(value), expected="a number, or an object with a number as threshold")
+
+
+def _read_custom_metric(name: str, value: Any) -> CustomMetric:
+    place = f"custom_metrics.{name}"
+    if isinstance(value, str):
+        return CustomMetric(path=value)
+    code = _member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
+    path = code.get("name") if isinstance(code, Mapping) else None
+    if not isinstance(path, str) or "." not in path:
+        raise InvalidConfig(
+            place=f"{place}.code_config.name", found=_kind(path), expected="the dotted path of a function"
+        )
+    info = _member(value, "metric_info", "metricInfo")
+    value_info = _member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
+    interval = value_info.get("interval") if isinstance(value_info, Mapping) else None
+    interval = interval if isinstance(interval, Mapping) else {}
+    return CustomMetric(
+        path=path,
+        description=str(value.get("description") or ""),
+        lowest=_member(interval, "min_value", "minValue"),
+        highest=_member(interval, "max_value", "maxValue"),
+        extra={key: item for key, item in value.items() if key not in ("code_config", "codeConfig", "description")},
+    )
+
+
+def _object(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    value = _member(data, *names)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidConfig(place=names[0], found=_kind(value), expected="an object")
+    return value
+
+
+def _member(data: Mapping[str, Any], *names: str) -> Any:
+    return next((data[name] for name in names if name in data), None)
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in the words of JSON, short enough for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,122 @@
+"""RunEvents: what a run tells whoever listens, in the order in which it became true.
+
+A run sends RunStarted, then for each job CaseStarted, its InvocationFinished and SpanFinished, CaseScored and
+CaseFinished, and RunFinished at the end, whatever happened. A job that never started has only CaseFinished.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from workbench.model.base import Fact
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, TurnResult
+from workbench.model.trace import Span
+
+
+class MetricSummary(Fact):
+    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation, null below two."""
+
+    mean: float | None
+    std: float | None
+    scored: int
+    total: int
+
+
+class RunSummary(Fact):
+    """How a run came out: cases (times repeats) by status, and each metric."""
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    error: int = 0
+    not_evaluated: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    metrics: dict[str, MetricSummary] = Field(default_factory=dict)
+
+
+class RunStarted(Fact):
+    """A run began: sent once, first."""
+
+    kind: Literal["run_started"] = "run_started"
+    run_id: str
+    total: int
+    at: datetime
+
+
+class CaseStarted(Fact):
+    """An agent's session for a case was opened: sent again when the case is tried again (`attempt` counts from 1)."""
+
+    kind: Literal["case_started"] = "case_started"
+    case: CaseKey
+    repeat: int
+    turns: int | None  # how many turns it will have; None where a simulated user decides
+    attempt: int = 1
+
+
+class InvocationFinished(Fact):
+    """A turn ended well."""
+
+    kind: Literal["invocation_finished"] = "invocation_finished"
+    case: CaseKey
+    repeat: int
+    turn: int
+    result: TurnResult
+
+
+class SpanFinished(Fact):
+    """A step of the agent ended."""
+
+    kind: Literal["span_finished"] = "span_finished"
+    case: CaseKey
+    repeat: int
+    span: Span
+
+
+class CaseScored(Fact):
+    """The metrics of a case are known: sent before its CaseFinished, where anything could be scored."""
+
+    kind: Literal["case_scored"] = "case_scored"
+    case: CaseKey
+    repeat: int
+    metrics: tuple[MetricResult, ...]
+
+
+class CaseFinished(Fact):
+    """A case ended, whatever its status: sent once for each case and repeat, after its result was stored."""
+
+    kind: Literal["case_finished"] = "case_finished"
+    case: CaseKey
+    repeat: int
+    status: CaseStatus
+    duration_seconds: float
+    failure: Failure | None = None  # set where status is ERROR because the case could not run
+    result: CaseResult
+
+
+class Notice(Fact):
+    """Something the user should know that belongs to no case, such as which criteria were assumed."""
+
+    kind: Literal["notice"] = "notice"
+    severity: Literal["information", "warning", "error"] = "information"
+    message: str
+
+
+class RunFinished(Fact):
+    """The run is over: sent once, last. `interrupted` where it was cancelled before all cases had run."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    run_id: str
+    summary: RunSummary
+    duration_seconds: float
+    interrupted: bool = False
+
+
+RunEvent = Annotated[
+    RunStarted | CaseStarted | InvocationFinished | SpanFinished | CaseScored | CaseFinished | Notice | RunFinished,
+    Field(discriminator="kind"),
+]

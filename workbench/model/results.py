@@ -1,0 +1,161 @@
+"""Results: what an agent did in a case and how that was judged.
+
+Three things are kept apart everywhere: a score that is low (FAILED), a score that does not exist (UNDEFINED, with its
+reason), and work that could not be done (ERROR, with its cause).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from workbench.model.base import Fact
+from workbench.model.evalset import Invocation
+from workbench.model.keys import CaseKey
+from workbench.model.trace import Span
+
+
+class Score(NamedTuple):
+    """What a metric gives for one invocation: a number, or None with the reason.
+
+    `hint` is a sentence for people where the number is right by its definition and still misleads.
+    """
+
+    value: float | None
+    reason: str | None = None
+    hint: str | None = None
+
+    @classmethod
+    def undefined(cls, reason: str) -> Score:
+        """A score that does not exist (0/0, nothing to compare): it leaves the mean."""
+        return cls(None, reason)
+
+
+class MetricStatus(StrEnum):
+    """How one metric judged one case."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    ERROR = "ERROR"
+    UNDEFINED = "UNDEFINED"
+    INFORMATIONAL = "INFORMATIONAL"
+
+
+class CaseStatus(StrEnum):
+    """How one execution of a case ended."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    ERROR = "ERROR"
+    NOT_EVALUATED = "NOT_EVALUATED"
+    SKIPPED = "SKIPPED"
+    CANCELLED = "CANCELLED"
+
+
+class FailureKind(StrEnum):
+    """What could not do its work. Only INFRASTRUCTURE failures are tried again."""
+
+    AGENT = "agent"  # the agent's code raised, exited, or gave something of the wrong shape
+    TIMEOUT = "timeout"  # the case took longer than it may
+    CRASH = "crash"  # the process of the agent died
+    INFRASTRUCTURE = "infrastructure"  # 429, 5xx, a connection: neither the agent's fault nor an answer
+    METRIC = "metric"  # a metric raised
+    SETUP = "setup"  # the agent could not be found, imported or started
+    UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
+
+
+class Failure(Fact):
+    """Why a case ended in ERROR, for people: one sentence, and more for those who ask."""
+
+    kind: FailureKind
+    message: str
+    turn: int | None = None  # counted from 0; None where no turn had begun
+    traceback: str | None = None
+    stderr_tail: str | None = None
+
+
+class TokenUsage(Fact):
+    """Tokens of one turn, summed over its model calls. None is unknown, which is not 0."""
+
+    prompt: int | None = None
+    tool_use_prompt: int | None = None
+    candidates: int | None = None
+    thoughts: int | None = None
+    cached: int | None = None
+    total: int | None = None
+
+
+class TurnResult(Fact):
+    """One turn as the agent did it. `invocation.user_content` is what it was told."""
+
+    invocation: Invocation
+    duration_seconds: float
+    inference_calls: int | None = None  # None where the adapter cannot see model calls
+    usage: TokenUsage | None = None
+
+
+class Execution(Fact):
+    """One run of the agent on one case: the turns that were finished, even if a later one was not."""
+
+    turns: tuple[TurnResult, ...] = ()
+    final_state: dict[str, Any] | None = None
+    spans: tuple[Span, ...] = ()
+    duration_seconds: float = 0.0
+    failure: Failure | None = None
+    stdout_tail: str = ""
+    stderr_tail: str = ""
+
+
+class InvocationScore(Fact):
+    """One metric on one turn; `score` is None exactly when `reason` says why."""
+
+    score: float | None
+    reason: str | None = None
+    hint: str | None = None
+
+
+class MetricResult(Fact):
+    """One metric on one case.
+
+    `score` is the mean over the turns that have one, null with `reason` where there is none. `scored` of `total` turns
+    were scored. For a metric that judges the case as a whole `per_invocation` is empty and `total` is 1.
+    """
+
+    name: str
+    score: float | None
+    threshold: float | None
+    status: MetricStatus
+    reason: str | None = None
+    hint: str | None = None
+    scored: int = 0
+    total: int = 0
+    per_invocation: tuple[InvocationScore, ...] = ()
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class CaseResult(Fact):
+    """One case of one repeat, executed and judged."""
+
+    case: CaseKey
+    eval_set_id: str
+    repeat: int = 0
+    status: CaseStatus
+    duration_seconds: float = 0.0
+    failure: Failure | None = None
+    metrics: tuple[MetricResult, ...] = ()
+    execution: Execution = Execution()
+
+
+def status_of_case(metrics: Iterable[MetricResult], *, failure: Failure | None = None) -> CaseStatus:
+    """ERROR if anything errored, else FAILED if a metric failed, else PASSED if one passed, else NOT_EVALUATED."""
+    statuses = {metric.status for metric in metrics}
+    if failure is not None or MetricStatus.ERROR in statuses:
+        return CaseStatus.ERROR
+    if MetricStatus.FAILED in statuses:
+        return CaseStatus.FAILED
+    if MetricStatus.PASSED in statuses:
+        return CaseStatus.PASSED
+    return CaseStatus.NOT_EVALUATED

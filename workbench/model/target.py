@@ -1,0 +1,41 @@
+"""Targets: an agent as configured, and what a worker needs to start it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from workbench.model.base import Fact
+
+
+class AgentKind(StrEnum):
+    """How an agent is reached."""
+
+    FUNCTION = "function"
+    ADK = "adk"
+    RECORDED = "recorded"
+
+
+Isolation = Literal["case", "worker"]
+"""A process for each case, or one process for all cases of a target."""
+
+
+class Target(Fact):
+    """An agent as configured.
+
+    `location` is `package.module:callable` for a function, the folder of the agent for ADK (relative to `root`), and
+    empty for a recorded dataset. `path` is the folder from which the agent's modules are imported and in which it runs;
+    `python` the interpreter (None: ours); `config` the criteria file. All paths are absolute except `location`'s.
+    """
+
+    name: str
+    kind: AgentKind
+    location: str = ""
+    path: Path
+    python: Path | None = None
+    env_file: Path | None = None
+    eval_sets: tuple[str, ...] = ()
+    config: Path | None = None
+    watch: tuple[str, ...] = ()
+    rerun: Literal["affected", "always"] = "affected"

@@ -1,0 +1,46 @@
+"""Text from outside: made safe to print and free of secrets, before anyone shows or exports it."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
+_CONTROL[0x7F] = "\u2421"
+_CONTROL.update({code: f"\\x{code:02x}" for code in range(0x80, 0xA0)})
+# Marks that reorder text: they could make one thing look like another.
+_CONTROL.update({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)})
+_CONTROL.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+
+_SECRETS = re.compile(
+    r"""
+      AIza[0-9A-Za-z_\-]{30,}                 # Google API key
+    | sk-[A-Za-z0-9_\-]{16,}                  # OpenAI, Anthropic
+    | gh[pousr]_[A-Za-z0-9]{30,}              # GitHub
+    | AKIA[0-9A-Z]{16}                        # AWS access key id
+    | ya29\.[0-9A-Za-z_\-.]{20,}              # Google OAuth token
+    | xox[abprs]-[0-9A-Za-z\-]{10,}           # Slack
+    | eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{5,}   # JSON web token
+    | -----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?-----END[ A-Z]*PRIVATE\ KEY-----
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ASSIGNED_SECRETS = re.compile(
+    r"""(?i)\b((?:[a-z0-9]+[_-])*(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)["']?\s*[=:]\s*["']?)"""
+    r"""([^\s"',;&]{6,})"""
+)
+
+
+def neutralise(text: str) -> str:
+    """The text with control characters made visible, so that a terminal obeys none of it. Tabs and line feeds stay."""
+    return text.replace("\r\n", "\n").translate(_CONTROL)
+
+
+def one_line(text: str, *, width: int | None = None) -> str:
+    """The text neutralised and on one line, cut to `width` characters with an ellipsis where it is longer."""
+    line = " ".join(neutralise(text).split())
+    return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def redact(text: str) -> str:
+    """The text with what looks like a key or password replaced by `[redacted]`. For messages and exports."""
+    return _ASSIGNED_SECRETS.sub(r"\1[redacted]", _SECRETS.sub("[redacted]", text))

@@ -1,0 +1,78 @@
+"""Trajectories: the tool calls of an invocation, in order, in whatever dialect they were written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from workbench.model.evalset import IntermediateData, Invocation, InvocationEvents
+
+
+class ToolCall(NamedTuple):
+    """One tool call; `args` is None where none were written, which is not the same as `{}` to ADK's metric."""
+
+    name: str
+    args: Mapping[str, Any] | None = None
+
+
+Trajectory = Sequence[ToolCall]
+
+
+class TrajectoryError(ValueError):
+    """A value that is no trajectory; `place` is the path inside it, such as `[2].tool_input`."""
+
+    def __init__(self, *, place: str, expected: str) -> None:
+        super().__init__(f"{place or 'trajectory'}: expected {expected}")
+        self.place = place
+        self.expected = expected
+
+
+def read_trajectory(value: Any) -> list[ToolCall]:
+    """Read calls: a list of `name`/`args`, of `tool_name`/`tool_input`, of names alone, or such a list as JSON text.
+
+    Raises TrajectoryError with the place that could not be read.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise TrajectoryError(place="", expected="a list of tool calls or the JSON text of one") from None
+    if not isinstance(value, list | tuple):
+        raise TrajectoryError(place="", expected="a list of tool calls")
+    return [_read_call(item, place=f"[{index}]") for index, item in enumerate(value)]
+
+
+def _read_call(item: Any, *, place: str) -> ToolCall:
+    if isinstance(item, str):
+        return ToolCall(item)
+    if not isinstance(item, Mapping):
+        raise TrajectoryError(place=place, expected="a tool call (an object with a name, or a name alone)")
+    name = item.get("tool_name", item.get("name"))
+    if not isinstance(name, str):
+        raise TrajectoryError(place=place, expected='an object with "tool_name" or "name"')
+    args = item.get("tool_input", item.get("args"))
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            args = args or None  # Vertex sends an empty text for a call without arguments
+    if args is not None and not isinstance(args, Mapping):
+        raise TrajectoryError(place=f"{place}.{'tool_input' if 'tool_input' in item else 'args'}", expected="an object")
+    return ToolCall(name, args)
+
+
+def trajectory_of(invocation: Invocation) -> list[ToolCall]:
+    """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order (as ADK has it)."""
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        return [ToolCall(call.name or "", call.args) for call in data.tool_uses]
+    if isinstance(data, InvocationEvents):
+        return [
+            ToolCall(part.function_call.name or "", part.function_call.args)
+            for event in data.invocation_events
+            if event.content is not None
+            for part in event.content.parts or ()
+            if part.function_call is not None
+        ]
+    return []
