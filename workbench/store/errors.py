@@ -1,0 +1,87 @@
+"""Errors of the store: each names its file, the place in it, what was found and what was expected."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Literal
+
+_SENTENCES = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "no permission to {doing} it",
+    errno.EPERM: "no permission to {doing} it",
+    errno.ENOENT: "there is no such file or folder",
+    errno.EISDIR: "it is a folder, expected a file",
+    errno.ENOTDIR: "a part of the path is a file, expected a folder",
+    errno.EEXIST: "it exists already",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "its symbolic links lead in a circle",
+    errno.EFBIG: "the file would be larger than the system allows",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open",
+}
+
+
+class StoreError(Exception):
+    """Something in a file, or the file itself, is not as it must be.
+
+    `place` is the JSON path of the value ("" for the file as a whole); `line` and `column` count characters from 1 and
+    are None where the error has no place in the text. Give either a `message` or `found` and `expected`. The text of
+    the error is one sentence such as
+    `sets/a.evalset.json:12:7: eval_cases[3].conversation: found null, expected a list`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        message: str | None = None,
+        *,
+        place: str = "",
+        line: int | None = None,
+        column: int | None = None,
+        found: str | None = None,
+        expected: str | None = None,
+    ) -> None:
+        self.path = path
+        self.place = place
+        self.line = line
+        self.column = column
+        self.found = found
+        self.expected = expected
+        self.message = message if message is not None else f"found {found}, expected {expected}"
+        super().__init__(": ".join(part for part in (self.location, place, self.message) if part))
+
+    @property
+    def location(self) -> str:
+        """The file, with line and column where they are known, as editors and terminals link it."""
+        shown = shown_path(self.path)
+        return shown if self.line is None else f"{shown}:{self.line}:{self.column or 1}"
+
+
+class FileChanged(StoreError):
+    """The file on disk is not the one that was read, so it was not written.
+
+    `ours` is what was to be written, `theirs` what is there now (None where the file is gone).
+    """
+
+    def __init__(self, path: Path, *, ours: bytes, theirs: bytes | None) -> None:
+        what = "it was deleted" if theirs is None else "it was changed by another program"
+        super().__init__(path, f"{what} since it was read; nothing was written")
+        self.ours = ours
+        self.theirs = theirs
+
+
+def shown_path(path: Path) -> str:
+    """The path as people see it: relative to the working directory where it lies below that."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def cannot(doing: Literal["read", "write", "create", "delete"], path: Path, error: OSError) -> StoreError:
+    """The StoreError that says in one sentence why the system refused to do something with a file."""
+    sentence = _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
+    return StoreError(path, f"cannot {doing} it: " + sentence.format(doing=doing))

@@ -1,0 +1,192 @@
+"""Files: whole reads with a stamp, atomic writes, and the check that nobody else wrote in between.
+
+Leaves to others what the bytes mean. Every failure of the system is a StoreError with one clear sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.store.errors import FileChanged, StoreError, cannot
+
+_FOREIGN_MARKS = {
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"\x1f\x8b": "gzip-compressed data",
+    b"PK\x03\x04": "a zip archive",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """Which content a file had, and what the file system said of it then.
+
+    `digest` decides whether a file is the same; the time (nanoseconds), size (bytes) and inode only save reading it.
+    """
+
+    digest: str
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+def read_bytes(path: Path) -> tuple[bytes, Stamp]:
+    """The content of a file and its stamp. Raises StoreError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read()
+            status = os.fstat(file.fileno())
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    return data, _stamp(data, status)
+
+
+def decode_utf8(path: Path, data: bytes) -> str:
+    """The bytes as text. Raises StoreError with line, column and byte offset of the first byte that is not UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        kind = next((name for mark, name in _FOREIGN_MARKS.items() if data.startswith(mark)), None)
+        if kind is not None:
+            raise StoreError(path, found=kind, expected="UTF-8 text") from error
+        before = data[: error.start]
+        line_start = before.rfind(b"\n") + 1
+        raise StoreError(
+            path,
+            line=before.count(b"\n") + 1,
+            column=len(before[line_start:].decode("utf-8")) + 1,
+            found=f"the byte 0x{data[error.start]:02x} at offset {error.start}",
+            expected="UTF-8 text",
+        ) from error
+
+
+def has_changed(path: Path, stamp: Stamp) -> bool:
+    """Whether the file holds other content than `stamp` describes, or is gone. Reads it only where size or time differ."""
+    try:
+        status = path.stat()
+    except OSError:
+        return True
+    if (status.st_mtime_ns, status.st_size, status.st_ino) == (stamp.mtime_ns, stamp.size, stamp.inode):
+        return False
+    return status.st_size != stamp.size or read_bytes(path)[1].digest != stamp.digest
+
+
+def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None) -> Stamp:
+    """Replace the content of a file, or create it, so that a reader or a crash sees the old content or the new.
+
+    The data goes to a temporary file in the same folder, is flushed to the disk and renamed; the mode of the old file is
+    kept and symbolic links are followed. With `expect` the file must still hold what that stamp describes: else
+    FileChanged is raised. Raises StoreError. The old content stays wherever an error is raised.
+    """
+    real = _real_path(path)
+
+    def rename(temporary: str) -> None:
+        if expect is not None:
+            _refuse_if_changed(path, data, expect)
+        os.replace(temporary, real)  # noqa: PTH105 - `temporary` is a name of our own
+
+    return _write(path, real, data, rename)
+
+
+def write_new(path: Path, data: bytes) -> Stamp:
+    """Create a file with this content, whole or not at all. Raises StoreError, also where it exists already."""
+    if path.exists() or path.is_symlink():
+        raise StoreError(path, "cannot create it: it exists already")
+
+    def link(temporary: str) -> None:
+        try:
+            os.link(temporary, path)  # unlike a rename this never replaces a file that appeared meanwhile
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            os.replace(temporary, path)  # noqa: PTH105
+
+    return _write(path, path, data, link)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and the ones above it where they are absent. Raises StoreError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot("create", path, error) from error
+
+
+def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None]) -> Stamp:
+    if real.is_dir():
+        raise StoreError(path, "cannot write it: it is a folder, expected a file")
+    temporary = str(real.with_name(f".{real.name[:80]}.{secrets.token_hex(6)}.tmp"))
+    try:
+        try:
+            status = _write_temporary(temporary, real, data)
+            publish(temporary)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)  # noqa: PTH108
+        _flush_folder(real.parent)
+    except OSError as error:
+        raise cannot("write", path, error) from error
+    return _stamp(data, status)
+
+
+def _write_temporary(temporary: str, real: Path, data: bytes) -> os.stat_result:
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        _take_over_owner_and_mode(file.fileno(), real)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
+
+
+def _take_over_owner_and_mode(descriptor: int, real: Path) -> None:
+    try:
+        old = real.stat()
+    except FileNotFoundError:
+        return  # a new file: the mode is what the umask leaves
+    if hasattr(os, "fchown"):
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, old.st_mode & 0o7777)
+
+
+def _refuse_if_changed(path: Path, data: bytes, expect: Stamp) -> None:
+    """Compare content, not times: a save is rare, and a second write within one tick of the clock must be seen."""
+    try:
+        theirs = path.read_bytes()
+    except FileNotFoundError:
+        raise FileChanged(path, ours=data, theirs=None) from None
+    if _digest(theirs) != expect.digest:
+        raise FileChanged(path, ours=data, theirs=theirs)
+
+
+def _real_path(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
+        raise StoreError(path, "cannot write it: its symbolic links lead in a circle") from error
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename itself durable where the system can (not on Windows, nor on some network file systems)."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _stamp(data: bytes, status: os.stat_result) -> Stamp:
+    return Stamp(digest=_digest(data), mtime_ns=status.st_mtime_ns, size=len(data), inode=status.st_ino)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
