@@ -1,0 +1,55 @@
+"""What all tests share: why a test is skipped, and when that is not allowed.
+
+`WORKBENCH_REQUIRE=tmux,adk,fork` turns a skip for want of one of these into a failure.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared"
+
+NEEDS = {
+    "adk": (
+        importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.adk") is not None,
+        "needs the extra adk: pip install -e '.[adk]'",
+    ),
+    "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
+    "tmux": (shutil.which("tmux") is not None, "needs tmux"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    required = {name for name in os.environ.get("WORKBENCH_REQUIRE", "").split(",") if name}
+    unknown = required - set(NEEDS)
+    if unknown:
+        raise pytest.UsageError(f"WORKBENCH_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(NEEDS)}")
+    for item in items:
+        for name, (present, reason) in NEEDS.items():
+            if item.get_closest_marker(f"needs_{name}") is None or present:
+                continue
+            if name in required:
+                raise pytest.UsageError(f"{item.nodeid} {reason}, and WORKBENCH_REQUIRE says that {name} is here")
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The eval sets that others wrote, where they are at hand."""
+    folder = SHARED / "corpus"
+    if not folder.is_dir():
+        pytest.skip("the corpus of other projects' eval sets is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test depends on the keys or settings of whoever runs it."""
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "WORKBENCH_DEBUG", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)

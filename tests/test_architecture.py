@@ -1,0 +1,34 @@
+"""The layers hold: what each front end may import, seen in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("textual", "rich", "google", "rouge_score", "nltk", "numpy", "scipy", "jinja2", "sacrebleu", "watchfiles")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has loaded after a statement."""
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["workbench.model.events", "workbench.store.documents", "workbench.metrics.judge", "workbench.engine.workspace"],
+)
+def test_the_engine_imports_nothing_heavy(module: str) -> None:
+    assert not modules_after(f"import {module}") & set(HEAVY)
+
+
+def test_the_command_line_starts_without_pydantic_and_textual() -> None:
+    assert not modules_after("import workbench.cli.main") & {*HEAVY, "pydantic", "asyncio"}
+
+
+def test_the_screen_imports_no_agent_framework_and_no_scorer() -> None:
+    assert not modules_after("import workbench.tui.app") & {"google", "rouge_score", "nltk", "numpy", "sacrebleu"}
