@@ -1,0 +1,69 @@
+"""Runs as CSV, for spreadsheets: a row for each case and repeat, whatever has structure as JSON in its cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from workbench.model.text import neutralise, redact
+from workbench.report.json_format import difference_record, dump, error_record, turn_record
+from workbench.report.run_report import ReportedCase, RunReport
+
+COLUMNS = (
+    "run_id", "target", "eval_set", "eval_set_id", "eval_id", "occurrence", "repeat", "status", "error",
+    "duration_seconds", "prompts", "expected_responses", "responses", "trajectories", "differences",
+)  # fmt: skip
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Text that begins like this would be run as a formula by a spreadsheet; it gets an apostrophe in front."""
+
+
+def csv_table(report: RunReport) -> str:
+    """The run as CSV: the fixed columns, then `NAME` and `NAME.status` for each metric."""
+    metrics = list(dict.fromkeys(metric.name for case in report.cases for metric in case.result.metrics))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, *(_text(column) for name in metrics for column in (name, f"{name}.status"))])
+    for case in report.cases:
+        writer.writerow(_row(report, case, metrics))
+    return out.getvalue()
+
+
+def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]:
+    result = case.result
+    turns = [turn_record(turn) for turn in result.execution.turns]
+    expected = (case.expected.conversation if case.expected is not None else None) or []
+    differences = [
+        {"turn": index, **difference_record(difference)}
+        for index, turn in enumerate(case.differences)
+        for difference in turn
+    ]
+    error = error_record(result)
+    row: list[Any] = [
+        report.run_id,
+        _text(result.case.target),
+        _text(result.case.eval_set),
+        _text(result.eval_set_id),
+        _text(result.case.eval_id),
+        result.case.occurrence,
+        result.repeat,
+        result.status.value,
+        _text(error["message"]) if error is not None else "",
+        f"{result.duration_seconds:.6f}",
+        dump([turn["user"] for turn in turns]),
+        dump([turn.final_response.text() if turn.final_response is not None else None for turn in expected]),
+        dump([turn["response"] for turn in turns]),
+        dump([turn["trajectory"] for turn in turns]),
+        dump(differences),
+    ]
+    scores = {metric.name: metric for metric in result.metrics}
+    for name in metrics:
+        metric = scores.get(name)
+        row += ["", ""] if metric is None else ["" if metric.score is None else metric.score, metric.status.value]
+    return row
+
+
+def _text(text: str) -> str:
+    safe = neutralise(redact(text))
+    return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe

@@ -1,0 +1,173 @@
+"""Why a case did not pass, in lines for people: what the verdict table, JUnit and Markdown say about it.
+
+Every line is safe to print (no control characters) and has what looks like a secret removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workbench.model.results import MetricResult, MetricStatus
+from workbench.model.text import neutralise, one_line, redact
+from workbench.report.differences import Difference, DifferenceKind, Path
+from workbench.report.run_report import ReportedCase
+
+_WIDTH = 200
+"""Characters of one value in an explanation."""
+
+_ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
+_ABOUT_RESPONSE = ("response", "rouge", "bleu", "exact_match")
+_ABOUT_STATE = ("session_state", "final_state")
+
+
+def explain(case: ReportedCase) -> list[str]:
+    """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
+    lines = list(_failure_lines(case))
+    bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
+    lines += [describe_metric(metric) for metric in bad]
+    if not case.judged and case.result.failure is None:
+        lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
+    failed = [metric for metric in bad if metric.status is MetricStatus.FAILED]
+    if failed:
+        lines += _difference_lines(case, failed)
+    return lines
+
+
+def explain_at_length(case: ReportedCase) -> list[str]:
+    """What `explain` leaves out: the traceback and what the agent wrote to its standard streams, if anything."""
+    failure, execution = case.result.failure, case.result.execution
+    blocks = [
+        ("traceback", failure.traceback if failure is not None else None),
+        ("stderr", (failure.stderr_tail if failure is not None else None) or execution.stderr_tail),
+        ("stdout", execution.stdout_tail),
+    ]
+    lines: list[str] = []
+    for title, text in blocks:
+        if text and text.strip():
+            lines.append(f"{title}:")
+            lines += [f"  {line}" for line in redact(neutralise(text)).rstrip().split("\n")]
+    return lines
+
+
+def describe_metric(metric: MetricResult) -> str:
+    """One metric in one line: score against threshold, or why there is no score."""
+    name = safe(metric.name)
+    if metric.status is MetricStatus.ERROR:
+        return f"{name}: could not be computed: {safe(metric.reason or 'no reason given')}"
+    if metric.score is None:
+        return f"{name}: undefined: {safe(metric.reason or 'no reason given')}"
+    relation = ""
+    if metric.threshold is not None:
+        sign = "<" if metric.status is MetricStatus.FAILED else ">="
+        relation = f" {sign} {score_text(metric.threshold, metric.score)}"
+    notes = [safe(note) for note in (metric.reason, metric.hint) if note]
+    counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
+    score = score_text(metric.score, metric.threshold)
+    return f"{name}: {score}{relation}{counted}" + "".join(f"; {note}" for note in notes)
+
+
+def score_text(score: float, other: float | None = None) -> str:
+    """A score with two digits, or as many (up to six) as it takes to tell it from `other`."""
+    for digits in range(2, 7):
+        text = f"{score:.{digits}f}"
+        if other is None or score == other or text != f"{other:.{digits}f}":
+            return text
+    return repr(score)
+
+
+def describe(difference: Difference) -> str:
+    """One difference in one line, such as `set_device_info: device_id: expected "device_2", got "device_3"`."""
+    tool = safe(difference.tool)
+    path = f"{tool}: {path_text(difference.path)}"
+    match difference.kind:
+        case DifferenceKind.CALL_MISSING:
+            return f"missing call {_number(difference.expected_call)}: {_call(tool, difference.expected)}"
+        case DifferenceKind.CALL_EXTRA:
+            return f"unexpected call {_number(difference.actual_call)}: {_call(tool, difference.actual)}"
+        case DifferenceKind.CALL_MOVED:
+            places = f"expected as call {_number(difference.expected_call)}, made as call "
+            return f"call out of order: {_call(tool, difference.expected)}: {places}{_number(difference.actual_call)}"
+        case DifferenceKind.ARGUMENT_MISSING:
+            return f"{path}: expected {value_text(difference.expected)}, got no such argument"
+        case DifferenceKind.ARGUMENT_EXTRA:
+            return f"{path}: unexpected argument {value_text(difference.actual)}"
+        case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
+            wanted, given = _arguments(difference.expected), _arguments(difference.actual)
+            return f"{tool}: expected {wanted}, got {given}"
+        case DifferenceKind.ARGUMENT_CHANGED:
+            return f"{path}: expected {value_text(difference.expected)}, got {value_text(difference.actual)}"
+        case DifferenceKind.RESPONSE_CHANGED:
+            given = "no response" if difference.actual is None else value_text(difference.actual)
+            return f"response: expected {value_text(difference.expected)}, got {given}"
+        case DifferenceKind.STATE_CHANGED:
+            given = value_text(difference.actual)
+            return f"state {path_text(difference.path)}: expected {value_text(difference.expected)}, got {given}"
+
+
+def value_text(value: Any) -> str:
+    """A value as JSON on one line, cut where it is long."""
+    return safe(json.dumps(value, ensure_ascii=False, default=repr))
+
+
+def path_text(path: Path) -> str:
+    """A path into arguments, as in `updates.status` or `items[2].id`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return safe(text)
+
+
+def safe(text: str) -> str:
+    """Text from outside on one line: control characters visible, secrets removed, cut where it is long."""
+    return one_line(redact(text), width=_WIDTH)
+
+
+def _failure_lines(case: ReportedCase) -> Iterator[str]:
+    failure = case.result.failure
+    if failure is not None:
+        where = f", turn {failure.turn + 1}" if failure.turn is not None else ""
+        message = one_line(redact(failure.message), width=4 * _WIDTH)
+        yield f"{failure.kind.value}{where}: {message}"
+
+
+def _nothing_evaluated(case: ReportedCase) -> str:
+    if case.expected is not None and case.expected.conversation == []:
+        return "the conversation is empty"
+    return "nothing to compare" if case.result.execution.turns else "no turn was finished"
+
+
+def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
+    """The differences that the failed metrics look at; a metric of the user's own may look at all."""
+    subjects = {subject for metric in failed for subject in _subjects(metric.name)}
+    single = len(case.differences) == 1
+    for index, turn in enumerate(case.differences):
+        for difference in turn:
+            subject = "response" if difference.kind is DifferenceKind.RESPONSE_CHANGED else "calls"
+            if subject in subjects:
+                yield describe(difference) if single else f"turn {index + 1}: {describe(difference)}"
+    if "state" in subjects:
+        yield from map(describe, case.state_differences)
+
+
+def _subjects(metric: str) -> tuple[str, ...]:
+    """What a metric looks at, told by its name: report cannot ask the registry, which stands above it."""
+    for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
+        if any(word in metric for word in words):
+            return (subject,)
+    return ("calls", "response", "state")
+
+
+def _number(position: int | None) -> str:
+    return "?" if position is None else str(position + 1)
+
+
+def _call(tool: str, args: Mapping[str, Any] | None) -> str:
+    written = ", ".join(f"{key}={value_text(value)}" for key, value in (args or {}).items())
+    return one_line(f"{tool}({written})", width=_WIDTH)
+
+
+def _arguments(args: Mapping[str, Any] | None) -> str:
+    """`args` that are not written are not `{}` to ADK, and the difference must be seen."""
+    return "no arguments written (args absent)" if args is None else value_text(args)

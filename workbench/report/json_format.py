@@ -1,0 +1,176 @@
+"""Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in the README.
+
+Numbers that JSON does not have (NaN, infinities) become null; text has what looks like a secret removed and
+characters that steer a terminal escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.events import RunSummary
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, TurnResult
+from workbench.model.text import redact
+from workbench.model.trajectory import trajectory_of
+from workbench.report.differences import Difference
+from workbench.report.run_report import ReportedCase, RunReport
+
+SCHEMA_VERSION = 1
+"""Raised when a key is removed or changes its meaning; new keys may appear without."""
+
+# C1 controls, line separators and marks that reorder text: legal in JSON, and obeyed by terminals.
+_STEERING = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def json_document(report: RunReport) -> str:
+    """The whole run as one indented document."""
+    return dump({**run_record(report), "cases": [case_record(case) for case in report.cases]}, indent=2) + "\n"
+
+
+def json_lines(report: RunReport) -> str:
+    """The run as lines: one for each case, then one for the run. The same lines are streamed while it runs."""
+    return "".join([*map(case_line, report.cases), run_line(report)])
+
+
+def case_line(case: ReportedCase) -> str:
+    """One finished case as a line of JSON."""
+    return dump({"schema_version": SCHEMA_VERSION, "kind": "case", **case_record(case)}) + "\n"
+
+
+def run_line(report: RunReport) -> str:
+    """What there is to say about the whole run, as the last line of a stream."""
+    return dump({"kind": "run", **run_record(report)}) + "\n"
+
+
+def run_record(report: RunReport) -> dict[str, Any]:
+    """Everything but the cases."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": report.run_id,
+        "started_at": report.started_at.isoformat() if report.started_at is not None else None,
+        "duration_seconds": report.duration_seconds,
+        "interrupted": report.interrupted,
+        "command": report.command,
+        "summary": summary_record(report.summary),
+        "criteria": {eval_set: criteria_record(config) for eval_set, config in report.criteria.items()},
+        "options": dict(report.options),
+        "versions": dict(report.versions),
+    }
+
+
+def summary_record(summary: RunSummary) -> dict[str, Any]:
+    """Cases by status, and the metrics over the run."""
+    return summary.model_dump(mode="json")
+
+
+def criteria_record(config: EvalConfig) -> dict[str, Any]:
+    """By what the cases of a set were judged, and which file said so."""
+    return {
+        "source": config.source,
+        "criteria": [
+            {"name": criterion.metric, "threshold": criterion.threshold, "options": criterion.options}
+            for criterion in config.criteria
+        ],
+    }
+
+
+def case_record(case: ReportedCase) -> dict[str, Any]:
+    """One case of one repeat."""
+    result = case.result
+    return {
+        "target": result.case.target,
+        "eval_set": result.case.eval_set,
+        "eval_set_id": result.eval_set_id,
+        "eval_id": result.case.eval_id,
+        "occurrence": result.case.occurrence,
+        "repeat": result.repeat,
+        "status": result.status.value,
+        "error": error_record(result),
+        "duration_seconds": result.duration_seconds,
+        "metrics": [metric_record(metric) for metric in result.metrics],
+        "turns": [turn_record(turn) for turn in result.execution.turns],
+        "differences": [
+            {"turn": index, **difference_record(difference)}
+            for index, turn in enumerate(case.differences)
+            for difference in turn
+        ]
+        + [{"turn": None, **difference_record(difference)} for difference in case.state_differences],
+    }
+
+
+def error_record(result: CaseResult) -> dict[str, Any] | None:
+    """Why a case ended in ERROR: what could not run, or else the metric that could not be computed."""
+    failure = result.failure
+    if failure is not None:
+        return failure.model_dump(mode="json")
+    if result.status is not CaseStatus.ERROR:
+        return None
+    reasons = [f"{metric.name}: {metric.reason}" for metric in result.metrics if metric.status.value == "ERROR"]
+    return {"kind": "metric", "message": "; ".join(reasons), "turn": None, "traceback": None, "stderr_tail": None}
+
+
+def metric_record(metric: MetricResult) -> dict[str, Any]:
+    """One metric on one case."""
+    return {
+        "name": metric.name,
+        "score": metric.score,
+        "threshold": metric.threshold,
+        "status": metric.status.value,
+        "reason": metric.reason,
+        "hint": metric.hint,
+        "scored": metric.scored,
+        "total": metric.total,
+        "per_invocation": [score.model_dump(mode="json") for score in metric.per_invocation],
+        "details": metric.details,
+    }
+
+
+def turn_record(turn: TurnResult) -> dict[str, Any]:
+    """One turn as the agent did it."""
+    response = turn.invocation.final_response
+    return {
+        "user": turn.invocation.user_content.text(),
+        "response": response.text() if response is not None else None,
+        "trajectory": [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
+        "duration_seconds": turn.duration_seconds,
+        "inference_calls": turn.inference_calls,
+        "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,
+    }
+
+
+def difference_record(difference: Difference) -> dict[str, Any]:
+    """One way in which a turn is not as expected. Positions of calls count from 0."""
+    return {
+        "kind": difference.kind.value,
+        "tool": difference.tool or None,
+        "expected_call": difference.expected_call,
+        "actual_call": difference.actual_call,
+        "path": list(difference.path),
+        "expected": difference.expected,
+        "actual": difference.actual,
+    }
+
+
+def dump(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON text that any reader takes and no terminal obeys."""
+    text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=indent, default=str)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _clean(value: Any) -> Any:
+    """The value with secrets removed, and without the numbers and half characters that JSON has no way to write."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", redact(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_clean(str(key)): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value

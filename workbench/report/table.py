@@ -1,0 +1,158 @@
+"""The verdict table: a line for each case, under it what went wrong, at the end the totals.
+
+Lines are made one case at a time, so that a table can be printed while a run goes on. Status is a sign and a word;
+colour only repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.model.text import one_line
+from workbench.report.explain import explain, explain_at_length, score_text
+from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats
+from workbench.report.wording import SYMBOLS, duration_text, total_line
+
+_WORD_WIDTH = max(map(len, CaseStatus))
+_SCORE_WIDTH = 8
+_COLOURS = {
+    CaseStatus.PASSED: "32",
+    CaseStatus.FAILED: "31",
+    CaseStatus.ERROR: "35",
+    CaseStatus.NOT_EVALUATED: "33",
+    CaseStatus.SKIPPED: "2",
+    CaseStatus.CANCELLED: "2",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How much to show: colours for a terminal, and tracebacks and the agent's own output for those who ask."""
+
+    colour: bool = False
+    verbose: bool = False
+
+    def paint(self, text: str, code: str) -> str:
+        """The text in a colour, or as it is."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
+
+
+class VerdictTable:
+    """Makes the lines of one run's table; the cases are given set by set."""
+
+    def __init__(self, *, style: Style, name_width: int, criteria: Mapping[str, EvalConfig]) -> None:
+        self._style = style
+        self._name_width = name_width
+        self._criteria = criteria
+        self._group: tuple[str, str] | None = None
+        self._columns: tuple[str, ...] = ()
+
+    def lines(self, case: ReportedCase) -> list[str]:
+        """The lines of one case, with a heading before them where another set begins."""
+        group = (case.result.case.target, case.result.case.eval_set)
+        heading = [] if group == self._group else self._heading(group, case)
+        return [*heading, self._row(case), *self._details(case)]
+
+    def closing(self, report: RunReport) -> list[str]:
+        """The metrics over the run, the unstable cases, the totals."""
+        lines = [""] if self._group is not None else []
+        lines += self._metrics(report)
+        for entry in repeats(report.cases):
+            if entry.flaky:
+                lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
+        status = _status_of_run(report)
+        lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
+        return [*lines, self._style.paint(f"run {report.run_id}", "2")]
+
+    def _heading(self, group: tuple[str, str], case: ReportedCase) -> list[str]:
+        lines = [] if self._group is None else [""]
+        self._group = group
+        target, eval_set = group
+        config = self._criteria.get(eval_set)
+        wanted = (
+            [criterion.metric for criterion in config.criteria if criterion.threshold is not None] if config else []
+        )
+        self._columns = tuple(metric.name for metric in case.judged) or tuple(wanted)
+        title = one_line(f"{target} · {eval_set}" if target else eval_set)
+        left = " " * (_WORD_WIDTH + self._name_width + 6)
+        names = "  ".join(_pad(one_line(name), _SCORE_WIDTH) for name in self._columns)
+        return [*lines, self._style.paint(title, "1"), self._style.paint(f"{left}{names}".rstrip(), "2")]
+
+    def _row(self, case: ReportedCase) -> str:
+        result = case.result
+        status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
+        metrics = {metric.name: metric for metric in case.judged}
+        cells = [self._cell(metrics.get(name), width=max(len(name), _SCORE_WIDTH)) for name in self._columns]
+        others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
+        time = f"{duration_text(result.duration_seconds):>8}"
+        painted = self._style.paint(status, _COLOURS[result.status])
+        parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
+        return "  ".join(parts).rstrip()
+
+    def _cell(self, metric: MetricResult | None, *, width: int) -> str:
+        text = f"{'-' if metric is None else _score(metric):<{width}}"
+        bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
+        return self._style.paint(text, "31") if bad else text
+
+    def _details(self, case: ReportedCase) -> list[str]:
+        if case.result.status not in NOT_GOOD:
+            return []
+        lines = explain(case)
+        if self._style.verbose:
+            lines += explain_at_length(case)
+        return [f"      {line}" for line in lines]
+
+    def _metrics(self, report: RunReport) -> list[str]:
+        """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
+        if report.summary.total < 2 and not self._style.verbose:
+            return []
+        deciding = {metric.name for case in report.cases for metric in case.judged}
+        shown = {
+            name: metric for name, metric in report.summary.metrics.items() if name in deciding or self._style.verbose
+        }
+        width = max(map(len, shown), default=0)
+        lines = []
+        for name, metric in shown.items():
+            mean = "undefined" if metric.mean is None else f"mean {metric.mean:.4g}"
+            std = "" if metric.std is None else f"  std {metric.std:.4g}"
+            lines.append(f"{one_line(name):<{width}}  {mean}{std}  ({metric.scored} of {metric.total} scored)")
+        return lines
+
+
+def row_name(case: ReportedCase) -> str:
+    """What a row is called: the id of its case, and which repeat it is."""
+    return one_line(f"{case.name} [{case.result.repeat + 1}]" if case.result.repeat else case.name)
+
+
+def width_of_names(names: Sequence[str]) -> int:
+    """The terminal cells that a column of these names needs."""
+    return max((cell_length(name) for name in names), default=0)
+
+
+def cell_length(text: str) -> int:
+    """How many terminal cells the text takes: Chinese characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # rich costs start-up time, and most ids are ASCII
+
+    return cell_len(text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * max(width - cell_length(text), 0)
+
+
+def _score(metric: MetricResult) -> str:
+    if metric.score is None:
+        return "error" if metric.status is MetricStatus.ERROR else "undef."
+    return score_text(metric.score, metric.threshold)
+
+
+def _status_of_run(report: RunReport) -> CaseStatus:
+    summary = report.summary
+    if summary.failed or summary.not_evaluated or not summary.passed:
+        return CaseStatus.FAILED
+    return CaseStatus.ERROR if summary.error else CaseStatus.PASSED

@@ -1,0 +1,51 @@
+"""Words and signs that every report for people shares."""
+
+from __future__ import annotations
+
+from workbench.model.events import RunSummary
+from workbench.model.results import CaseStatus
+from workbench.report.run_report import RunReport
+
+SYMBOLS = {
+    CaseStatus.PASSED: "✓",
+    CaseStatus.FAILED: "✗",
+    CaseStatus.ERROR: "!",
+    CaseStatus.NOT_EVALUATED: "?",
+    CaseStatus.SKIPPED: "-",
+    CaseStatus.CANCELLED: "-",
+}
+
+
+def total_line(report: RunReport) -> str:
+    """The run in one line, with both denominators: of all cases, and of those that could be judged."""
+    summary = report.summary
+    parts = [f"{summary.total} {'case' if summary.total == 1 else 'cases'}: {counts_text(summary)}"]
+    judged = summary.passed + summary.failed
+    if 0 < judged < summary.total:
+        parts.append(f"{summary.passed} of {judged} judged, {summary.passed} of {summary.total} in all")
+    parts.append(f"in {duration_text(report.duration_seconds)}")
+    if report.interrupted:
+        parts.append("interrupted")
+    return ", ".join(parts)
+
+
+def counts_text(summary: RunSummary) -> str:
+    """Cases by status, leaving out those that did not occur: `3 passed, 1 error`."""
+    counts = {
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "error": summary.error,
+        "not evaluated": summary.not_evaluated,
+        "skipped": summary.skipped,
+        "cancelled": summary.cancelled,
+    }
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people: `0.31 s`, `12.4 s`, `3 min 05 s`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
