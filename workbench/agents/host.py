@@ -1,0 +1,139 @@
+"""The engine's side of agents: sessions with an agent that lives in another process.
+
+`host_for` gives the host of a target: it starts processes when they are needed, keeps what can be kept warm, and is
+closed once. Everything here is used on one event loop. How processes talk is in PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from workbench.model.evalset import Content, ConversationScenario, Invocation
+from workbench.model.results import Failure, InvocationScore, TurnResult
+from workbench.model.target import Isolation, Target
+from workbench.model.trace import Span
+
+Mode = Literal["fork", "once"]
+"""How processes are made: forked from one that is warm (Linux), or started anew and used for a batch of cases."""
+
+OnSpan = Callable[[Span], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionRequest:
+    """How a session starts. With `alone` it gets a process of its own, whatever the isolation."""
+
+    app_name: str
+    user_id: str
+    session_id: str | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    collect_spans: bool = True
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionEnd:
+    """How a session ended: the state of the session, and the ends of what its process printed (16 KB each at most).
+
+    Where cases share a process the tails are empty, as nobody can say which case printed what.
+    """
+
+    final_state: dict[str, Any] | None = None
+    stdout_tail: str = ""
+    stderr_tail: str = ""
+
+
+class AgentError(Exception):
+    """The agent, its process or a custom metric could not do its work; `failure` is what to show.
+
+    With `retry_alone` it was not this case's doing (a process shared with others died): run it again, alone, once.
+    """
+
+    def __init__(
+        self, failure: Failure, *, retry_alone: bool = False, stdout_tail: str = "", stderr_tail: str = ""
+    ) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.retry_alone = retry_alone
+        self.stdout_tail = stdout_tail
+        self.stderr_tail = stderr_tail
+
+
+class AgentSession(Protocol):
+    """One conversation with the agent."""
+
+    async def turn(self, content: Content, *, turn: int) -> TurnResult:
+        """Say something and wait for the answer; `turn` counts from 0. Raises AgentError, after which only `kill` helps."""
+
+    async def finish(self) -> SessionEnd:
+        """End the conversation and its process. Raises AgentError where the agent fails in that."""
+
+    async def kill(self) -> None:
+        """End the session at once, with every process it started. Safe at any time and any number of times."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomScoreRequest:
+    """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored."""
+
+    metric: str
+    function: str
+    actual: Sequence[Invocation]
+    expected: Sequence[Invocation] | None = None
+    scenario: ConversationScenario | None = None
+    threshold: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomScoreAnswer:
+    """What a custom metric gave.
+
+    `verdict` is the function's own, where it gives one (ADK's shape); None leaves the verdict to the threshold.
+    `scores` are further numbers that came with the score, by name.
+    """
+
+    score: float | None
+    reason: str | None = None
+    verdict: Literal["passed", "failed", "not_evaluated"] | None = None
+    per_invocation: tuple[InvocationScore, ...] = ()
+    scores: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AgentHost(Protocol):
+    """Where the sessions of one target come from."""
+
+    def prepare(self, *, cases: int) -> None:
+        """Start what `cases` sessions will need, without waiting for it. Call it as early as the number is known."""
+
+    def renew(self) -> None:
+        """Code may have changed: sessions opened from now on see it as it is then. Call it when a run starts."""
+
+    async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:
+        """Open a session. Returns at once: what goes wrong shows at the first turn."""
+
+    async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+        """Run a custom metric where the agent's code can be imported. Raises AgentError."""
+
+    async def close(self) -> None:
+        """End every process. Sessions that are still open fail."""
+
+
+def host_for(
+    target: Target,
+    *,
+    isolation: Isolation,
+    concurrency: int,
+    start_timeout: float = 60.0,
+    mode: Mode | None = None,
+) -> AgentHost:
+    """The host of a target. No process is started before `prepare` or the first turn.
+
+    `concurrency` is how many sessions are open at a time at most; `start_timeout` is in seconds, for the interpreter
+    and, apart from it, for the import of the agent. `mode` is for tests: by default processes are forked where that
+    is safe (Linux).
+    """
+    raise NotImplementedError

@@ -1,0 +1,84 @@
+"""What an adapter is: the bridge between the worker and one kind of agent.
+
+An adapter is a module beside this one, named after the target's kind, with a class `Adapter`. The worker makes one in
+each process. Values that cross the bridge are plain dicts in the JSON shape of the types in `workbench.model`
+(snake_case keys), because the worker imports nothing of ours.
+
+Whatever an adapter raises ends the case: `LoadError` and `AgentFault` with their own message; any other exception as
+the agent's, with its traceback and, where it is or carries a 429, a 5xx or a lost connection, as infrastructure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Awaitable, Callable, Dict, List, Tuple, Union
+
+EmitSpan = Callable[[Dict[str, Any]], None]
+"""Takes a span in the shape of `workbench.model.trace.Span`. May be called from any thread. Not to be called where the
+session was opened with `collect_spans` false."""
+
+
+class LoadError(Exception):
+    """The agent is not there or cannot be imported. The message is one sentence for people."""
+
+
+class AgentFault(Exception):
+    """The agent did its work wrongly: gave a value of the wrong shape, or nothing. `kind` is that of the failure."""
+
+    def __init__(self, message: str, *, kind: str = "agent") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Session:
+    """One conversation with the agent. Methods may be plain or `async`: a plain one needs no event loop in the child."""
+
+    def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
+        """Give the agent one user content; `index` counts turns from 0.
+
+        Returns a TurnResult (`invocation`, `duration_seconds`, `inference_calls`, `usage`). Spans that are known only
+        when the turn is over may come with it as a list under `spans` instead of through `emit_span`.
+        """
+        raise NotImplementedError
+
+    def close(self) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
+        """End the conversation. Returns `{"final_state": dict or None}`."""
+        raise NotImplementedError
+
+
+class Adapter:
+    """One agent in one process. `target` has `kind`, `name`, `location`, `path` and `env_file` of a Target."""
+
+    preload: Tuple[str, ...] = ()
+    """Modules that the process imports before it forks, where more than one case waits. Never the target's own."""
+
+    blocking: bool = False
+    """Whether `Session.turn` runs the agent's code synchronously. A process shared by cases then calls it in a thread."""
+
+    def __init__(self, target: Dict[str, Any]) -> None:
+        self.target = target
+
+    def import_roots(self) -> List[str]:
+        """Folders to put first on `sys.path` before `load`, the first one first. Their modules are never taken from
+        bytecode and never imported before the fork."""
+        return [self.target["path"]]
+
+    def env_files(self) -> List[str]:
+        """`.env` files to load before `load`; of a key in several the first counts. Those that are missing are skipped."""
+        return [self.target["env_file"]] if self.target.get("env_file") else []
+
+    def warm_up(self) -> None:
+        """Run the framework once on a dummy, so that what it imports late is imported before the fork.
+
+        Must leave no thread, client, open file or event loop behind.
+        """
+
+    def load(self) -> None:
+        """Import the user's code, with the roots on `sys.path` and `.env` loaded. Raises LoadError."""
+        raise NotImplementedError
+
+    def open(self, session: Dict[str, Any], emit_span: EmitSpan) -> Union[Session, Awaitable[Session]]:
+        """Open a fresh session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`.
+
+        Sessions of one process may be open at the same time and share nothing through the adapter.
+        """
+        raise NotImplementedError
