@@ -1,0 +1,88 @@
+"""The adapter for agents written with google-adk, in the worker.
+
+google.adk is imported inside functions: this package can be imported, and its pure parts tested, without it.
+google.adk.evaluation is never imported; it costs 6 s and 340 MB, and nothing of it is needed to run an agent.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from .. import base
+from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file
+from .session import AdkSession, open_session
+
+
+class Adapter(base.Adapter):
+    """One ADK agent in one process. `location` is its folder."""
+
+    preload = (
+        "google.adk.agents",
+        "google.adk.runners",
+        "google.adk.apps.app",
+        "google.adk.tools.agent_tool",
+        "google.adk.artifacts.in_memory_artifact_service",
+        "google.adk.memory.in_memory_memory_service",
+        "google.adk.sessions.in_memory_session_service",
+        "google.adk.models.google_llm",
+    )
+
+    def __init__(self, target: dict[str, Any]) -> None:
+        super().__init__(target)
+        self._folder = agent_folder(target)
+        self._source: AgentSource | None = None
+        self._open_sessions = 0
+        # ADK's own modules use what ADK calls experimental; a warning about the user's modules stays.
+        warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", module=r"google\.adk\.")
+
+    def import_roots(self) -> list[str]:
+        """The folder that holds the agent's, so that `from my_agent.tools import x` works; then the target's path."""
+        return list(dict.fromkeys([*import_roots(self._folder), self.target["path"]]))
+
+    def env_files(self) -> list[str]:
+        """The target's own, else the nearest `.env` from the agent's folder upwards, as ADK looks for it."""
+        configured = super().env_files()
+        nearest = None if configured else nearest_env_file(self._folder)
+        return configured or ([nearest] if nearest else [])
+
+    def warm_up(self) -> None:
+        """Run an agent with a model and a tool of ours once. See `Adapter.warm_up`."""
+        from .warmup import run_dummy
+
+        run_dummy()
+
+    def load(self) -> None:
+        """Import the agent. A factory is called later, for each session: it may need the event loop."""
+        try:
+            import google.adk.runners  # noqa: F401
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != "google":
+                raise
+            raise base.LoadError(
+                f"google-adk is not installed for this interpreter ({sys.executable}): "
+                "install it there, or the extra `adk` of the workbench"
+            ) from None
+        self._source = find_agent(self._folder)
+
+    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan) -> AdkSession:
+        """Open a fresh session. See `Adapter.open`."""
+        if self._source is None:
+            self.load()
+        source = self._source
+        assert source is not None
+        agent, stack = (source.agent, None) if source.factory is None else await make_agent(source)
+        # An agent that a factory made is this session's alone; any other is closed by the last session that uses it.
+        release = self._release_shared if source.factory is None else _release_own
+        opened = await open_session(session, emit_span, app=source.app, agent=agent, release=release, stack=stack)
+        self._open_sessions += 1
+        return opened
+
+    def _release_shared(self) -> bool:
+        self._open_sessions -= 1
+        return self._open_sessions == 0
+
+
+def _release_own() -> bool:
+    return True
