@@ -1,0 +1,254 @@
+"""Settings: what `workbench.toml` says, all of it optional.
+
+Two files are read: `workbench.toml` at the root of a project, and the user's own in the configuration folder of the
+platform, which knows the same keys except `targets`. Where both name a key, the project's wins. A key that nobody
+knows is a problem to show, with the nearest known one; a value of the wrong type is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+
+from workbench.model.base import Fact
+from workbench.model.target import AgentKind, Isolation
+from workbench.model.text import one_line
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.toml import Place, TomlFile, read_toml
+
+FILE_NAME = "workbench.toml"
+
+_LATER_KINDS = ("langchain", "agent_engine", "a2a", "http", "command")
+
+
+class _Section(Fact):
+    """A table of the file. Strict: text is no number, 1 is not true."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class TargetSettings(_Section):
+    """`[targets.NAME]`: one agent. Paths are relative to the root of the project."""
+
+    kind: str
+    """How the agent is reached: function, adk or recorded."""
+    target: str = Field(default="", validate_default=True)
+    """`package.module:callable` for a function, the folder of the agent for adk."""
+    path: str | None = None
+    """Import root and working directory. Default: the root; for adk the folder that makes the agent's imports work."""
+    python: str | None = None
+    """The agent's own interpreter, a path or a name to look up. Default: the one that runs workbench."""
+    env_file: str | None = None
+    """File of environment variables. Default for adk: the nearest `.env` upwards from the agent's folder."""
+    eval_sets: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Patterns of the eval sets this agent is tested with, relative to `path` or to the root. Default: by location."""
+    config: str | None = None
+    """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
+    watch: tuple[str, ...] = Field(default=(), strict=False)
+    """More files or folders whose change concerns every case."""
+    rerun: Literal["affected", "always"] = "affected"
+    """Whether a change runs the affected cases again or all of them."""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        known = [kind.value for kind in AgentKind]
+        if value in known:
+            return value
+        if value in _LATER_KINDS:
+            raise ValueError(f"one of {_listed(known)} ({value} agents come with a later version of workbench)")
+        raise ValueError(f"one of {_listed(known)}{_perhaps(value, known)}")
+
+    @field_validator("target")
+    @classmethod
+    def _fits_the_kind(cls, value: str, info: ValidationInfo) -> str:
+        kind = info.data.get("kind")
+        if kind == AgentKind.FUNCTION and not re.fullmatch(r"[^\s:]+:[^\s:]+", value):
+            raise ValueError("package.module:callable")
+        if kind == AgentKind.ADK and not value:
+            raise ValueError("the folder of the agent")
+        return value
+
+
+class RunSettings(_Section):
+    """`[run]`: how cases are run."""
+
+    concurrency: int = Field(default=8, ge=1)
+    """How many cases run at a time."""
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    """How long one case may take."""
+    runs: int = Field(default=1, ge=1)
+    """How often each case is run."""
+    isolation: Isolation = "case"
+    """`case`: a process for each case. `worker`: one process for all cases of a target."""
+
+
+class JudgeSettings(_Section):
+    """`[judge]`: the model that judges what cannot be computed."""
+
+    model: str = "gemini-2.5-flash"
+    """Name of the model."""
+
+
+class TuiSettings(_Section):
+    """`[tui]`: the terminal application."""
+
+    theme: str = "dark"
+    """Name of a theme: one of ours or a file in the user's folder of themes."""
+
+
+class Settings(_Section):
+    """Everything that can be configured."""
+
+    targets: dict[str, TargetSettings] = Field(default_factory=dict)
+    """`[targets.NAME]`: the agents."""
+    run: RunSettings = RunSettings()
+    """`[run]`: how cases are run."""
+    judge: JudgeSettings = JudgeSettings()
+    """`[judge]`: the judge model."""
+    tui: TuiSettings = TuiSettings()
+    """`[tui]`: the terminal application."""
+    keys: dict[str, str] = Field(default_factory=dict)
+    """`[keys]`: action = key."""
+
+
+class LoadedSettings(Fact):
+    """Settings with the file of the project they came from (None: there is none) and what was odd about it."""
+
+    settings: Settings = Settings()
+    path: Path | None = None
+    problems: tuple[str, ...] = ()
+
+
+def user_settings_file() -> Path:
+    """Where the user's own settings are, whether or not the file exists."""
+    from platformdirs import user_config_path
+
+    return user_config_path("workbench", appauthor=False) / FILE_NAME
+
+
+def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSettings:
+    """Read the settings of a project and of the user (`user_file`: instead of the one of the platform).
+
+    Raises StoreError where a file cannot be read, is not TOML, or a value is of the wrong type.
+    """
+    own = read_toml(user_file or user_settings_file())
+    project = read_toml(root / FILE_NAME)
+    problems = [*_take_unknown_keys(own), *_take_unknown_keys(project)]
+    if own.data.pop("targets", None) is not None:
+        problems.append(
+            f"{shown_path(own.path)}: targets belong into the {FILE_NAME} of a project, and are ignored here"
+        )
+    for file in (own, project):
+        _check(file)
+    merged = dict(own.data)
+    for name, value in project.data.items():
+        merged[name] = {**merged[name], **value} if name in merged else value
+    return LoadedSettings(
+        settings=Settings.model_validate(merged),
+        path=project.path if project.exists else None,
+        problems=tuple(problems),
+    )
+
+
+def _take_unknown_keys(file: TomlFile) -> list[str]:
+    """Remove what is no setting from the data, and name it."""
+    unknown = list(_unknown_keys(file.data))
+    problems = [
+        f"{shown_path(file.path)}:{file.line_of(place)}: {'.'.join(place)}: unknown key{_perhaps(place[-1], known)}, "
+        f"expected one of {_listed(known)}"
+        for place, known in unknown
+    ]
+    for (*tables, key), _ in unknown:
+        table = file.data
+        for name in tables:
+            table = table[name]
+        del table[key]
+    return problems
+
+
+def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
+    """The places of unknown keys, each with the keys that are known there."""
+    for name, value in data.items():
+        if name not in Settings.model_fields:
+            yield (name,), list(Settings.model_fields)
+        elif isinstance(value, dict) and name == "targets":
+            for target, table in value.items():
+                yield from _unknown_in(TargetSettings, (name, target), table)
+        elif isinstance(value, dict) and name in _SECTIONS:
+            yield from _unknown_in(_SECTIONS[name], (name,), value)
+
+
+_SECTIONS: dict[str, type[_Section]] = {"run": RunSettings, "judge": JudgeSettings, "tui": TuiSettings}
+
+
+def _unknown_in(
+    section: type[_Section], place: tuple[str, ...], table: Any
+) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
+    known = list(section.model_fields)
+    if isinstance(table, dict):
+        yield from (((*place, key), known) for key in table if key not in known)
+
+
+def _check(file: TomlFile) -> None:
+    try:
+        Settings.model_validate(file.data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place: Place = first["loc"]
+        raise StoreError(
+            file.path,
+            line=file.line_of(place),
+            place="".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix("."),
+            found="nothing" if first["type"] == "missing" else _found(first["input"]),
+            expected=_expected(first["type"], first.get("ctx", {})),
+        ) from None
+
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "tuple_type": "a list of texts",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "missing": "function, adk or recorded",  # only `kind` has no default
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "finite_number": "a finite number",
+    "value_error": "{error}",
+}
+
+
+def _expected(kind: str, context: dict[str, Any]) -> str:
+    """What would have been right, in the words of TOML."""
+    return _EXPECTED[kind].format(**context)
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value == "":
+        return "nothing"
+    return one_line(repr(value), width=60)
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(names)
+
+
+def _perhaps(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,0 +1,81 @@
+"""TOML files with the lines on which their keys stand, which the standard library's reader does not tell."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.store.errors import StoreError
+from workbench.store.files import decode_utf8, read_bytes
+
+Place = Sequence[str | int]
+"""Keys, and indexes of lists, from the top of the file down to a value."""
+
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+class TomlFile:
+    """A file as read. One that does not exist is empty."""
+
+    def __init__(self, path: Path, text: str | None) -> None:
+        self.path = path
+        self.exists = text is not None
+        self._lines = (text or "").split("\n")
+        self.data: dict[str, Any] = tomllib.loads(text or "")
+
+    def line_of(self, place: Place) -> int:
+        """The line, from 1, of the statement that defines a place, or of the nearest table around it.
+
+        The reader itself is asked: the statement is the one with which the place appears when the file is read line by
+        line. Only errors are worth that.
+        """
+        while place and not _is_in(place, self.data):
+            place = place[:-1]
+        without, whole = 0, len(self._lines)
+        while True:
+            middle = (without + whole) // 2
+            between = sorted(range(without + 1, whole), key=lambda end: abs(end - middle))
+            parsed = next(((end, data) for end in between if (data := self._parse_first(end)) is not None), None)
+            if parsed is None:
+                return without + 1
+            end, data = parsed
+            if _is_in(place, data):
+                whole = end
+            else:
+                without = end
+
+    def _parse_first(self, lines: int) -> dict[str, Any] | None:
+        """The data of the first lines, or None where a statement is cut."""
+        try:
+            return tomllib.loads("\n".join(self._lines[:lines]))
+        except tomllib.TOMLDecodeError:
+            return None
+
+
+def read_toml(path: Path) -> TomlFile:
+    """Read a file that need not exist. Raises StoreError where it cannot be read or is not TOML."""
+    if not path.exists():
+        return TomlFile(path, None)
+    data, _ = read_bytes(path)
+    try:
+        return TomlFile(path, decode_utf8(path, data).removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, str(error)) from None
+
+
+def _not_toml(path: Path, message: str) -> StoreError:
+    position = _POSITION.search(message)
+    line, column = (int(number) if number else None for number in position.groups()) if position else (None, None)
+    return StoreError(path, f"is not TOML: {_POSITION.sub('', message)}", line=line, column=column)
+
+
+def _is_in(place: Place, data: Any) -> bool:
+    for step in place:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
