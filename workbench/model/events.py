@@ -96,6 +96,7 @@ class CaseFinished(Fact):
     duration_seconds: float
     failure: Failure | None = None  # set where status is ERROR because the case could not run
     result: CaseResult
+    source: Literal["executed", "stored"] = "executed"  # "stored": an earlier run's result that still counts
 
 
 class Notice(Fact):

@@ -63,6 +63,7 @@ class FailureKind(StrEnum):
     CRASH = "crash"  # the process of the agent died
     INFRASTRUCTURE = "infrastructure"  # 429, 5xx, a connection: neither the agent's fault nor an answer
     METRIC = "metric"  # a metric raised
+    FILE = "file"  # the case cannot be read, or shares its id with another of its set
     SETUP = "setup"  # the agent could not be found, imported or started
     UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
 

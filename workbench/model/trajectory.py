@@ -63,7 +63,7 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
 
 
 def trajectory_of(invocation: Invocation) -> list[ToolCall]:
-    """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order (as ADK has it)."""
+    """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
         return [ToolCall(call.name or "", call.args) for call in data.tool_uses]

@@ -1,0 +1,153 @@
+"""`workbench run` beside `adk eval`, whole processes, on the same cases.
+
+Run with `WORKBENCH_BENCHMARKS=1 python -m pytest tests/benchmarks/test_run_benchmark.py -s`. It prints figures and
+ratios and asserts only that the verdicts are right: a busy machine is no failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from .measuring import Cost, measure
+
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("WORKBENCH_BENCHMARKS"), reason="benchmarks run with WORKBENCH_BENCHMARKS=1"),
+    pytest.mark.needs_fork,
+]
+BIN = Path(sys.executable).parent
+
+FUNCTION_AGENT = """
+def answer(prompt):
+    return {"response": prompt, "predicted_trajectory": [{"tool_name": "echo", "tool_input": {"text": prompt}}]}
+"""
+SLEEPING_AGENT = """
+import asyncio
+async def answer(prompt):
+    await asyncio.sleep(0.1)
+    return prompt
+"""
+ADK_AGENT = """
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+class Echo(BaseAgent):
+    async def _run_async_impl(self, context):
+        yield Event(author=self.name, invocation_id=context.invocation_id,
+                    content=types.Content(role="model", parts=[types.Part(text=context.user_content.parts[0].text)]))
+
+root_agent = Echo(name="echo_agent")
+"""
+
+
+def eval_set(cases: int, *, tool: bool) -> str:
+    def case(number: int) -> dict[str, object]:
+        text = f"hello {number}"
+        calls = [{"name": "echo", "args": {"text": text}}] if tool else []
+        return {
+            "eval_id": f"case_{number}",
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": text}]},
+                    "final_response": {"role": "model", "parts": [{"text": text}]},
+                    "intermediate_data": {"tool_uses": calls},
+                }
+            ],
+        }
+
+    return json.dumps({"eval_set_id": f"set_{cases}", "eval_cases": [case(n) for n in range(cases)]})
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
+    (root / "function_agent.py").write_text(FUNCTION_AGENT)
+    (root / "sleeping_agent.py").write_text(SLEEPING_AGENT)
+    (root / "echo_agent").mkdir()
+    (root / "echo_agent/__init__.py").write_text("from . import agent\n")
+    (root / "echo_agent/agent.py").write_text(ADK_AGENT)
+    for folder in ("function", "sleeping"):
+        (root / folder).mkdir()
+    (root / "workbench.toml").write_text(
+        """
+[targets.function]
+kind = "function"
+target = "function_agent:answer"
+eval_sets = ["function/*.evalset.json"]
+[targets.sleeping]
+kind = "function"
+target = "sleeping_agent:answer"
+eval_sets = ["sleeping/*.evalset.json"]
+"""
+    )
+    for cases in (1, 500):
+        (root / f"function/set_{cases}.evalset.json").write_text(eval_set(cases, tool=True))
+        (root / f"echo_agent/set_{cases}.evalset.json").write_text(eval_set(cases, tool=False))
+    (root / "sleeping/set_1000.evalset.json").write_text(eval_set(1000, tool=False))
+    (root / "trajectory.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    return root
+
+
+def workbench(project: Path, eval_set: str, *options: str) -> Cost:
+    return measure([BIN / "workbench", "run", eval_set, "--format", "json", *options], cwd=project)
+
+
+def adk_eval(project: Path, cases: int) -> Cost:
+    return measure(
+        [BIN / "adk", "eval", "echo_agent", f"echo_agent/set_{cases}.evalset.json", "--config_file_path",
+         "trajectory.json", "--log_level", "ERROR"],
+        cwd=project,
+        times=1,
+    )  # fmt: skip
+
+
+def report(name: str, cost: Cost, *, cases: int, against: Cost | None = None) -> None:
+    ratio = f", {against.wall / cost.wall:.1f}x faster than adk eval ({against})" if against else ""
+    print(f"\n{name}: {cost}, {1000 * cost.cpu / cases:.2f} ms CPU a case{ratio}")
+    if cost.stdout.startswith("{"):
+        assert json.loads(cost.stdout)["summary"]["passed"] == cases
+
+
+def test_one_case_of_a_function_agent(project: Path) -> None:
+    report(
+        "function, 1 case, trajectory only",
+        workbench(project, "function/set_1.evalset.json", "--config", "trajectory.json"),
+        cases=1,
+    )
+    report("function, 1 case, default criteria", workbench(project, "function/set_1.evalset.json"), cases=1)
+
+
+@pytest.mark.needs_adk
+def test_500_cases_against_adk_eval(project: Path) -> None:
+    rival = adk_eval(project, 500)
+    config = ("--config", "trajectory.json")
+    function, echo = "function/set_500.evalset.json", "echo_agent/set_500.evalset.json"
+    for name, eval_set, options in (
+        ("function, 500 cases", function, config),
+        ("function, 500 cases, isolation worker", function, (*config, "--isolation", "worker")),
+        ("ADK echo, 500 cases", echo, config),
+        ("ADK echo, 500 cases, isolation worker", echo, (*config, "--isolation", "worker")),
+    ):
+        report(name, workbench(project, eval_set, *options), cases=500, against=rival)
+
+
+@pytest.mark.needs_adk
+def test_one_case_of_an_adk_agent(project: Path) -> None:
+    bare = measure(
+        [sys.executable, "-c", "import google.adk.agents, google.adk.runners, echo_agent.agent"], cwd=project
+    )
+    ours = workbench(project, "echo_agent/set_1.evalset.json", "--config", "trajectory.json")
+    report("ADK echo, 1 case", ours, cases=1, against=adk_eval(project, 1))
+    print(f"over the bare import ({bare}): {ours.wall - bare.wall:.2f} s")
+
+
+def test_a_thousand_sleeping_cases(project: Path) -> None:
+    options = ("--isolation", "worker", "--concurrency", "100", "--config", "trajectory.json")
+    cost = workbench(project, "sleeping/set_1000.evalset.json", *options)
+    report("1,000 cases that sleep 100 ms, concurrency 100", cost, cases=1000)
+    print(f"run: {json.loads(cost.stdout)['duration_seconds']:.2f} s for an ideal second")

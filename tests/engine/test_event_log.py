@@ -1,0 +1,70 @@
+"""Listeners of a run: each sees everything, and none holds the run up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from workbench.engine.event_log import EventLog
+from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
+
+END = RunFinished(run_id="r", summary=RunSummary(), duration_seconds=0.0)
+
+
+def notices(log: EventLog, *messages: str) -> None:
+    for message in messages:
+        log.append(Notice(message=message))
+
+
+async def collect(log: EventLog) -> list[RunEvent]:
+    return [event async for event in log.events()]
+
+
+async def test_a_listener_that_comes_late_sees_everything() -> None:
+    log = EventLog()
+    notices(log, "a", "b")
+    log.append(END)
+
+    assert await collect(log) == [Notice(message="a"), Notice(message="b"), END]
+
+
+async def test_listeners_on_a_loop_are_woken_from_another_thread() -> None:
+    log = EventLog()
+    listeners = [asyncio.create_task(collect(log)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    def run() -> None:
+        notices(log, *map(str, range(500)))
+        log.append(END)
+
+    await asyncio.to_thread(run)
+
+    for heard in await asyncio.gather(*listeners):
+        assert [event.message for event in heard if isinstance(event, Notice)] == list(map(str, range(500)))
+
+
+async def test_a_listener_that_left_its_loop_does_not_stop_the_run() -> None:
+    log = EventLog()
+
+    async def leave() -> None:
+        listener = asyncio.create_task(collect(log))
+        await asyncio.sleep(0)
+        listener.cancel()
+
+    await asyncio.to_thread(asyncio.run, leave())
+    log.append(END)
+
+    assert await collect(log) == [END]
+
+
+def test_a_thread_without_a_loop_waits_for_what_comes() -> None:
+    log = EventLog()
+    heard: list[RunEvent] = []
+    listener = threading.Thread(target=lambda: heard.extend(log.iter_events()))
+    listener.start()
+
+    notices(log, "a")
+    log.append(END)
+    listener.join()
+
+    assert heard == [Notice(message="a"), END]

@@ -1,0 +1,63 @@
+"""The numbers of a run, and what a command ends with."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.engine.summary import exit_status, summarise
+from workbench.model.events import RunSummary
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+
+
+def result(status: CaseStatus, **scores: float | None) -> CaseResult:
+    metrics = tuple(
+        MetricResult(name=name, score=score, threshold=None, status=MetricStatus.INFORMATIONAL)
+        for name, score in scores.items()
+    )
+    key = CaseKey(target="t", eval_set="s", eval_id="c")
+    return CaseResult(case=key, eval_set_id="s", status=status, metrics=metrics)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2))
+def test_mean_and_sample_deviation_are_those_of_the_textbook(scores: list[float]) -> None:
+    metric = summarise(result(CaseStatus.PASSED, m=score) for score in scores).metrics["m"]
+
+    assert metric.mean == pytest.approx(statistics.fmean(scores), abs=1e-6)
+    assert metric.std == pytest.approx(statistics.stdev(scores), abs=1e-4)
+    assert (metric.scored, metric.total) == (len(scores), len(scores))
+
+
+def test_a_score_that_does_not_exist_leaves_the_mean_and_stays_in_the_total() -> None:
+    metric = summarise([result(CaseStatus.PASSED, m=1.0), result(CaseStatus.PASSED, m=None)]).metrics["m"]
+
+    assert (metric.mean, metric.std, metric.scored, metric.total) == (1.0, None, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"passed": 2}, 0),
+        ({"passed": 1, "skipped": 1}, 0),
+        ({"passed": 1, "failed": 1}, 1),
+        ({"failed": 1, "error": 1}, 1),
+        ({"passed": 1, "error": 1}, 3),
+        ({"passed": 1, "not_evaluated": 1}, 1),
+        ({"passed": 1, "cancelled": 1}, 1),
+        ({"skipped": 1}, 1),
+        ({}, 1),
+    ],
+)
+def test_exit_statuses(counts: dict[str, int], expected: int) -> None:
+    assert exit_status(RunSummary(total=sum(counts.values()), **counts)) == expected
+
+
+def test_an_interrupted_run_and_a_wrong_file_are_told_apart_from_failures() -> None:
+    summary = RunSummary(total=2, passed=1, failed=1)
+
+    assert exit_status(summary, interrupted=True, wrong_input=True) == 130
+    assert exit_status(summary, wrong_input=True) == 2

@@ -1,0 +1,107 @@
+"""One case, from the open session to the last turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionRequest
+from workbench.model.evalset import EvalCase
+from workbench.model.results import Execution, Failure, FailureKind, TurnResult
+from workbench.model.trace import Span
+from workbench.simulation.fixed import FixedConversation
+
+# What ADK calls a user that the case does not name: agents may have stored data under it.
+DEFAULT_USER = "test_user_id"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a case. `retry_alone`: it fell victim to another case in the same process and deserves its own."""
+
+    execution: Execution
+    retry_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who hears of a case while it runs."""
+
+    turn_finished: Callable[[int, TurnResult], None]
+    span_finished: Callable[[Span], None]
+
+
+async def execute(
+    case: EvalCase, host: AgentHost, *, target_name: str, timeout_seconds: float, alone: bool, listener: Listener
+) -> Attempt:
+    """Run the agent on a case with a fixed conversation.
+
+    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. Cancelling kills the
+    agent's process.
+    """
+    assert case.conversation is not None
+    user = FixedConversation(case.conversation)
+    turns: list[TurnResult] = []
+    spans: list[Span] = []
+
+    def keep_span(span: Span) -> None:
+        spans.append(span)
+        listener.span_finished(span)
+
+    def ended(failure: Failure | None, *, stdout: str = "", stderr: str = "", **facts: object) -> Execution:
+        return Execution.model_construct(
+            turns=tuple(turns),
+            spans=tuple(spans),
+            duration_seconds=time.perf_counter() - started,
+            failure=failure,
+            stdout_tail=stdout,
+            stderr_tail=stderr,
+            final_state=facts.get("final_state"),
+        )
+
+    started = time.perf_counter()
+    session: AgentSession | None = None
+    try:
+        async with asyncio.timeout(timeout_seconds) as deadline:
+            session = await host.open(_session_request(case, target_name, alone=alone), on_span=keep_span)
+            while (message := await user.next_message(turns)) is not None:
+                result = await session.turn(message, turn=len(turns))
+                turns.append(result)
+                listener.turn_finished(len(turns) - 1, result)
+            end = await session.finish()
+        return Attempt(ended(None, stdout=end.stdout_tail, stderr=end.stderr_tail, final_state=end.final_state))
+    except AgentError as error:
+        failure = _placed(error.failure, turn=len(turns), of=user.turns)
+        return Attempt(
+            ended(failure, stdout=error.stdout_tail, stderr=error.stderr_tail), retry_alone=error.retry_alone
+        )
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        message = f"took longer than {timeout_seconds:g} s"
+        failure = Failure(kind=FailureKind.TIMEOUT, message=message)
+        return Attempt(ended(_placed(failure, turn=len(turns), of=user.turns)))
+    finally:
+        if session is not None:
+            await session.kill()
+
+
+def _session_request(case: EvalCase, target_name: str, *, alone: bool) -> SessionRequest:
+    given = case.session_input
+    return SessionRequest(
+        app_name=(given.app_name if given else "") or target_name,
+        user_id=(given.user_id if given else "") or DEFAULT_USER,
+        session_id=given.session_id if given else None,
+        state=dict(given.state) if given else {},
+        alone=alone,
+    )
+
+
+def _placed(failure: Failure, *, turn: int, of: int) -> Failure:
+    """The failure with the turn in which it happened, said where there is more than one."""
+    if failure.turn is not None or turn >= of:
+        return failure
+    message = f"turn {turn + 1} of {of}: {failure.message}" if of > 1 else failure.message
+    return failure.model_copy(update={"turn": turn, "message": message})

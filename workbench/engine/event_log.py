@@ -1,0 +1,76 @@
+"""The events of one run, for any number of listeners on any thread or event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from workbench.model.events import RunEvent, RunFinished
+
+
+class EventLog:
+    """Keeps what happened; each listener reads on from its own place, from the first event.
+
+    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. RunFinished ends
+    the log for every listener.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[RunEvent] = []
+        self._wakers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def append(self, event: RunEvent) -> None:
+        """Add an event and wake whoever waits. Thread-safe."""
+        with self._lock:
+            self._events.append(event)
+            wakers, self._wakers = self._wakers, []
+        for wake in wakers:
+            wake()
+
+    async def events(self) -> AsyncIterator[RunEvent]:
+        """All events from the first on, ending after RunFinished."""
+        loop = asyncio.get_running_loop()
+        position = 0
+        while True:
+            arrived = asyncio.Event()
+            batch = self._read(position, wake=lambda arrived=arrived: _wake(loop, arrived))  # type: ignore[misc]
+            if not batch:
+                await arrived.wait()
+                continue
+            position += len(batch)
+            for event in batch:
+                yield event
+                if isinstance(event, RunFinished):
+                    return
+
+    def iter_events(self) -> Iterator[RunEvent]:
+        """The same for a thread without an event loop: waits where nothing has happened yet."""
+        position = 0
+        while True:
+            arrived = threading.Event()
+            batch = self._read(position, wake=arrived.set)
+            if not batch:
+                arrived.wait()
+                continue
+            position += len(batch)
+            for event in batch:
+                yield event
+                if isinstance(event, RunFinished):
+                    return
+
+    def _read(self, position: int, *, wake: Callable[[], None]) -> list[RunEvent]:
+        """What came after `position`; where nothing did, `wake` is called once when something does."""
+        with self._lock:
+            batch = self._events[position:]
+            if not batch:
+                self._wakers.append(wake)
+            return batch
+
+
+def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> Any:
+    # The listener's loop may have been closed since; the run does not care.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(arrived.set)

@@ -1,0 +1,39 @@
+"""The agents' hosts of a workspace: started when first needed, warm from run to run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workbench.agents.host import AgentHost, host_for
+from workbench.engine.plan import Plan
+from workbench.model.target import Isolation, Target
+
+
+class Hosts:
+    """One host for each target and way of running it. Used on the engine's loop."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
+
+    def host_of(self, target: Target, plan: Plan) -> AgentHost:
+        """The host that runs a target within the limits of a plan."""
+        key = (target, plan.limits.isolation, plan.limits.concurrency)
+        if key not in self._hosts:
+            self._hosts[key] = host_for(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+        return self._hosts[key]
+
+    def prepare(self, plan: Plan) -> None:
+        """Start what the plan's agents need; they will run code as it is now, which may have changed since last time."""
+        cases: dict[Target, int] = {}
+        for key, planned in plan.jobs:
+            if planned.needs_agent and key not in plan.stored:
+                cases[planned.target] = cases.get(planned.target, 0) + 1
+        for target, count in cases.items():
+            host = self.host_of(target, plan)
+            host.renew()
+            host.prepare(cases=count)
+
+    async def close(self) -> None:
+        """Close every host."""
+        hosts, self._hosts = list(self._hosts.values()), {}
+        await asyncio.gather(*(host.close() for host in hosts))

@@ -1,0 +1,131 @@
+"""Plans: which cases run how often, judged by what. A plan says what a run will do before it does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.model.base import Fact
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, Execution, Failure
+from workbench.model.target import Isolation, Target
+
+
+class PlanError(Exception):
+    """What was asked for cannot be planned: the command, a configuration or a file is wrong. One sentence a problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Selection(Fact):
+    """Cases to run: a set by its path relative to the root, of it these cases (None: all)."""
+
+    eval_set: str
+    cases: tuple[str, ...] | None = None
+
+
+class RunOptions(Fact):
+    """How to run. None means: as the settings say.
+
+    `retries` counts further attempts after infrastructure errors. `resume` names a run whose finished cases are not run
+    again where neither they nor their criteria have changed ("latest" for the newest). `adk_results` lets full runs of
+    ADK agents also write the result files that `adk web` shows.
+    """
+
+    config: Path | None = None
+    runs: int | None = None
+    concurrency: int | None = None
+    timeout_seconds: float | None = None
+    isolation: Isolation | None = None
+    retries: int = 2
+    resume: str | None = None
+    command: str = ""
+    adk_results: bool = True
+
+
+class Limits(Fact):
+    """The options of a run with every gap filled."""
+
+    runs: int
+    concurrency: int
+    timeout_seconds: float
+    isolation: Isolation
+    retries: int
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case as it was when the plan was made, or the problem that keeps it from running.
+
+    `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
+    row it came from.
+    `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
+    again only where both are the same.
+    """
+
+    key: CaseKey
+    eval_set_id: str
+    target: Target
+    config: EvalConfig
+    case: EvalCase | None = None
+    problem: Failure | None = None
+    recorded: Execution | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    execution_hash: str = ""
+    scoring_hash: str = ""
+
+    @property
+    def expected(self) -> Sequence[Invocation]:
+        """The turns as they should be: none where there is no fixed conversation."""
+        return () if self.case is None else self.case.conversation or ()
+
+    @property
+    def needs_agent(self) -> bool:
+        """Whether an agent has to run for it."""
+        return self.problem is None and self.recorded is None
+
+    @property
+    def turns(self) -> int | None:
+        """How many turns it has; None where that is not known beforehand."""
+        return None if self.case is None or self.case.conversation is None else len(self.case.conversation)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases x repeats x criteria.
+
+    `notices` are for the user's eyes before the run; `problems` name files that could not be read, whose cases are
+    therefore missing: what can run runs, and the command ends with status 2. `whole_sets` are the sets of which every
+    case runs.
+    """
+
+    root: Path
+    cases: tuple[PlannedCase, ...]
+    limits: Limits
+    options: RunOptions
+    notices: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    whole_sets: frozenset[str] = frozenset()
+    stored: dict[JobKey, CaseResult] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:
+        """Every case of every repeat, the first repeat of all cases before the second of any."""
+        return [(JobKey(case=case.key, repeat=n), case) for n in range(self.limits.runs) for case in self.cases]
+
+    @property
+    def total(self) -> int:
+        """How many jobs there are."""
+        return len(self.cases) * self.limits.runs
+
+    @property
+    def agent_turns(self) -> int:
+        """How many times an agent will be spoken to, as far as that is known beforehand."""
+        fresh = (case.turns or 0 for key, case in self.jobs if case.needs_agent and key not in self.stored)
+        return sum(fresh)

@@ -1,0 +1,219 @@
+"""Makes plans: finds the cases that were asked for, their criteria, and whatever stands in their way."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from workbench.engine.plan import Limits, Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.metrics.registry import check_criteria
+from workbench.model.criteria import EvalConfig, default_config
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import Failure, FailureKind
+from workbench.model.target import Target
+from workbench.store.discovery import EvalSetEntry, Project, criteria_file
+from workbench.store.documents import EvalSetDocument, load_config
+from workbench.store.errors import StoreError
+from workbench.store.settings import Settings
+
+
+class Planner:
+    """Plans runs of one project."""
+
+    def __init__(
+        self, project: Project, settings: Settings, *, open_document: Callable[[str], EvalSetDocument]
+    ) -> None:
+        self._project = project
+        self._settings = settings
+        self._open_document = open_document
+        self._entries = {entry.relative: entry for entry in project.eval_sets}
+
+    def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+        """The plan for these cases (of the same set named twice, the union). Raises PlanError."""
+        wanted = _merge(selections)
+        unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
+        if unknown:
+            raise PlanError(*unknown)
+        configs = self._configs({name: self._entries[name] for name in wanted}, options)
+        cases: list[PlannedCase] = []
+        problems: list[str] = []
+        whole: set[str] = set()
+        for name, ids in wanted.items():
+            try:
+                found = list(self._cases_of_set(self._entries[name], ids, configs[name]))
+            except (StoreError, PlanError) as error:
+                problems.append(str(error))
+                continue
+            cases.extend(found)
+            if ids is None:
+                whole.add(name)
+        if not cases:
+            raise PlanError(*(problems or ["nothing to run: no eval case was found"]))
+        return Plan(
+            root=self._project.root,
+            cases=tuple(cases),
+            limits=self._limits(options),
+            options=options,
+            notices=_notices(configs),
+            problems=tuple(problems),
+            whole_sets=frozenset(whole),
+        )
+
+    def _limits(self, options: RunOptions) -> Limits:
+        run = self._settings.run
+        limits = Limits(
+            runs=options.runs if options.runs is not None else run.runs,
+            concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
+            timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
+            isolation=options.isolation if options.isolation is not None else run.isolation,
+            retries=options.retries,
+        )
+        for name in ("runs", "concurrency", "timeout_seconds"):
+            if not getattr(limits, name) > 0:
+                raise PlanError(f"{name}: found {getattr(limits, name)}, expected more than 0")
+        return limits
+
+    def _configs(self, entries: Mapping[str, EvalSetEntry], options: RunOptions) -> dict[str, EvalConfig]:
+        """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
+        read: dict[str, EvalConfig] = {}
+        configs: dict[str, EvalConfig] = {}
+        problems: list[str] = []
+        for name, entry in entries.items():
+            target = self._project.targets.get(entry.target) if entry.target else None
+            path = options.config or criteria_file(entry, target)
+            key = str(path)
+            if key not in read:
+                try:
+                    read[key] = default_config() if path is None else load_config(path)
+                except StoreError as error:
+                    problems.append(str(error))
+                    read[key] = default_config()
+                else:
+                    problems.extend(f"{read[key].source}: {problem}" for problem in check_criteria(read[key]))
+            configs[name] = read[key]
+        if problems:
+            raise PlanError(*problems)
+        return configs
+
+    def _cases_of_set(
+        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
+    ) -> Iterator[PlannedCase]:
+        target = self._target_of(entry)
+        document = self._open_document(entry.relative)
+        if ids is not None:
+            missing = ids - {item.eval_id for item in document.entries}
+            if missing:
+                raise PlanError(*(_unknown_case(entry.relative, name, document) for name in sorted(missing)))
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
+        occurrences = Counter(item.eval_id for item in document.entries)
+        for item in document.entries:
+            if ids is not None and item.eval_id not in ids:
+                continue
+            key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
+            case, problem = _read_case(document, item.index)
+            if occurrences[item.eval_id] > 1:
+                message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
+                problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
+            yield context.plan(key, case, problem=problem)
+
+    def _target_of(self, entry: EvalSetEntry) -> Target:
+        if entry.target is None:
+            reason = entry.unpaired_reason or "no agent belongs to it"
+            raise PlanError(f"{entry.relative}: {reason}")
+        return self._project.targets[entry.target]
+
+    def _unknown_set(self, name: str) -> str:
+        return f"{name}: no such eval set in {self._project.root}{_perhaps(name, self._entries)}"
+
+
+@dataclass(frozen=True)
+class SetContext:
+    """What the cases of one set have in common, with the hashes of it taken once."""
+
+    eval_set_id: str
+    target: Target
+    config: EvalConfig
+
+    @cached_property
+    def _target_hash(self) -> str:
+        return _hash(self.target.model_dump(mode="json", exclude={"eval_sets", "config", "watch", "rerun"}))
+
+    @cached_property
+    def _config_hash(self) -> str:
+        return _hash(self.config.model_dump(mode="json", exclude={"source"}))
+
+    def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
+        """A planned case, with the hashes by which a stored result is known to be of the same case."""
+        return PlannedCase(
+            key=key,
+            eval_set_id=self.eval_set_id,
+            target=self.target,
+            config=self.config,
+            case=case,
+            problem=problem,
+            execution_hash="" if case is None else _hash(self._target_hash, _reaches_agent(case)),
+            scoring_hash="" if case is None else _hash(self._config_hash, _is_judged_by(case)),
+        )
+
+
+def _reaches_agent(case: EvalCase) -> dict[str, Any]:
+    """The part of a case that an agent can see: what is said to it and how its session starts."""
+    return case.model_dump(
+        mode="json",
+        include={"conversation": {"__all__": {"user_content"}}, "session_input": True, "conversation_scenario": True},
+    )
+
+
+def _is_judged_by(case: EvalCase) -> dict[str, Any]:
+    """What can change a verdict on the same answers: everything but the case's name and age."""
+    return case.model_dump(mode="json", exclude={"eval_id", "creation_timestamp"})
+
+
+def _hash(*values: Any) -> str:
+    text = json.dumps(values, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
+    merged: dict[str, frozenset[str] | None] = {}
+    for selection in selections:
+        ids = None if selection.cases is None else frozenset(selection.cases)
+        known = merged.get(selection.eval_set, frozenset())
+        merged[selection.eval_set] = None if ids is None or known is None else known | ids
+    return merged
+
+
+def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
+    assumed = sorted(name for name, config in configs.items() if config.is_default)
+    if not assumed:
+        return ()
+    criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
+    shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
+    return (f"{shown}: no criteria are configured; using the default ones: {criteria}",)
+
+
+def _read_case(document: EvalSetDocument, index: int) -> tuple[EvalCase | None, Failure | None]:
+    try:
+        case = document.case(index)
+    except StoreError as error:
+        return None, Failure(kind=FailureKind.FILE, message=str(error))
+    if case.conversation is None:
+        message = "the case is a conversation scenario, and this version has no simulated users yet"
+        return case, Failure(kind=FailureKind.UNSUPPORTED, message=message)
+    return case, None
+
+
+def _unknown_case(eval_set: str, name: str, document: EvalSetDocument) -> str:
+    return f"{eval_set}: no eval case {name!r}{_perhaps(name, [item.eval_id for item in document.entries])}"
+
+
+def _perhaps(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

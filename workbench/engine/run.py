@@ -1,0 +1,90 @@
+"""A run as its listeners see it: what happened so far, and the handle to stop it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Protocol
+
+from workbench.engine.event_log import EventLog
+from workbench.engine.plan import Plan
+from workbench.engine.summary import exit_status, summarise
+from workbench.model.events import RunEvent, RunSummary
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult, FailureKind
+
+
+class RunControl(Protocol):
+    """What a run can be told; every method is called on the engine's loop."""
+
+    def cancel(self, job: JobKey | None) -> None: ...
+
+    def requeue(self, jobs: Iterable[JobKey]) -> None: ...
+
+
+class Run:
+    """One execution of a plan. Every method may be called from any thread."""
+
+    def __init__(self, run_id: str, plan: Plan, *, call_engine: Callable[..., None]) -> None:
+        self.run_id = run_id
+        self.plan = plan
+        self.log = EventLog()
+        self._call_engine = call_engine
+        self._control: RunControl | None = None
+        self._done: Future[None] | None = None
+        self._results: dict[JobKey, CaseResult] = {}
+        self._lock = threading.Lock()
+        self.interrupted = False
+
+    def attach(self, control: RunControl, done: Future[None]) -> None:
+        """Connect the run to what carries it out. For the engine."""
+        self._control = control
+        self._done = done
+
+    def keep(self, job: JobKey, result: CaseResult) -> None:
+        """Note a result; one of the same job replaces it. For the engine."""
+        with self._lock:
+            self._results[job] = result
+
+    def events(self) -> AsyncIterator[RunEvent]:
+        """Every event from the first on, for any number of listeners on any event loop."""
+        return self.log.events()
+
+    def iter_events(self) -> Iterator[RunEvent]:
+        """Every event from the first on, waiting for those to come; for a thread without an event loop."""
+        return self.log.iter_events()
+
+    def cancel(self, job: JobKey | None = None) -> None:
+        """Stop one job, or all that have not ended; they end CANCELLED. Returns at once."""
+        if self._control is not None:
+            self._call_engine(self._control.cancel, job)
+
+    def requeue(self, jobs: Iterable[JobKey]) -> None:
+        """Run jobs of this run again, those that are running too; nothing happens once the run is over."""
+        if self._control is not None:
+            self._call_engine(self._control.requeue, tuple(jobs))
+
+    def results(self) -> list[CaseResult]:
+        """The results so far, in the order of the plan."""
+        with self._lock:
+            return [self._results[key] for key, _ in self.plan.jobs if key in self._results]
+
+    def summary(self) -> RunSummary:
+        """The numbers so far."""
+        return summarise(self.results())
+
+    @property
+    def exit_status(self) -> int:
+        """What a command that only did this run ends with (see `summary.exit_status`)."""
+        results = self.results()
+        file_problem = any(r.failure is not None and r.failure.kind is FailureKind.FILE for r in results)
+        return exit_status(
+            summarise(results), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
+        )
+
+    def close(self) -> None:
+        """Stop what is running and wait until everything of it has ended."""
+        self.cancel()
+        if self._done is not None:
+            self._done.result()

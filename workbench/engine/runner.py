@@ -1,0 +1,239 @@
+"""Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from workbench.agents.host import AgentHost
+from workbench.engine.case import Attempt, Listener, execute
+from workbench.engine.plan import PlannedCase
+from workbench.engine.run import Run
+from workbench.engine.summary import summarise
+from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.model.events import (
+    CaseFinished,
+    CaseScored,
+    CaseStarted,
+    InvocationFinished,
+    Notice,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    SpanFinished,
+)
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
+from workbench.model.target import Target
+from workbench.model.trace import Span
+
+
+class Recorder(Protocol):
+    """Keeps results where the next start finds them. Never raises: what cannot be kept is said once, as a notice."""
+
+    def begin(self, run: Run) -> None: ...
+
+    def keep(self, planned: PlannedCase, result: CaseResult) -> None: ...
+
+    def end(self, run: Run, finished: RunFinished) -> None: ...
+
+
+class Runner:
+    """One run on the engine's loop."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        host_of: Callable[[Target], AgentHost],
+        services_of: Callable[[Target], MetricServices],
+        recorder: Recorder,
+    ) -> None:
+        self._run = run
+        self._plan = run.plan
+        self._host_of = host_of
+        self._services_of = services_of
+        self._recorder = recorder
+        self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
+        self._waiting: deque[JobKey] = deque(key for key in self._planned if key not in run.plan.stored)
+        self._running: dict[JobKey, asyncio.Task[None]] = {}
+        self._to_run_again: set[JobKey] = set()
+        self._lane_is_free = asyncio.Event()
+
+    async def carry_out(self) -> None:
+        """Run every job; RunFinished is sent whatever happens."""
+        started = time.perf_counter()
+        self._recorder.begin(self._run)
+        self._send(RunStarted(run_id=self._run.run_id, total=self._plan.total, at=datetime.now(UTC)))
+        for message in self._plan.notices:
+            self._send(Notice(message=message))
+        for message in self._plan.problems:
+            self._send(Notice(severity="error", message=message))
+        for key, result in self._plan.stored.items():
+            self._run.keep(key, result)
+            self._send(_finished(key, result, source="stored"))
+        try:
+            await self._run_all()
+        finally:
+            finished = RunFinished(
+                run_id=self._run.run_id,
+                summary=summarise(self._run.results()),
+                duration_seconds=time.perf_counter() - started,
+                interrupted=self._run.interrupted,
+            )
+            self._recorder.end(self._run, finished)
+            self._send(finished)
+
+    def cancel(self, job: JobKey | None) -> None:
+        """See Run.cancel."""
+        if job is None:
+            self._run.interrupted = self._run.interrupted or bool(self._waiting or self._running)
+            self._to_run_again.clear()
+        for key in [job] if job is not None else [*self._waiting, *self._running]:
+            if key in self._running:
+                self._running[key].cancel()
+            elif key in self._waiting:
+                self._waiting.remove(key)
+                self._finish(self._planned[key], key, _without_execution(self._planned[key], key, CaseStatus.CANCELLED))
+        self._lane_is_free.set()
+
+    def requeue(self, jobs: Iterable[JobKey]) -> None:
+        """See Run.requeue."""
+        for key in jobs:
+            if key in self._running:
+                self._to_run_again.add(key)
+                self._running[key].cancel()
+            elif key in self._planned and key not in self._waiting:
+                self._waiting.append(key)
+        self._lane_is_free.set()
+
+    async def _run_all(self) -> None:
+        lanes = self._plan.limits.concurrency
+        while self._waiting or self._running:
+            while self._waiting and len(self._running) < lanes:
+                key = self._waiting.popleft()
+                task = asyncio.get_running_loop().create_task(self._run_job(key))
+                self._running[key] = task
+                task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
+            self._lane_is_free.clear()
+            await self._lane_is_free.wait()
+
+    def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
+        del self._running[key]
+        self._lane_is_free.set()
+        if key in self._to_run_again:
+            self._to_run_again.discard(key)
+            self._waiting.append(key)
+            return
+        planned = self._planned[key]
+        if task.cancelled():
+            self._finish(planned, key, _without_execution(planned, key, CaseStatus.CANCELLED))
+        elif (error := task.exception()) is not None:
+            # A fault of our own must cost this case only, and must be seen.
+            failure = Failure(kind=FailureKind.CRASH, message=f"workbench itself failed: {error!r}")
+            self._finish(planned, key, _without_execution(planned, key, CaseStatus.ERROR, failure))
+
+    async def _run_job(self, key: JobKey) -> None:
+        planned = self._planned[key]
+        if planned.problem is not None:
+            result = _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
+            self._finish(planned, key, result)
+            return
+        execution = planned.recorded or await self._execute(planned, key)
+        metrics = await judge_case(
+            JudgedCase(
+                case=planned.case,
+                expected=planned.expected,
+                execution=execution,
+                columns=planned.columns,
+            ),
+            planned.config,
+            self._services_of(planned.target),
+        )
+        self._send(CaseScored.model_construct(case=key.case, repeat=key.repeat, metrics=metrics))
+        self._finish(
+            planned,
+            key,
+            CaseResult.model_construct(
+                case=key.case,
+                eval_set_id=planned.eval_set_id,
+                repeat=key.repeat,
+                status=status_of_case(metrics, failure=execution.failure),
+                duration_seconds=execution.duration_seconds,
+                failure=execution.failure,
+                metrics=metrics,
+                execution=execution,
+            ),
+        )
+
+    async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
+        """Run the agent, again after infrastructure errors, and alone where another case broke the shared process."""
+        tries = 1
+        attempt = await self._attempt(planned, key, number=tries, alone=False)
+        while attempt.execution.failure is not None:
+            if attempt.retry_alone:
+                tries += 1
+                return (await self._attempt(planned, key, number=tries, alone=True)).execution
+            if attempt.execution.failure.kind is not FailureKind.INFRASTRUCTURE or tries > self._plan.limits.retries:
+                break
+            await asyncio.sleep(_backoff_seconds(tries))
+            tries += 1
+            attempt = await self._attempt(planned, key, number=tries, alone=False)
+        return attempt.execution
+
+    async def _attempt(self, planned: PlannedCase, key: JobKey, *, number: int, alone: bool) -> Attempt:
+        case, repeat = key.case, key.repeat
+        self._send(CaseStarted.model_construct(case=case, repeat=repeat, turns=planned.turns, attempt=number))
+
+        def turn_finished(turn: int, result: TurnResult) -> None:
+            self._send(InvocationFinished.model_construct(case=case, repeat=repeat, turn=turn, result=result))
+
+        def span_finished(span: Span) -> None:
+            self._send(SpanFinished.model_construct(case=case, repeat=repeat, span=span))
+
+        assert planned.case is not None
+        return await execute(
+            planned.case,
+            self._host_of(planned.target),
+            target_name=planned.target.name,
+            timeout_seconds=self._plan.limits.timeout_seconds,
+            alone=alone,
+            listener=Listener(turn_finished=turn_finished, span_finished=span_finished),
+        )
+
+    def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
+        self._recorder.keep(planned, result)
+        self._run.keep(key, result)
+        self._send(_finished(key, result, source="executed"))
+
+    def _send(self, event: RunEvent) -> None:
+        self._run.log.append(event)
+
+
+def _finished(key: JobKey, result: CaseResult, *, source: str) -> CaseFinished:
+    return CaseFinished.model_construct(
+        case=key.case,
+        repeat=key.repeat,
+        status=result.status,
+        duration_seconds=result.duration_seconds,
+        failure=result.failure,
+        result=result,
+        source=source,
+    )
+
+
+def _without_execution(
+    planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
+) -> CaseResult:
+    facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
+    return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)
+
+
+def _backoff_seconds(tries: int) -> float:
+    """1, 2, 4 ... s, at most 30, give or take a quarter so that cases that failed together do not return together."""
+    return min(2.0 ** (tries - 1), 30.0) * random.uniform(0.75, 1.25)

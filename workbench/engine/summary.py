@@ -1,0 +1,81 @@
+"""How a run came out, in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from workbench.model.events import MetricSummary, RunSummary
+from workbench.model.results import CaseResult, CaseStatus
+
+
+def summarise(results: Iterable[CaseResult]) -> RunSummary:
+    """Cases by status, and each metric's mean and deviation over the cases that it could score."""
+    statuses = dict.fromkeys(CaseStatus, 0)
+    metrics: dict[str, _Running] = {}
+    for result in results:
+        statuses[result.status] += 1
+        for metric in result.metrics:
+            metrics.setdefault(metric.name, _Running()).add(metric.score)
+    return RunSummary(
+        total=sum(statuses.values()),
+        passed=statuses[CaseStatus.PASSED],
+        failed=statuses[CaseStatus.FAILED],
+        error=statuses[CaseStatus.ERROR],
+        not_evaluated=statuses[CaseStatus.NOT_EVALUATED],
+        skipped=statuses[CaseStatus.SKIPPED],
+        cancelled=statuses[CaseStatus.CANCELLED],
+        metrics={name: running.summary() for name, running in metrics.items()},
+    )
+
+
+class _Running:
+    """Mean and sample deviation of the scores seen; those that do not exist count in the total only.
+
+    Welford's method: stable for many numbers that lie close together.
+    """
+
+    __slots__ = ("_mean", "_scored", "_squares", "_total")
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._scored = 0
+        self._mean = 0.0
+        self._squares = 0.0
+
+    def add(self, score: float | None) -> None:
+        self._total += 1
+        if score is None:
+            return
+        self._scored += 1
+        delta = score - self._mean
+        self._mean += delta / self._scored
+        self._squares += delta * (score - self._mean)
+
+    def summary(self) -> MetricSummary:
+        return MetricSummary(
+            mean=self._mean if self._scored else None,
+            std=math.sqrt(self._squares / (self._scored - 1)) if self._scored > 1 else None,
+            scored=self._scored,
+            total=self._total,
+        )
+
+
+PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def exit_status(summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False) -> int:
+    """What a command that ran this ends with.
+
+    130 interrupted; 2 a file or configuration is wrong (`wrong_input`: what could run has run); 1 some case FAILED, or
+    nothing was evaluated; 3 none failed but some ended in ERROR; 0 all passed.
+    """
+    if interrupted:
+        return INTERRUPTED
+    if wrong_input:
+        return WRONG_INPUT
+    if summary.failed:
+        return FAILED
+    if summary.error:
+        return ERRORS
+    return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
