@@ -1,0 +1,1 @@
+"""The content-creation agent of the Vertex AI documentation."""

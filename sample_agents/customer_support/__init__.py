@@ -1,0 +1,1 @@
+"""The customer-support agent of the Vertex AI documentation."""

@@ -1,0 +1,1 @@
+"""Dice and primes as a function agent, in English, Chinese and Portuguese."""

@@ -1,0 +1,1 @@
+"""The on-device assistant of the Vertex AI documentation."""
