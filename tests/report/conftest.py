@@ -1,0 +1,170 @@
+"""Results to report on, made by hand: no agent runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workbench.model.criteria import default_config
+from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation
+from workbench.model.events import MetricSummary, RunSummary
+from workbench.model.keys import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    FailureKind,
+    InvocationScore,
+    MetricResult,
+    MetricStatus,
+    TurnResult,
+)
+from workbench.report.run_report import ReportedCase, RunReport
+
+
+def invocation(prompt: str = "hi", response: str | None = "hello", calls: Any = ()) -> Invocation:
+    """A turn with calls written as (name, args)."""
+    return Invocation(
+        user_content=Content.of_text(prompt, role="user"),
+        final_response=None if response is None else Content.of_text(response, role="model"),
+        intermediate_data=IntermediateData(tool_uses=[FunctionCall(name=name, args=args) for name, args in calls]),
+    )
+
+
+def metric(name: str, score: float | None, threshold: float | None = 1.0, **more: Any) -> MetricResult:
+    """A metric of one turn, judged as it must be."""
+    if score is None:
+        status = MetricStatus.UNDEFINED
+    elif threshold is None:
+        status = MetricStatus.INFORMATIONAL
+    else:
+        status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
+    values: dict[str, Any] = {
+        "name": name,
+        "score": score,
+        "threshold": threshold,
+        "status": status,
+        "scored": int(score is not None),
+        "total": 1,
+        "per_invocation": (InvocationScore(score=score, reason=None if score is not None else "nothing to compare"),),
+    }
+    return MetricResult(**{**values, **more})
+
+
+def reported(
+    eval_id: str,
+    status: CaseStatus,
+    *,
+    expected: Invocation | None = None,
+    actual: Invocation | None = None,
+    metrics: tuple[MetricResult, ...] = (),
+    failure: Failure | None = None,
+    repeat: int = 0,
+    eval_set: str = "sets/light.evalset.json",
+    **execution: Any,
+) -> ReportedCase:
+    """One result beside the case it was held against."""
+    turns = () if actual is None else (TurnResult(invocation=actual, duration_seconds=0.25),)
+    result = CaseResult(
+        case=CaseKey(target="home", eval_set=eval_set, eval_id=eval_id),
+        eval_set_id="light",
+        repeat=repeat,
+        status=status,
+        duration_seconds=0.25,
+        failure=failure,
+        metrics=metrics,
+        execution=Execution(turns=turns, failure=failure, **execution),
+    )
+    case = None if expected is None else EvalCase(eval_id=eval_id, conversation=[expected])
+    return ReportedCase(result, case)
+
+
+def summary_of(cases: list[ReportedCase], metrics: dict[str, MetricSummary] | None = None) -> RunSummary:
+    """Counts only: the numbers of the metrics are the engine's business."""
+    counts = {status: sum(case.result.status is status for case in cases) for status in CaseStatus}
+    return RunSummary(
+        total=len(cases),
+        passed=counts[CaseStatus.PASSED],
+        failed=counts[CaseStatus.FAILED],
+        error=counts[CaseStatus.ERROR],
+        not_evaluated=counts[CaseStatus.NOT_EVALUATED],
+        skipped=counts[CaseStatus.SKIPPED],
+        cancelled=counts[CaseStatus.CANCELLED],
+        metrics=metrics or {},
+    )
+
+
+@pytest.fixture
+def make_invocation() -> Callable[..., Invocation]:
+    return invocation
+
+
+@pytest.fixture
+def make_metric() -> Callable[..., MetricResult]:
+    return metric
+
+
+@pytest.fixture
+def make_case() -> Callable[..., ReportedCase]:
+    return reported
+
+
+@pytest.fixture
+def make_report() -> Callable[..., RunReport]:
+    def make(cases: list[ReportedCase], **more: Any) -> RunReport:
+        return RunReport(
+            run_id="20261121-1",
+            started_at=datetime(2026, 11, 21, 8, 0, tzinfo=UTC),
+            duration_seconds=1.5,
+            summary=summary_of(cases, more.pop("metrics", None)),
+            cases=cases,
+            criteria={"sets/light.evalset.json": default_config()},
+            **more,
+        )
+
+    return make
+
+
+@pytest.fixture
+def every_status() -> list[ReportedCase]:
+    """One case of each status, each for its own reason, with text that means harm."""
+    wanted = invocation("turn it off", "done", [("set_device", {"device_id": "device_2", "status": "OFF"})])
+    given = invocation("turn it off", "done", [("set_device", {"device_id": "device_3", "status": "OFF"})])
+    boom = Failure(
+        kind=FailureKind.AGENT,
+        message="ValueError: \x1b[31mboom\x00 <&> sk-abcdefghijklmnopqrstuvwx",
+        turn=0,
+        traceback="Traceback\n  ValueError: boom\x07",
+        stderr_tail="\x1b]0;title\x07oops",
+    )
+    trajectory, response = "tool_trajectory_avg_score", "response_match_score"
+    return [
+        reported(
+            "good",
+            CaseStatus.PASSED,
+            expected=wanted,
+            actual=wanted,
+            metrics=(metric(trajectory, 1.0), metric("latency", 0.2, None)),
+        ),
+        reported(
+            "wrong|device",
+            CaseStatus.FAILED,
+            expected=wanted,
+            actual=given,
+            metrics=(metric(trajectory, 0.0), metric(response, 1.0, 0.8)),
+        ),
+        reported("boom", CaseStatus.ERROR, expected=wanted, failure=boom),
+        reported(
+            "空",
+            CaseStatus.NOT_EVALUATED,
+            expected=wanted,
+            actual=wanted,
+            metrics=(metric(response, None, 0.8, reason="nothing to compare"),),
+        ),
+        reported("left out", CaseStatus.SKIPPED, expected=wanted),
+        reported("stopped", CaseStatus.CANCELLED, expected=wanted),
+    ]

@@ -1,0 +1,182 @@
+"""The formats a run is written in: valid whatever the text, and the same facts in each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from workbench.model.evalset import Invocation
+from workbench.model.events import MetricSummary
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.report.formats import FORMATS, write_report
+from workbench.report.run_report import ReportedCase, RunReport
+
+MakeReport = Callable[..., RunReport]
+
+
+def test_json_has_the_documented_shape(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+    metrics = {"tool_trajectory_avg_score": MetricSummary(mean=0.5, std=0.7071, scored=2, total=6)}
+
+    data = json.loads(write_report(make_report(every_status, metrics=metrics), "json"))
+
+    assert data["schema_version"] == 1
+    assert data["run_id"] == "20261121-1"
+    assert data["summary"] == {
+        "total": 6, "passed": 1, "failed": 1, "error": 1, "not_evaluated": 1, "skipped": 1, "cancelled": 1,
+        "metrics": {"tool_trajectory_avg_score": {"mean": 0.5, "std": 0.7071, "scored": 2, "total": 6}},
+    }  # fmt: skip
+    assert data["criteria"]["sets/light.evalset.json"]["criteria"][0] == {
+        "name": "tool_trajectory_avg_score",
+        "threshold": 1.0,
+        "options": {},
+    }
+    case = data["cases"][1]
+    assert {key: case[key] for key in ("target", "eval_set_id", "eval_id", "repeat", "status", "error")} == {
+        "target": "home", "eval_set_id": "light", "eval_id": "wrong|device", "repeat": 0, "status": "FAILED",
+        "error": None,
+    }  # fmt: skip
+    assert case["metrics"][0].items() >= {
+        "name": "tool_trajectory_avg_score", "score": 0.0, "threshold": 1.0, "status": "FAILED", "reason": None,
+    }.items()  # fmt: skip
+    assert case["differences"] == [
+        {
+            "turn": 0, "kind": "argument_changed", "tool": "set_device", "expected_call": 0, "actual_call": 0,
+            "path": ["device_id"], "expected": "device_2", "actual": "device_3",
+        }
+    ]  # fmt: skip
+    assert case["turns"][0]["trajectory"] == [
+        {"name": "set_device", "args": {"device_id": "device_3", "status": "OFF"}}
+    ]
+
+
+def test_the_error_of_a_case_is_in_json_without_its_secret(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
+    error = json.loads(write_report(make_report(every_status), "json"))["cases"][2]["error"]
+
+    assert (error["kind"], error["turn"]) == ("agent", 0)
+    assert "boom" in error["message"]
+    assert "sk-" not in error["message"]
+
+
+def test_a_metric_that_could_not_be_computed_is_the_error_of_its_case(
+    make_report: MakeReport, make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult]
+) -> None:
+    broken = make_metric("mine", None, status=MetricStatus.ERROR, reason="ImportError: no module named mine")
+    report = make_report([make_case("a", CaseStatus.ERROR, metrics=(broken,))])
+
+    (case,) = json.loads(write_report(report, "json"))["cases"]
+
+    assert case["error"]["kind"] == "metric"
+    assert case["error"]["message"] == "mine: ImportError: no module named mine"
+
+
+def test_json_has_no_numbers_that_json_does_not_know(
+    make_report: MakeReport,
+    make_case: Callable[..., ReportedCase],
+    make_invocation: Callable[..., Invocation],
+    make_metric: Callable[..., MetricResult],
+) -> None:
+    odd = make_invocation(
+        response="half \ud800, right-to-left \u202e, csi \x9b31m", calls=[("f", {"x": math.nan, "y": [math.inf]})]
+    )
+    case = make_case("a", CaseStatus.PASSED, actual=odd, metrics=(make_metric("mine", math.nan, None),))
+
+    text = write_report(make_report([case]), "json")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    data = json.loads(text, parse_constant=refuse)
+    assert data["cases"][0]["metrics"][0]["score"] is None
+    assert data["cases"][0]["turns"][0]["trajectory"][0]["args"] == {"x": None, "y": [None]}
+    assert not set(text) & {"\u202e", "\x9b"}
+    assert "\u202e" in data["cases"][0]["turns"][0]["response"]
+    text.encode("utf-8")
+
+
+def test_json_lines_are_the_cases_and_then_the_run(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+    lines = [json.loads(line) for line in write_report(make_report(every_status), "jsonl").splitlines()]
+
+    assert [line["kind"] for line in lines] == ["case"] * 6 + ["run"]
+    assert {line["schema_version"] for line in lines} == {1}
+    assert lines[-1]["summary"]["total"] == 6
+
+
+def test_junit_is_valid_xml_and_tells_the_outcomes_apart(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
+    root = ElementTree.fromstring(write_report(make_report(every_status), "junit"))
+
+    outcomes = {
+        case.get("name"): [child.tag for child in case if child.tag in ("error", "failure", "skipped")]
+        for case in root.iter("testcase")
+    }
+    assert outcomes == {
+        "good": [], "wrong|device": ["failure"], "boom": ["error"], "空": ["failure"],
+        "left out": ["skipped"], "stopped": ["skipped"],
+    }  # fmt: skip
+    assert root.attrib.items() >= {"tests": "6", "failures": "2", "errors": "1", "skipped": "2"}.items()
+    types = {case.get("name"): child.get("type") for case in root.iter("testcase") for child in case.iter("failure")}
+    assert types == {"wrong|device": "FAILED", "空": "NOT_EVALUATED"}
+    (error,) = root.iter("error")
+    assert "\u241b[31mboom\u2400 <&> [redacted]" in (error.text or "")
+
+
+def test_junit_takes_every_character(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
+    every = "".join(map(chr, [*range(0x300), 0xD800, 0xFFFE, 0xFFFF, 0x1F600]))
+
+    xml = write_report(make_report([make_case(every, CaseStatus.PASSED)]), "junit")
+
+    ElementTree.fromstring(xml.encode("utf-8"))
+
+
+def test_markdown_escapes_what_would_be_markup(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+    text = write_report(make_report(every_status), "markdown")
+
+    row = next(line for line in text.splitlines() if "wrong" in line and line.startswith("|"))
+    assert row.startswith("| ✗ FAILED | wrong\\|device | **0.00** |")
+    assert 'device\\_id: expected "device\\_2", got "device\\_3"' in text
+    assert "\x1b" not in text
+
+
+def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(write_report(make_report(every_status), "csv"))))
+
+    assert [row["status"] for row in rows] == [case.result.status.value for case in every_status]
+    wrong = rows[1]
+    assert json.loads(wrong["trajectories"])[0][0]["args"]["device_id"] == "device_3"
+    assert json.loads(wrong["prompts"]) == ["turn it off"]
+    assert (wrong["tool_trajectory_avg_score"], wrong["tool_trajectory_avg_score.status"]) == ("0.0", "FAILED")
+    assert rows[0]["response_match_score"] == ""
+
+
+def test_csv_cells_are_no_formulas(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
+    report = make_report([make_case("=HYPERLINK(1)", CaseStatus.PASSED)])
+
+    (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
+
+    assert row["eval_id"] == "'=HYPERLINK(1)"
+
+
+@pytest.mark.parametrize("report_format", FORMATS)
+def test_every_format_reports_a_run_of_nothing(make_report: MakeReport, report_format: str) -> None:
+    assert write_report(make_report([]), report_format)
+
+
+@pytest.mark.parametrize("report_format", ["markdown", "csv", "junit", "json"])
+def test_no_format_lets_control_characters_through(
+    make_report: MakeReport, every_status: list[ReportedCase], report_format: str
+) -> None:
+    text: Any = write_report(make_report(every_status), report_format)
+
+    assert not {character for character in text if ord(character) < 32} - {"\n", "\t"}

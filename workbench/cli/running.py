@@ -1,0 +1,164 @@
+"""Carries out a plan for the command line: shows progress, prints results as they come, gives the exit status.
+
+Shared by `run`, `eval`, `score` and `demo`, which differ in how they make the plan.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.cli.interrupt import graceful_interrupt
+from workbench.cli.output import (
+    TEXT,
+    DocumentPrinter,
+    LinePrinter,
+    Printer,
+    TablePrinter,
+    format_for,
+    save_report,
+    stdout_style,
+    table_lines,
+)
+from workbench.cli.progress import Progress
+from workbench.cli.streams import message
+from workbench.model.evalset import EvalCase
+from workbench.model.events import CaseFinished, CaseStarted, Notice, RunFinished, RunStarted
+from workbench.model.keys import CaseKey
+from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.table import Style, VerdictTable, width_of_names
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Plan, PlannedCase
+    from workbench.engine.run import Run
+
+WRONG = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Display:
+    """How the results are to be shown, as the options say."""
+
+    report_format: str | None = None
+    output: Path | None = None
+    plain: bool = False
+    verbose: bool = False
+
+    @property
+    def document_format(self) -> str:
+        """The format of the document that is written to `output`, or else to standard output."""
+        return format_for(self.report_format, self.output)
+
+    @property
+    def stdout_format(self) -> str:
+        """What standard output shows: the document, unless that goes to a file."""
+        return self.document_format if self.output is None else TEXT
+
+
+def carry_out(
+    plan: Plan, start: Callable[[Plan], Run], display: Display, *, command: str = ""
+) -> tuple[RunReport, int]:
+    """Run a plan to its end. Returns what happened, and the exit status."""
+    names = [name_of(case, repeat) for case, repeat in _rows(plan)]
+    printer = _printer(plan, display, names=names)
+    progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
+    run = start(plan)
+    report = _follow(run, printer, progress, command=command)
+    status = run.exit_status
+    if display.output is not None:
+        style = Style(verbose=display.verbose)
+        table = "\n".join(table_lines(report, style=style, name_width=width_of_names(names))) + "\n"
+        if not save_report(report, display.document_format, display.output, table_text=table):
+            status = WRONG
+    return report, status
+
+
+def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished, command: str) -> RunReport:
+    """A finished run as reports show it."""
+    expected = _expected(run.plan)
+    return RunReport(
+        run_id=run.run_id,
+        started_at=started_at,
+        duration_seconds=finished.duration_seconds,
+        interrupted=finished.interrupted,
+        command=command,
+        summary=finished.summary,
+        cases=[ReportedCase(result, expected.get(result.case)) for result in run.results()],
+        criteria={case.key.eval_set: case.config for case in run.plan.cases},
+        options=run.plan.limits.model_dump(mode="json"),
+        versions=_versions(),
+    )
+
+
+def name_of(case: PlannedCase, repeat: int) -> str:
+    """What the row of a planned case is called."""
+    occurrence = f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
+    return f"{case.key.eval_id}{occurrence}" + (f" [{repeat + 1}]" if repeat else "")
+
+
+def _follow(run: Run, printer: Printer, progress: Progress, *, command: str) -> RunReport:
+    """Listen to a run until it ends."""
+    expected = _expected(run.plan)
+    started_at: datetime | None = None
+    finished: RunFinished | None = None
+
+    def announce(text: str) -> None:
+        with progress.hidden():
+            message(text)
+
+    with progress, graceful_interrupt(run.cancel, announce=announce):
+        for event in run.iter_events():
+            match event:
+                case RunStarted():
+                    started_at = event.at
+                case Notice():
+                    announce(event.message)
+                case CaseStarted():
+                    progress.started(str(event.case))
+                case CaseFinished():
+                    with progress.hidden():
+                        printer.finished(ReportedCase(event.result, expected.get(event.case)))
+                    progress.finished(event.status)
+                case RunFinished():
+                    finished = event
+    assert finished is not None  # the last event of every run
+    report = report_of(run, started_at=started_at, finished=finished, command=command)
+    printer.closed(report)
+    return report
+
+
+def _printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
+    match display.stdout_format:
+        case "text":
+            criteria = {case.key.eval_set: case.config for case in plan.cases}
+            style = stdout_style(plain=display.plain, verbose=display.verbose)
+            table = VerdictTable(style=style, name_width=width_of_names(names), criteria=criteria)
+            return TablePrinter(table, [(case.key, repeat) for case, repeat in _rows(plan)])
+        case "jsonl":
+            return LinePrinter()
+        case other:
+            return DocumentPrinter(other)
+
+
+def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
+    """The rows of the table: set by set, the repeats of a case below each other."""
+    sets: dict[str, list[PlannedCase]] = {}
+    for case in plan.cases:
+        sets.setdefault(case.key.eval_set, []).append(case)
+    return [(case, repeat) for cases in sets.values() for case in cases for repeat in range(plan.limits.runs)]
+
+
+def _expected(plan: Plan) -> dict[CaseKey, EvalCase | None]:
+    return {case.key: case.case for case in plan.cases}
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    import workbench
+
+    return {"workbench": workbench.__version__, "python": platform.python_version()}

@@ -1,0 +1,68 @@
+"""Standard output and error: results to the one, everything else to the other, and neither can hurt.
+
+A reader that goes away (`workbench run | head`) stops the output, never the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable
+
+from workbench.model.text import neutralise, redact
+
+
+def prepare_streams() -> None:
+    """Make both streams take any text: what their encoding lacks is written as `?`."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def message(text: str, *, prefix: str = "workbench: ") -> None:
+    """Tell people something on standard error. The text may hold anything: it is made safe here."""
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        print(prefix + redact(neutralise(text)), file=sys.stderr, flush=True)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Results for people, to standard output."""
+    write_text("".join(f"{line}\n" for line in lines))
+
+
+def write_text(text: str) -> None:
+    """Text to standard output, seen at once. Where nobody reads it any more, it is dropped."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+
+
+def write_document(text: str) -> None:
+    """A document that says it is UTF-8, to standard output in that encoding whatever the terminal's is."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        write_text(text)
+        return
+    try:
+        sys.stdout.flush()
+        buffer.write(text.encode("utf-8", errors="replace"))
+        buffer.flush()
+    except BrokenPipeError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """Send what is still to be written to nowhere: the interpreter would complain at exit otherwise."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def wants_colour(stream: object, *, plain: bool) -> bool:
+    """Whether colours may be written: the stream is a terminal, and neither `--plain` nor NO_COLOR speaks against."""
+    is_terminal = getattr(stream, "isatty", lambda: False)()
+    return bool(is_terminal) and not plain and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
