@@ -67,7 +67,7 @@ def decode_utf8(path: Path, data: bytes) -> str:
 
 
 def has_changed(path: Path, stamp: Stamp) -> bool:
-    """Whether the file holds other content than `stamp` describes, or is gone. Reads it only where size or time differ."""
+    """Whether the file is gone or holds other content than `stamp` describes. Reads it only where the time differs."""
     try:
         status = path.stat()
     except OSError:
@@ -80,8 +80,8 @@ def has_changed(path: Path, stamp: Stamp) -> bool:
 def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None) -> Stamp:
     """Replace the content of a file, or create it, so that a reader or a crash sees the old content or the new.
 
-    The data goes to a temporary file in the same folder, is flushed to the disk and renamed; the mode of the old file is
-    kept and symbolic links are followed. With `expect` the file must still hold what that stamp describes: else
+    The data goes to a temporary file in the same folder, is flushed to the disk and renamed; the mode of the old file
+    is kept and symbolic links are followed. With `expect` the file must still hold what that stamp describes: else
     FileChanged is raised. Raises StoreError. The old content stays wherever an error is raised.
     """
     real = _real_path(path)

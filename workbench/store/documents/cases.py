@@ -1,0 +1,161 @@
+"""Cases as data: what a listing shows of one, and the typed case with every fault placed in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from workbench.model.evalset import EvalCase
+from workbench.store.documents.frame import DocumentFormat, kind_of
+from workbench.store.documents.legacy import case_of_eval, case_of_turns
+from workbench.store.documents.places import Place, find_key
+
+_EXPECTED = {
+    "missing": "a value for it",
+    "string_type": "a text",
+    "string_unicode": "a text without halves of surrogate pairs",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+}
+
+
+class Fault(NamedTuple):
+    """Something in a case that is not as the format has it; `place` is counted from the case."""
+
+    place: Place
+    found: str
+    expected: str
+
+
+class InvalidCase(Exception):
+    """A case that cannot be read, with all its faults (at least one)."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(f"found {fault.found}, expected {fault.expected}" for fault in faults))
+        self.faults = tuple(faults)
+
+
+class Head(NamedTuple):
+    """What a listing shows of a case: its id ("" where it has none) and the first fault of its outer shape."""
+
+    eval_id: str
+    fault: Fault | None
+
+
+def read_head(data: Any) -> Head:
+    """The head of a case in the current format, at the cost of a few look-ups."""
+    if type(data) is not dict:
+        return Head("", Fault((), kind_of(data), "an eval case (an object)"))
+    eval_id = data.get("eval_id", data.get("evalId"))
+    if type(eval_id) is not str:
+        found = "none" if eval_id is None else kind_of(eval_id)
+        return Head("", Fault(("eval_id",), found, "a text as the id of the case"))
+    conversation = data.get("conversation")
+    scenario = data.get("conversation_scenario", data.get("conversationScenario"))
+    if (conversation is None) == (scenario is None):
+        found = "neither" if conversation is None else "both"
+        return Head(eval_id, Fault((), found, "exactly one of conversation and conversation_scenario"))
+    if conversation is not None and type(conversation) is not list:
+        return Head(eval_id, Fault(("conversation",), kind_of(conversation), "a list of invocations"))
+    return Head(eval_id, None)
+
+
+def read_legacy_head(data: Any) -> Head:
+    """The head of a named eval of the old format."""
+    if not isinstance(data, dict):
+        return Head("", Fault((), kind_of(data), "an eval (an object with name and data)"))
+    name = data.get("name")
+    if not isinstance(name, str):
+        return Head("", Fault(("name",), "none" if name is None else kind_of(name), "a text as the name of the eval"))
+    if not isinstance(data.get("data"), list):
+        return Head(name, Fault(("data",), kind_of(data.get("data")), "a list of turns"))
+    return Head(name, None)
+
+
+def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
+    """The typed case; old formats are shown as migrated. `eval_id` names a list of turns, which has no name of its own.
+
+    Raises InvalidCase with places in the data as it is in the file.
+    """
+    if format is DocumentFormat.CURRENT:
+        head = read_head(data)
+        if head.fault is not None:
+            raise InvalidCase([head.fault])
+        return _validated(data)
+    faults: list[Fault] = []
+    if format is DocumentFormat.LEGACY_TURNS:
+        migrated = case_of_turns(data, eval_id=eval_id, note=lambda *fault: faults.append(Fault(*fault)))
+    else:
+        head = read_legacy_head(data)
+        if head.fault is not None:
+            raise InvalidCase([head.fault])
+        migrated = case_of_eval(data, note=lambda *fault: faults.append(Fault(*fault)))
+    if faults:
+        raise InvalidCase(faults)
+    return _validated(migrated)
+
+
+def _validated(data: Any) -> EvalCase:
+    try:
+        return EvalCase.model_validate(data)
+    except ValidationError as error:
+        raise InvalidCase(list(_faults(error, data, ()))) from error
+
+
+def _faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
+    for item in error.errors(include_url=False):
+        here = place + _place_in(data, item["loc"])
+        inner = item.get("ctx", {}).get("error")
+        if isinstance(inner, ValidationError):  # a model validated inside a validator of ours
+            yield from _faults(inner, _value_at(data, here[len(place) :]), here)
+        else:
+            yield _fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
+
+
+def _fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
+    if kind == "missing":
+        return Fault(place, "nothing", f"{missing[0]}, which it must have")
+    if kind == "value_error":
+        expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
+        return Fault(place, found or kind_of(value), expected)
+    expected = _EXPECTED.get(kind, message)
+    return Fault(place, "half of a surrogate pair" if kind == "string_unicode" else kind_of(value), expected)
+
+
+def _place_in(data: Any, location: Sequence[str | int]) -> Place:
+    """The steps of a pydantic location that exist in the data, as the data spells them.
+
+    Names of union members, which pydantic puts between the steps, are left out, and so is the key of a missing member.
+    """
+    place: list[str | int] = []
+    for step in location:
+        if isinstance(data, dict) and isinstance(step, str):
+            key = find_key(data, step, free=False)
+            if key is not None:
+                place.append(key)
+                data = data[key]
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            place.append(step)
+            data = data[step]
+        elif isinstance(data, list) and len(data) == 2 and step == "author":  # the pair [author, parts]
+            place.append(0)
+            data = data[0]
+        elif isinstance(data, list) and len(data) == 2 and step == "parts":
+            place.append(1)
+            data = data[1]
+    return tuple(place)
+
+
+def _value_at(data: Any, place: Place) -> Any:
+    for step in place:
+        data = data[step]
+    return data

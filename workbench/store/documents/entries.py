@@ -1,0 +1,123 @@
+"""What an open document lists: one entry for each case, with its place in the text where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from workbench.store.documents.cases import Fault
+from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
+from workbench.store.documents.pieces import Pieces
+from workbench.store.documents.places import Place, Position, format_place, locate, position_of
+from workbench.store.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseEntry:
+    """One case of a document. `occurrence` tells cases with the same id apart, 0 for the first.
+
+    `problem` is set where the JSON or the outer shape of the case is wrong; faults deeper inside show when it is read.
+    A case without an id is listed as `(case 4)`, counted from 1.
+    """
+
+    index: int
+    eval_id: str
+    occurrence: int
+    problem: StoreError | None = None
+
+
+class Cursor:
+    """Runs over pieces of UTF-8 text and knows the line and column it stands at."""
+
+    def __init__(self) -> None:
+        self.line = 1
+        self._last_line: list[bytes] = []
+
+    def advance(self, pieces: Iterable[bytes]) -> None:
+        """Step over pieces."""
+        for piece in pieces:
+            lines = piece.count(b"\n")
+            if lines:
+                self.line += lines
+                self._last_line = [piece[piece.rfind(b"\n") + 1 :]]
+            elif piece:
+                self._last_line.append(piece)
+
+    def position(self, text: str = "", offset: int = 0) -> Position:
+        """The position of an offset in a text that begins here."""
+        line, column = position_of(text, offset)
+        if line > 1:
+            return Position(self.line + line - 1, column)
+        before = b"".join(self._last_line).decode("utf-8").removeprefix("\ufeff")
+        return Position(self.line, column + len(before))
+
+
+def list_entries(pieces: Pieces, *, path: Path, places: list[Place]) -> list[CaseEntry]:
+    """The entries of all cases in one pass over the pieces; `places[i]` is where case i is in the document."""
+    entries: list[CaseEntry] = []
+    seen: dict[str, int] = {}
+    cursor, done = Cursor(), -1
+    for index, case in enumerate(pieces.cases):
+        eval_id = case.head.eval_id or f"(case {index + 1})"
+        occurrence = seen.get(eval_id, 0)
+        seen[eval_id] = occurrence + 1
+        problem = None
+        if case.broken is not None or case.head.fault is not None:
+            _advance(cursor, pieces, done, index)
+            done = index
+            problem = _problem(pieces, index, cursor, path=path, place=places[index])
+        entries.append(CaseEntry(index=index, eval_id=eval_id, occurrence=occurrence, problem=problem))
+    return entries
+
+
+def error_in_case(pieces: Pieces, index: int, fault: Fault | BrokenJson, *, path: Path, place: Place) -> StoreError:
+    """The error that a fault of a case is, with its line and column in the file."""
+    cursor = Cursor()
+    cursor.advance(pieces.before_case(index))
+    return _placed(pieces, index, fault, cursor, path=path, place=place)
+
+
+def _problem(pieces: Pieces, index: int, cursor: Cursor, *, path: Path, place: Place) -> StoreError | None:
+    case = pieces.cases[index]
+    fault = case.broken or case.head.fault
+    return None if fault is None else _placed(pieces, index, fault, cursor, path=path, place=place)
+
+
+def _placed(
+    pieces: Pieces, index: int, fault: Fault | BrokenJson, cursor: Cursor, *, path: Path, place: Place
+) -> StoreError:
+    if isinstance(fault, BrokenJson):
+        # The fault may only have shown in what follows the case: a missing bracket shows at the next one.
+        following = (
+            part
+            for i in (index, index + 1)
+            if i < len(pieces.cases)
+            for part in (pieces.cases[i].data, pieces.gaps[i + 1])
+        )
+        text = b"".join((*following, pieces.tail)).decode("utf-8")
+        position = cursor.position(text, min(fault.offset, len(text)))
+    else:
+        text = pieces.cases[index].data.decode("utf-8")
+        _, masked = decode_tolerantly(text)
+        position = cursor.position(text, locate(masked.text, fault.place))
+        place = (*place, *fault.place)
+    return StoreError(
+        path,
+        place=format_place(place),
+        line=position.line,
+        column=position.column,
+        found=fault.found,
+        expected=fault.expected,
+    )
+
+
+def _advance(cursor: Cursor, pieces: Pieces, done: int, index: int) -> None:
+    """Move the cursor from the start of case `done` (-1: of the file) to the start of case `index`."""
+    if done < 0:
+        cursor.advance(pieces.before_case(index))
+        return
+    between = zip(islice(pieces.cases, done, index), islice(pieces.gaps, done + 1, index + 1), strict=True)
+    for case, gap in between:
+        cursor.advance((case.data, gap))

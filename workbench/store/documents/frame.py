@@ -1,0 +1,273 @@
+"""The frame of an eval-set file: which format it has, where its cases stand, and what stands around them.
+
+Only the ends of the cases and their heads (id, shape) are kept, so that a file of any size lists its cases at the speed
+of the JSON decoder. A case whose JSON is broken is closed where the next one begins (see `recovering`), so that it does
+not hide its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from workbench.store.documents.jsontext import BrokenJson, Masked, decode_at, found_at, mask, skip_space
+
+CASES_KEYS = ("eval_cases", "evalCases")
+
+
+class DocumentFormat(StrEnum):
+    """Which of the formats an eval-set file has."""
+
+    CURRENT = "current"
+    LEGACY_TURNS = "legacy turns"
+    LEGACY_EVALS = "legacy evals"
+
+
+class NotAnEvalSet(Exception):
+    """The file is sound JSON of another kind. `found` says of which, `offset` where that shows."""
+
+    def __init__(self, *, found: str, expected: str = "an eval set with eval_cases", offset: int = 0) -> None:
+        super().__init__(f"found {found}, expected {expected}")
+        self.found = found
+        self.expected = expected
+        self.offset = offset
+
+
+@dataclass
+class CaseSpan:
+    """Where a case stands in the text; `value` is what was decoded, `broken` why it could not be."""
+
+    start: int
+    end: int
+    head: Any = None
+    broken: BrokenJson | None = None
+
+
+@dataclass
+class Frame:
+    """What was found in a file. `broken` are faults between the cases or around them, in the order of the text."""
+
+    format: DocumentFormat
+    masked: Masked
+    spans: list[CaseSpan] = field(default_factory=list)
+    header: dict[str, Any] = field(default_factory=dict)
+    cases_start: int = 0
+    cases_end: int = 0
+    broken: list[BrokenJson] = field(default_factory=list)
+
+
+ReadHeads = Mapping[DocumentFormat, Callable[[Any], Any]]
+"""For each format: what to keep of a decoded case, given its data."""
+
+
+def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
+    """Find the cases of a file: strictly, else with comments masked, else around what is broken.
+
+    Raises NotAnEvalSet, or BrokenJson where not even a list of cases can be had.
+    """
+    try:
+        return _Reader(Masked(text), read_heads, recover=False).read()
+    except BrokenJson:
+        masked = mask(text)
+    if not masked.strict:
+        try:
+            return _Reader(masked, read_heads, recover=False).read()
+        except BrokenJson:
+            pass
+    return _Reader(masked, read_heads, recover=True).read()
+
+
+class _Reader:
+    """One pass over a text. With `recover` faults are noted and stepped over instead of raised."""
+
+    def __init__(self, masked: Masked, read_heads: ReadHeads, *, recover: bool) -> None:
+        self.masked = masked
+        self.text = masked.text
+        self.read_heads = read_heads
+        self.recover = recover
+        self.frame = Frame(DocumentFormat.CURRENT, masked)
+        self.found_cases = False
+
+    def read(self) -> Frame:
+        start = skip_space(self.text, 0)
+        opening = self.text[start : start + 1]
+        if opening == "{":
+            end = self._read_set(start)
+        elif opening == "[":
+            end = self._read_legacy(start)
+        else:
+            found = found_at(self.text, start)
+            raise BrokenJson(start, found=found, expected="an eval set: an object, or a list in the old formats")
+        rest = skip_space(self.text, end)
+        if rest < len(self.text):
+            self._fault(BrokenJson(rest, found=found_at(self.text, rest), expected="the end of the file"))
+        return self.frame
+
+    def _read_set(self, start: int) -> int:
+        try:
+            end = self._read_members(start)
+        except BrokenJson as broken:
+            self._fault(broken)
+            end = len(self.text)
+            if not self.found_cases and not self._find_cases_by_name(start):
+                raise
+        if not self.found_cases:
+            raise NotAnEvalSet(found=_kind_of_object(self.frame.header), offset=start)
+        return end
+
+    def _read_members(self, start: int) -> int:
+        position = skip_space(self.text, start + 1)
+        if self.text[position : position + 1] == "}":
+            return position + 1
+        while True:
+            if self.text[position : position + 1] != '"':
+                raise BrokenJson(position, found=found_at(self.text, position), expected="a key in double quotes")
+            key, position = decode_at(self.text, position)
+            position = skip_space(self.text, position)
+            if self.text[position : position + 1] != ":":
+                raise BrokenJson(position, found=found_at(self.text, position), expected="':' after the key")
+            position = self._read_member(key, skip_space(self.text, position + 1))
+            position = skip_space(self.text, position)
+            closing = self.text[position : position + 1]
+            if closing == "}":
+                return position + 1
+            if closing != ",":
+                raise BrokenJson(position, found=found_at(self.text, position), expected="',' or '}'")
+            position = skip_space(self.text, position + 1)
+
+    def _read_member(self, key: str, start: int) -> int:
+        if key in CASES_KEYS and self.text[start : start + 1] == "[":
+            return self._read_cases(start)
+        value, end = decode_at(self.text, start)
+        if key in CASES_KEYS:
+            raise NotAnEvalSet(found=f"{kind_of(value)} as {key}", expected="a list of cases", offset=start)
+        self.frame.header[key] = value
+        return end
+
+    def _find_cases_by_name(self, start: int) -> bool:
+        """The last resort where the text before the cases is broken."""
+        for key in CASES_KEYS:
+            quoted = self.text.find(f'"{key}"', start)
+            colon = skip_space(self.text, quoted + len(key) + 2)
+            bracket = skip_space(self.text, colon + 1)
+            if quoted >= 0 and self.text[colon : colon + 1] == ":" and self.text[bracket : bracket + 1] == "[":
+                self._read_cases(bracket)
+                return True
+        return False
+
+    def _read_legacy(self, start: int) -> int:
+        self.frame.format = DocumentFormat.LEGACY_EVALS
+        first = self._first_of_list(start)
+        if isinstance(first, dict) and "query" in first and "data" not in first:
+            self.frame.format = DocumentFormat.LEGACY_TURNS
+            return self._read_turns(start)
+        if first is not None and not (isinstance(first, dict) and "data" in first):
+            raise NotAnEvalSet(found=f"a list that begins with {_kind_of_item(first)}", offset=start)
+        return self._read_cases(start)
+
+    def _first_of_list(self, start: int) -> Any:
+        position = skip_space(self.text, start + 1)
+        if self.text[position : position + 1] == "]":
+            return None
+        try:
+            return decode_at(self.text, position).value
+        except BrokenJson:
+            if not self.recover:
+                raise
+        head = self.text[position : position + 400]
+        return {"query": ""} if '"query"' in head and '"data"' not in head else {"data": []}
+
+    def _read_turns(self, start: int) -> int:
+        """The whole list is the one case."""
+        self.frame.cases_start = self.frame.cases_end = start
+        try:
+            turns, end = decode_at(self.text, start)
+        except BrokenJson as broken:
+            if not self.recover:
+                raise
+            self.frame.spans.append(CaseSpan(start, len(self.text.rstrip()), broken=broken))
+            return len(self.text)
+        self.frame.spans.append(CaseSpan(start, end, self.read_heads[self.frame.format](turns)))
+        return end
+
+    def _read_cases(self, start: int) -> int:
+        self.found_cases = True
+        self.frame.spans = spans = []
+        self.frame.cases_start = start
+        text, read_head = self.text, self.read_heads[self.frame.format]
+        position = skip_space(text, start + 1)
+        if text[position : position + 1] == "]":
+            self.frame.cases_end = position
+            return position + 1
+        while True:
+            try:
+                value, end = decode_at(text, position)
+                spans.append(CaseSpan(position, end, read_head(value)))
+            except BrokenJson as broken:
+                if not self.recover:
+                    raise
+                end = self._close_broken_case(position, broken)
+            position = skip_space(text, end)
+            closing = text[position : position + 1]
+            if closing == "]":
+                self.frame.cases_end = position
+                return position + 1
+            if closing == ",":
+                position = skip_space(text, position + 1)
+                continue
+            fault = BrokenJson(position, found=found_at(text, position), expected="',' or ']' after the case")
+            self._fault(fault)
+            if closing != "{":
+                self.frame.cases_end = position
+                raise fault
+
+    def _close_broken_case(self, start: int, broken: BrokenJson) -> int:
+        from workbench.store.documents.recovering import end_of_broken_case
+
+        end = end_of_broken_case(self.text, start, list_start=self.frame.cases_start)
+        self.frame.spans.append(CaseSpan(start, end, broken=broken))
+        return end
+
+    def _fault(self, broken: BrokenJson) -> None:
+        if not self.recover:
+            raise broken
+        if all(known.offset != broken.offset for known in self.frame.broken):
+            self.frame.broken.append(broken)
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in the words of JSON, short enough for a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = repr(value) if not isinstance(value, str) else '"' + value.replace("\n", "\\n") + '"'
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def _kind_of_object(header: dict[str, Any]) -> str:
+    if "criteria" in header:
+        return "an eval config (it has criteria)"
+    if "scenarios" in header:
+        return "conversation scenarios (`workbench eval-set add-eval-case` adds them to an eval set)"
+    if "starting_prompt" in header or "startingPrompt" in header:
+        return "one conversation scenario (`workbench eval-set add-eval-case` adds it to an eval set)"
+    if "app_name" in header or "appName" in header:
+        return "a session input"
+    if "eval_id" in header or "evalId" in header:
+        return "one eval case outside of an eval set"
+    return "an object without eval_cases"
+
+
+def _kind_of_item(first: Any) -> str:
+    if isinstance(first, dict) and ("eval_id" in first or "evalId" in first):
+        return "an eval case (put the list into an object, as its eval_cases)"
+    if isinstance(first, dict) and "starting_prompt" in first:
+        return "a conversation scenario"
+    return kind_of(first)

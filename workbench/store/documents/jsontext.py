@@ -1,0 +1,194 @@
+"""JSON as people write it: strict JSON first; where that fails, comments and trailing commas are masked with spaces.
+
+Masking keeps every offset, so that what is found in the masked text is found at the same place in the real one. The
+decoder is the standard library's: its C scanner gives the end of a value together with the value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\n\r]*")
+# A string ends at its quote or, where that is missing, with its line: a broken string must not swallow the file.
+_STRING = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
+_UNTIL_COMMENT = re.compile(rf'(?:[^"/#]++|{_STRING}|/(?![/*]))*+')
+_COMMENT = re.compile(r"//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_UNTIL_TRAILING_COMMA = re.compile(rf'(?:[^",]++|{_STRING}|,(?![ \t\n\r]*[\]}}]))*+')
+_NOT_BLANK = re.compile(r"[^\r\n\t]")
+_TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\.)*"?|[\[\]{},:]|[^\s\[\]{},:"]+|.', re.DOTALL)
+_SHOWN_WIDTH = 40
+
+_EXPECTED = {
+    "Expecting value": "a value",
+    "Expecting property name enclosed in double quotes": "a key in double quotes",
+    "Expecting ':' delimiter": "':' after the key",
+    "Expecting ',' delimiter": "',' or the closing bracket",
+    "Unterminated string starting at": "a closing quote on the same line",
+    "Invalid control character at": "a string without raw control characters (a line break is written \\n)",
+    "Invalid \\escape": 'an escape that JSON has (\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX)',
+    "Invalid \\uXXXX escape": "four hexadecimal digits after \\u",
+    "Illegal trailing comma before end of object": "a key in double quotes",
+    "Illegal trailing comma before end of array": "a value",
+}
+
+
+class BrokenJson(Exception):
+    """The text is no JSON, not even with comments and trailing commas, from the character at `offset` on."""
+
+    def __init__(self, offset: int, *, found: str, expected: str) -> None:
+        super().__init__(f"at {offset}: found {found}, expected {expected}")
+        self.offset = offset
+        self.found = found
+        self.expected = expected
+
+
+class Decoded(NamedTuple):
+    """A value and the offset after its last character."""
+
+    value: Any
+    end: int
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A text whose comments and trailing commas are spaces, and the spans (start, end) and offsets where they stand."""
+
+    text: str
+    comments: tuple[tuple[int, int], ...] = ()
+    trailing_commas: tuple[int, ...] = ()
+
+    @property
+    def strict(self) -> bool:
+        """Whether there was nothing to mask."""
+        return not self.comments and not self.trailing_commas
+
+
+def skip_space(text: str, start: int) -> int:
+    """The offset of the first character from `start` on that is not white space as JSON has it."""
+    match = _SPACE.match(text, start)
+    return match.end() if match else start
+
+
+def decode_at(text: str, start: int) -> Decoded:
+    """Decode the value that begins exactly at `start`. Raises BrokenJson."""
+    try:
+        return Decoded(*_DECODER.raw_decode(text, start))
+    except json.JSONDecodeError as error:
+        raise _broken(text, error) from error
+    except RecursionError:
+        raise BrokenJson(start, found="a value nested too deeply", expected="at most some hundred levels") from None
+    except ValueError:  # Python refuses to read integers of more than 4300 digits
+        raise _longest_number(text, start) from None
+
+
+def decode(text: str) -> Any:
+    """Decode a whole text. Raises BrokenJson."""
+    start = skip_space(text, 0)
+    value, end = decode_at(text, start)
+    end = skip_space(text, end)
+    if end != len(text):
+        raise BrokenJson(end, found=found_at(text, end), expected="the end of the file")
+    return value
+
+
+def decode_tolerantly(text: str) -> tuple[Any, Masked]:
+    """Decode a whole text, masking comments and trailing commas only where it is not strict JSON. Raises BrokenJson."""
+    try:
+        return decode(text), Masked(text)
+    except BrokenJson:
+        masked = mask(text)
+        if masked.strict:
+            raise
+    return decode(masked.text), masked
+
+
+def mask(text: str) -> Masked:
+    """Replace comments (`//`, `#`, `/* */`) and trailing commas outside strings with spaces; line breaks stay."""
+    without_comments, comments = _mask_comments(text)
+    without_commas, commas = _mask_trailing_commas(without_comments)
+    return Masked(without_commas, tuple(comments), tuple(commas))
+
+
+def found_at(text: str, offset: int) -> str:
+    """What stands at an offset, in words for a message."""
+    match = _TOKEN.match(text, offset)
+    if match is None:
+        return "the end of the file"
+    token = match.group()
+    if len(token) > _SHOWN_WIDTH:
+        token = token[: _SHOWN_WIDTH - 1] + "…"
+    return token if token.startswith('"') and len(token) > 1 else repr(token)
+
+
+def _mask_comments(text: str) -> tuple[str, list[tuple[int, int]]]:
+    kept: list[str] = []
+    comments: list[tuple[int, int]] = []
+    position = 0
+    while True:
+        start = _end_of(_UNTIL_COMMENT, text, position)
+        kept.append(text[position:start])
+        if start == len(text):
+            return "".join(kept), comments
+        match = _COMMENT.match(text, start)
+        if match is None:  # a block comment without an end: what follows is reported by the decoder
+            kept.append(text[start:])
+            return "".join(kept), comments
+        position = match.end()
+        kept.append(_NOT_BLANK.sub(" ", match.group()))
+        comments.append((start, position))
+
+
+def _mask_trailing_commas(text: str) -> tuple[str, list[int]]:
+    kept: list[str] = []
+    commas: list[int] = []
+    position = 0
+    while True:
+        comma = _end_of(_UNTIL_TRAILING_COMMA, text, position)
+        kept.append(text[position:comma])
+        if comma == len(text):
+            return "".join(kept), commas
+        position = comma + 1
+        if _last_before(text, comma) in ("", "[", "{", ",", ":"):
+            kept.append(",")  # it ends no element: left for the decoder to report
+        else:
+            kept.append(" ")
+            commas.append(comma)
+
+
+def _last_before(text: str, offset: int) -> str:
+    """The last character before `offset` that is not white space, "" where there is none."""
+    while offset > 0 and text[offset - 1] in " \t\n\r":
+        offset -= 1
+    return text[offset - 1 : offset]
+
+
+def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else start
+
+
+def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
+    offset = min(error.pos, len(text))
+    message = error.msg.rstrip(":")
+    expected = next((words for known, words in _EXPECTED.items() if message.startswith(known)), "JSON")
+    if message.startswith("Unterminated string"):
+        found = "a string without its closing quote"
+    elif message.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, before it at what follows
+        offset = skip_space(text, offset + 1)
+        found = found_at(text, offset)
+    elif message.startswith("Invalid \\"):
+        offset = text.rfind("\\", 0, offset + 1) if text[offset : offset + 1] != "\\" else offset
+        found = repr(text[offset : offset + 2])[1:-1].replace("\\\\", "\\")
+    else:
+        found = found_at(text, offset)
+    return BrokenJson(offset, found=found, expected=expected)
+
+
+def _longest_number(text: str, start: int) -> BrokenJson:
+    match = re.compile(r"\d{4301,}").search(text, start)
+    offset, digits = (match.start(), match.end() - match.start()) if match else (start, 0)
+    return BrokenJson(offset, found=f"an integer of {digits} digits", expected="at most 4300 digits")

@@ -1,0 +1,66 @@
+"""JSON files that are read whole: configurations, scenario files, session inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.model.criteria import EvalConfig, InvalidConfig, read_config
+from workbench.store.documents.jsontext import BrokenJson, Masked, decode_tolerantly
+from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import Stamp, decode_utf8, read_bytes
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A JSON file in memory: its data, and its text to find a place of the data in."""
+
+    path: Path
+    data: Any
+    text: str
+    masked: Masked
+    stamp: Stamp
+    has_byte_order_mark: bool
+
+    @property
+    def strict(self) -> bool:
+        """Whether the file is JSON as the standard has it: no comments, no trailing commas, no byte order mark."""
+        return self.masked.strict and not self.has_byte_order_mark
+
+    def position(self, place: Place) -> Position:
+        """The line and column of the value at a place, or of the nearest value above it that is there."""
+        return position_of(self.text, locate(self.masked.text, place))
+
+    def error(self, place: Place | str, *, found: str, expected: str) -> StoreError:
+        """The error that says what is wrong at a place (given as steps, or written as `criteria.x.threshold`)."""
+        steps = parse_place(place) if isinstance(place, str) else place
+        line, column = self.position(steps)
+        written = place if isinstance(place, str) else format_place(place)
+        return StoreError(self.path, place=written, line=line, column=column, found=found, expected=expected)
+
+
+def read_json(path: Path) -> Loaded:
+    """Read a JSON file; comments, trailing commas and a byte order mark are allowed. Raises StoreError."""
+    data, stamp = read_bytes(path)
+    text = decode_utf8(path, data)
+    has_mark = text.startswith(_BYTE_ORDER_MARK)
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        value, masked = decode_tolerantly(text)
+    except BrokenJson as broken:
+        line, column = position_of(text, broken.offset)
+        raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
+    return Loaded(path, value, text, masked, stamp, has_mark)
+
+
+def load_config(path: Path) -> EvalConfig:
+    """Read an eval config or `test_config.json`. Raises StoreError with the place of what cannot be used."""
+    loaded = read_json(path)
+    try:
+        return read_config(loaded.data, source=shown_path(path))
+    except InvalidConfig as invalid:
+        raise loaded.error(invalid.place, found=invalid.found, expected=invalid.expected) from invalid
