@@ -56,7 +56,9 @@ class Adapter(base.Adapter):
     def load(self) -> None:
         """Import the agent. A factory is called later, for each session: it may need the event loop."""
         try:
-            import google.adk.runners  # noqa: F401
+            # With Workflow comes most of what a first run imports late and would count as time of the first turn.
+            from google.adk.runners import Runner  # noqa: F401
+            from google.adk.workflow import Workflow  # noqa: F401
         except ModuleNotFoundError as error:
             if (error.name or "").split(".")[0] != "google":
                 raise

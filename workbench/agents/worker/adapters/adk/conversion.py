@@ -2,7 +2,7 @@
 
 The rules are those of google-adk 2.13's `EvaluationGenerator.convert_events_to_eval_invocations`, held to it by a
 differential test. One thing differs: ADK groups events by their invocation id, so that turns of an agent which leaves
-the id empty, or resumes an earlier one, flow together; here a turn is an invocation, whatever its events are marked with.
+the id empty, or resumes an earlier one, flow together; here a turn is an invocation, whatever ids its events have.
 """
 
 from __future__ import annotations

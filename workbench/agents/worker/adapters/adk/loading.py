@@ -1,7 +1,7 @@
 """Where an ADK agent is and how it is imported: what `adk web`, `adk run` and `adk eval` each find, and a little more.
 
-Sources, in this order and first in the package's module `agent`, then in the package itself: `app` (a google.adk App), `root_agent`
-(an agent, or a function that makes one), `get_agent_async`, `get_agent`. A folder needs no `__init__.py`.
+Sources, in this order and first in the package's module `agent`, then in the package itself: `app` (a google.adk App),
+`root_agent` (an agent, or a function that makes one), `get_agent_async`, `get_agent`. A folder needs no `__init__.py`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def nearest_env_file(folder: str) -> str | None:
 
 
 def find_agent(folder: str) -> AgentSource:
-    """Import the agent in `folder`. Raises LoadError where there is none; what the agent's own code raises goes through."""
+    """Import the agent in `folder`. Raises LoadError where there is none, and whatever the agent's own code raises."""
     if not os.path.isdir(folder):
         raise LoadError(f"no agent folder {folder}: expected a folder with agent.py or __init__.py")
     has_package = os.path.isfile(os.path.join(folder, "__init__.py"))

@@ -1,7 +1,7 @@
 """The plugin that watches a run: every callback tells `Trace` and returns None, so that the agent never notices.
 
-Imports google.adk; imported only once a session is opened. AgentTool hands the plugins of its caller to the runner it
-makes, so nested agents are seen too, inside the span of their tool (with `include_plugins=False` the tool's span is all).
+Imports google.adk; imported only once a session is opened. AgentTool hands the plugins of its caller to the runner that
+it makes, so nested agents are seen too, inside the span of their tool. With `include_plugins=False` that span is all.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
     async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
         _quietly(self._agent_began, agent, callback_context)
 
-    async def after_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
+    async def after_agent_callback(self, *, callback_context: Any, **_: Any) -> None:
         _quietly(self._ended, "agent", _invocation_context(callback_context))
 
-    async def on_agent_error_callback(self, *, agent: Any, callback_context: Any, error: Exception) -> None:
+    async def on_agent_error_callback(self, *, callback_context: Any, error: Exception, **_: Any) -> None:
         _quietly(self._ended, "agent", _invocation_context(callback_context), error)
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
@@ -48,23 +48,19 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         _quietly(self._model_answered, callback_context, llm_response)
 
-    async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
+    async def on_model_error_callback(self, *, callback_context: Any, error: Exception, **_: Any) -> None:
         _quietly(self._model_failed, callback_context, error)
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
         _quietly(self._tool_began, tool, tool_args, tool_context)
 
-    async def after_tool_callback(
-        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
-    ) -> None:
+    async def after_tool_callback(self, *, tool_context: Any, result: Any, **_: Any) -> None:
         _quietly(self._tool_answered, tool_context, result)
 
-    async def on_tool_error_callback(
-        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
-    ) -> None:
+    async def on_tool_error_callback(self, *, tool_context: Any, error: BaseException, **_: Any) -> None:
         _quietly(self._tool_failed, tool_context, error)
 
-    async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
+    async def on_event_callback(self, *, event: Any, **_: Any) -> None:
         _quietly(self._event_seen, event)
 
     def _run_began(self, invocation_context: Any) -> None:
@@ -125,7 +121,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
             self._trace.end(span, response=as_json(result) if self._trace.wants_details else None)
 
     def _tool_failed(self, tool_context: Any, error: BaseException) -> None:
-        """A callback may still turn the error into an answer, so the step is not over; if not, it ends with the turn."""
+        """A callback may still turn the error into an answer, so the step goes on; if none does, it ends with the turn."""
         span = self._trace.find("tool", tool_context)
         if span is not None:
             span.error = _describe(error)

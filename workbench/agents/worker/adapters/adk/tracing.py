@@ -1,7 +1,7 @@
 """The spans of one session: opened and closed as the framework reports its steps, told as dictionaries.
 
-Knows nothing of google-adk: `plugin.py` translates its callbacks into the calls of `Trace`. Not every step that begins is
-seen to end (an agent that hands over is left without a word, a callback answers in place of a model): such spans are
+Knows nothing of google-adk: `plugin.py` translates its callbacks into the calls of `Trace`. Not every step that begins
+is seen to end (an agent that hands over is left without a word, a callback answers in place of a model): such spans are
 closed with the turn, at the time of the last thing that happened inside.
 """
 

@@ -1,0 +1,172 @@
+"""ADK agents written to a folder of the test's own, and run through the adapter in this process."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.worker.adapters import adk
+from workbench.model.evalset import Invocation
+from workbench.model.results import TurnResult
+from workbench.model.trace import Span, SpanKind
+from workbench.model.trajectory import trajectory_of
+
+PRELUDE = '''
+from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
+from google.adk.apps.app import App
+from google.adk.events import Event, EventActions
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import AgentTool, LongRunningFunctionTool, ToolContext
+from google.genai import types
+
+
+def say(text, role="model"):
+    return types.Content(role=role, parts=[types.Part(text=text)])
+
+
+def call(name, **args):
+    return types.Part(function_call=types.FunctionCall(name=name, args=args))
+
+
+class Scripted(BaseLlm):
+    """Gives its answers one after the other: a text, a list of calls, an LlmResponse, or an error to raise."""
+
+    model: str = "scripted"
+    answers: list = []
+
+    async def generate_content_async(self, llm_request, stream=False):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, str):
+            answer = say(answer)
+        if isinstance(answer, list):
+            answer = types.Content(role="model", parts=answer)
+        if not isinstance(answer, LlmResponse):
+            usage = types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=10, candidates_token_count=2, total_token_count=12
+            )
+            answer = LlmResponse(content=answer, usage_metadata=usage, model_version="scripted-1")
+        yield answer
+
+
+def llm_agent(name, *answers, **options):
+    return LlmAgent(name=name, model=Scripted(answers=list(answers)), **options)
+'''
+"""What every agent of these tests may use."""
+
+
+@dataclass
+class Conversation:
+    """What came of a conversation: the turns that ended, the error that ended it, the spans and the state."""
+
+    turns: list[TurnResult] = field(default_factory=list)
+    error: BaseException | None = None
+    spans: list[Span] = field(default_factory=list)
+    state: dict[str, Any] | None = None
+
+    @property
+    def invocation(self) -> Invocation:
+        return self.turns[-1].invocation
+
+    @property
+    def text(self) -> str | None:
+        response = self.invocation.final_response
+        return None if response is None else response.text()
+
+    @property
+    def calls(self) -> list[tuple[str, Any]]:
+        return [(call.name, call.args) for call in trajectory_of(self.invocation)]
+
+    def named(self, kind: SpanKind, name: str | None = None) -> list[Span]:
+        return [span for span in self.spans if span.kind == kind and name in (None, span.name)]
+
+    def only(self, kind: SpanKind, name: str | None = None) -> Span:
+        (span,) = self.named(kind, name)
+        return span
+
+    def above(self, span: Span) -> list[str]:
+        """The kinds and names of the spans around this one, innermost first."""
+        by_id = {span.id: span for span in self.spans}
+        found = []
+        while span.parent_id is not None:
+            span = by_id[span.parent_id]
+            found.append(f"{span.kind.value} {span.name}")
+        return found
+
+
+class Agents:
+    """A folder of agents, as `adk web` wants it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+
+    def write(self, name: str, files: dict[str, str]) -> Path:
+        for path, text in files.items():
+            file = self.folder / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return self.folder / name
+
+    def write_agent(self, name: str, code: str) -> Path:
+        """A package with `agent.py`, which may use everything in PRELUDE."""
+        return self.write(name, {"__init__.py": "from . import agent\n", "agent.py": PRELUDE + textwrap.dedent(code)})
+
+    def adapter(self, name: str) -> adk.Adapter:
+        adapter = adk.Adapter(
+            {"kind": "adk", "name": name, "location": name, "path": str(self.folder), "env_file": None}
+        )
+        for root in reversed(adapter.import_roots()):
+            self._monkeypatch.syspath_prepend(root)
+        return adapter
+
+    async def talk(self, name: str, *prompts: str, **session: Any) -> Conversation:
+        """Load the agent and hold a conversation with it; an error ends it and is kept."""
+        adapter = self.adapter(name)
+        adapter.load()
+        return await converse(adapter, *prompts, **session)
+
+    async def talk_to(self, code: str, *prompts: str, **session: Any) -> Conversation:
+        """The same with an agent that has no other name."""
+        self.write_agent("the_agent", code)
+        return await self.talk("the_agent", *prompts, **session)
+
+
+async def converse(adapter: adk.Adapter, *prompts: str, **session: Any) -> Conversation:
+    conversation = Conversation()
+    emitted: list[dict[str, Any]] = []
+    opened = await adapter.open(
+        {"app_name": "app", "user_id": "user", "session_id": None, "state": {}, "collect_spans": True, **session},
+        emitted.append,
+    )
+    try:
+        for index, prompt in enumerate(prompts):
+            turn = await opened.turn({"role": "user", "parts": [{"text": prompt}]}, index)
+            conversation.turns.append(TurnResult.model_validate(turn))
+    except Exception as error:
+        conversation.error = error
+    conversation.state = (await opened.close())["final_state"]
+    conversation.spans = [Span.model_validate(span) for span in emitted]
+    return conversation
+
+
+@pytest.fixture
+def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agents]:
+    """A folder for the agents of one test, whose modules are forgotten with it."""
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    before = set(sys.modules)
+    yield Agents(folder, monkeypatch)
+    for name in set(sys.modules) - before:
+        file: Sequence[str] = [str(getattr(sys.modules[name], "__file__", None) or "")]
+        file = [*file, *map(str, getattr(sys.modules[name], "__path__", ()))]
+        if any(path.startswith(str(tmp_path)) for path in file):
+            del sys.modules[name]

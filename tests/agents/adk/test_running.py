@@ -1,0 +1,314 @@
+"""What an ADK agent does in a turn arrives whole: calls, answers, state, counts; and errors arrive as errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.agents.worker.adapters.base import AgentFault
+from workbench.model.evalset import InvocationEvents
+
+from .conftest import Agents
+
+pytestmark = pytest.mark.needs_adk
+
+
+async def test_calls_answers_and_counts_of_a_turn_arrive(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def add(a: int, b: int) -> dict:
+            return {"sum": a + b}
+
+        root_agent = llm_agent("root", [call("add", a=1, b=2), call("add", a=3, b=4)], "3 and 7", tools=[add])
+        """,
+        "add",
+    )
+
+    assert conversation.calls == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
+    assert conversation.text == "3 and 7"
+    turn = conversation.turns[0]
+    assert turn.inference_calls == 2
+    assert turn.usage is not None
+    assert (turn.usage.prompt, turn.usage.candidates, turn.usage.total, turn.usage.thoughts) == (20, 4, 24, None)
+    assert turn.duration_seconds > 0
+    assert turn.invocation.invocation_id.startswith("e-")
+
+
+async def test_a_null_argument_is_not_an_absent_one(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def look(place: str, day: str | None = None) -> dict:
+            return {"when": day}
+
+        root_agent = llm_agent("root", [call("look", place="here", day=None)], "done", tools=[look])
+        """,
+        "look",
+    )
+
+    assert conversation.calls == [("look", {"place": "here", "day": None})]
+
+
+async def test_turns_of_a_conversation_follow_each_other(agents: Agents) -> None:
+    conversation = await agents.talk_to('root_agent = llm_agent("root", "one", "two")', "a", "b")
+
+    assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["one", "two"]
+    assert [turn.invocation.user_content.text() for turn in conversation.turns] == ["a", "b"]
+
+
+async def test_turns_of_an_agent_without_invocation_ids_stay_apart(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Echo(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                yield Event(author=self.name, content=ctx.user_content)
+
+        root_agent = Echo(name="echo")
+        """,
+        "a",
+        "b",
+    )
+
+    assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["a", "b"]
+
+
+async def test_a_sequence_keeps_what_its_agents_said_in_between(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        parts = [llm_agent("first", "draft"), llm_agent("second", "ok")]
+        root_agent = SequentialAgent(name="root", sub_agents=parts)
+        """,
+        "go",
+    )
+
+    data = conversation.invocation.intermediate_data
+    assert isinstance(data, InvocationEvents)
+    assert [(event.author, event.content and event.content.text()) for event in data.invocation_events] == [
+        ("first", "draft"),
+        ("second", None),
+    ]
+    assert conversation.text == "ok"
+
+
+async def test_a_transfer_is_a_call_and_the_sub_agent_goes_on_in_the_next_turn(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        sub = llm_agent("sub", "hello from sub", "still sub", description="the other")
+        root_agent = llm_agent("root", [call("transfer_to_agent", agent_name="sub")], sub_agents=[sub])
+        """,
+        "hi",
+        "again",
+    )
+
+    first = conversation.turns[0].invocation
+    assert first.final_response is not None
+    assert first.final_response.text() == "hello from sub"
+    assert conversation.text == "still sub"
+    assert conversation.turns[0].invocation.app_details is not None
+    assert list(conversation.turns[0].invocation.app_details["agent_details"]) == ["root", "sub"]
+
+
+async def test_state_goes_in_and_comes_out_without_what_is_temporary(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def remember(key: str, tool_context: ToolContext) -> dict:
+            tool_context.state["seen"] = tool_context.state["start"] + 1
+            tool_context.state["user:name"] = key
+            tool_context.state["temp:scratch"] = 1
+            return {"ok": True}
+
+        root_agent = llm_agent("root", [call("remember", key="Ana")], "noted", tools=[remember], output_key="said")
+        """,
+        "remember",
+        state={"start": 1, "app:limit": 5},
+    )
+
+    assert conversation.state == {"start": 1, "seen": 2, "said": "noted", "app:limit": 5, "user:name": "Ana"}
+
+
+async def test_sessions_share_nothing(agents: Agents) -> None:
+    agents.write_agent(
+        "counter",
+        """
+        class Counter(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                count = ctx.session.state.get("user:count", 0) + 1
+                actions = EventActions(state_delta={"user:count": count})
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, content=say(str(count)), actions=actions)
+
+        root_agent = Counter(name="counter")
+        """,
+    )
+
+    texts = [(await agents.talk("counter", "count", session_id="pinned")).text for _ in range(3)]
+
+    assert texts == ["1", "1", "1"]
+
+
+async def test_plugins_and_name_of_an_app_are_honoured_and_the_app_is_left_as_it_was(agents: Agents) -> None:
+    agents.write_agent(
+        "with_app",
+        """
+        class Shout(BasePlugin):
+            closed = 0
+
+            async def after_model_callback(self, *, callback_context, llm_response):
+                return LlmResponse(content=say(llm_response.content.parts[0].text.upper()))
+
+            async def close(self):
+                Shout.closed += 1
+
+        root_agent = llm_agent("ignored", "not me")
+        app = App(name="shouting", root_agent=llm_agent("root", "hello"), plugins=[Shout(name="shout")])
+        """,
+    )
+
+    conversation = await agents.talk("with_app", "hi")
+
+    from with_app import agent
+
+    assert conversation.text == "HELLO"
+    assert [plugin.name for plugin in agent.app.plugins] == ["shout"]
+    assert agent.Shout.closed == 1
+
+
+async def test_callbacks_answer_in_place_of_model_tool_and_agent(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def lamp() -> dict:
+            raise AssertionError("never called")
+
+        cached = llm_agent(
+            "cached", before_model_callback=lambda callback_context, llm_request: LlmResponse(content=say("cached"))
+        )
+        lit = lambda tool, args, tool_context: {"lit": 1}
+        guarded = llm_agent("guarded", [call("lamp")], "lit", tools=[lamp], before_tool_callback=lit)
+        closed = llm_agent("closed", before_agent_callback=lambda callback_context: say("closed today"))
+        root_agent = SequentialAgent(name="root", sub_agents=[cached, guarded, closed])
+        """,
+        "hi",
+    )
+
+    assert conversation.error is None
+    assert conversation.calls == [("lamp", {})]
+    assert conversation.text == "closed today"
+    assert conversation.turns[0].inference_calls == 2
+
+
+async def test_a_tool_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def broken() -> dict:
+            raise ValueError("no such device")
+
+        root_agent = llm_agent("root", "fine", [call("broken")], tools=[broken])
+        """,
+        "first",
+        "second",
+    )
+
+    assert isinstance(conversation.error, ValueError)
+    assert str(conversation.error) == "no such device"
+    assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["fine"]
+
+
+async def test_a_model_that_raises_ends_the_turn_with_its_exception(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        from google.genai.errors import ClientError
+
+        busy = ClientError(429, {"error": {"message": "quota", "status": "RESOURCE_EXHAUSTED"}})
+        root_agent = llm_agent("root", busy)
+        """,
+        "hi",
+    )
+
+    assert getattr(conversation.error, "code", None) == 429
+
+
+@pytest.mark.parametrize(("code", "kind"), [("429", "infrastructure"), ("503", "infrastructure"), ("SAFETY", "agent")])
+async def test_an_error_event_is_no_empty_answer(agents: Agents, code: str, kind: str) -> None:
+    conversation = await agents.talk_to(
+        f'root_agent = llm_agent("root", LlmResponse(error_code="{code}", error_message="try later"))', "hi"
+    )
+
+    assert isinstance(conversation.error, AgentFault)
+    assert conversation.error.kind == kind
+    assert f"error {code}: try later" in str(conversation.error)
+
+
+async def test_an_error_that_was_answered_after_all_is_none(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Retrying(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, error_code="503", error_message="busy")
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, content=say("here you are"))
+
+        root_agent = Retrying(name="root")
+        """,
+        "hi",
+    )
+
+    assert conversation.text == "here you are"
+
+
+async def test_an_agent_that_yields_nothing_is_an_error_that_says_so(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Silent(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                return
+                yield
+
+        root_agent = Silent(name="silent")
+        """,
+        "hi",
+    )
+
+    assert isinstance(conversation.error, AgentFault)
+    assert "yielded no events" in str(conversation.error)
+
+
+async def test_calls_without_a_final_word_are_a_turn(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Acting(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                content = types.Content(role="model", parts=[call("switch", on=True)])
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+        root_agent = Acting(name="acting")
+        """,
+        "hi",
+    )
+
+    assert conversation.text is None
+    assert conversation.calls == [("switch", {"on": True})]
+
+
+async def test_a_long_running_call_is_the_final_response_and_still_counts_as_a_call(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def approve(amount: int) -> None:
+            return None
+
+        root_agent = llm_agent("root", [call("approve", amount=5)], tools=[LongRunningFunctionTool(approve)])
+        """,
+        "buy",
+    )
+
+    assert conversation.calls == [("approve", {"amount": 5})]
+    response = conversation.invocation.final_response
+    assert response is not None
+    assert response.parts is not None
+    assert response.parts[0].function_call is not None
+
+
+async def test_content_that_google_genai_does_not_know_is_told_before_the_agent_runs(agents: Agents) -> None:
+    agents.write_agent("plain", 'root_agent = llm_agent("root", "hello")')
+    adapter = agents.adapter("plain")
+    session = await adapter.open({"app_name": "", "user_id": "", "session_id": None, "state": {}}, lambda span: None)
+
+    with pytest.raises(AgentFault, match="user content") as caught:
+        await session.turn({"role": "user", "parts": [{"hologram": 1}]}, 0)
+
+    assert caught.value.kind == "unsupported"

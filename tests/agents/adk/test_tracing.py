@@ -1,0 +1,284 @@
+"""The trace of a case: which steps, inside which, with what went in and out; and watching never disturbs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workbench.model.trace import SpanKind
+
+from .conftest import Agents, converse
+
+pytestmark = pytest.mark.needs_adk
+
+TOOL_AGENT = """
+def add(a: int, b: int) -> dict:
+    return {"sum": a + b}
+
+root_agent = llm_agent("root", [call("add", a=1, b=2)], "3", tools=[add], instruction="Add numbers.")
+"""
+
+
+async def test_model_calls_and_tool_calls_are_inside_their_agent_with_what_went_in_and_out(agents: Agents) -> None:
+    conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?")
+
+    first, second = conversation.named(SpanKind.MODEL)
+    assert first.name == "scripted"
+    assert conversation.above(first) == ["agent root", "invocation invocation"]
+    assert first.request["config"]["system_instruction"].startswith("Add numbers.")
+    assert first.request["contents"][0]["parts"][0]["text"] == "1 + 2?"
+    assert first.request["config"]["tools"][0]["function_declarations"][0]["name"] == "add"
+    assert first.response["content"]["parts"][0]["function_call"]["args"] == {"a": 1, "b": 2}
+    assert second.response["usage_metadata"]["total_token_count"] == 12
+    tool = conversation.only(SpanKind.TOOL, "add")
+    assert conversation.above(tool) == ["agent root", "invocation invocation"]
+    assert (tool.request, tool.response, tool.error) == ({"a": 1, "b": 2}, {"sum": 3}, None)
+
+
+async def test_every_span_ends_after_it_starts_and_inside_the_one_around_it(agents: Agents) -> None:
+    conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?")
+
+    by_id = {span.id: span for span in conversation.spans}
+    assert len(by_id) == len(conversation.spans) == 5
+    for span in conversation.spans:
+        assert 0 <= span.start <= span.end
+        if span.parent_id is not None:
+            assert by_id[span.parent_id].start <= span.start
+            assert span.end <= by_id[span.parent_id].end
+
+
+async def test_spans_are_json(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        import datetime
+
+        class Thing:
+            def __str__(self):
+                raise RuntimeError("unprintable")
+
+        def odd() -> dict:
+            return {"when": datetime.date(2026, 1, 2), "raw": b"\\xff", "thing": Thing(), "set": {1}, 5: float("inf")}
+
+        root_agent = llm_agent(
+            "root", [call("odd")], "done", tools=[odd],
+            after_tool_callback=lambda tool, args, tool_context, tool_response: {"ok": True},
+        )
+        """,
+        "hi",
+    )
+
+    tool = conversation.only(SpanKind.TOOL)
+    assert tool.response == {
+        "when": "2026-01-02", "raw": "_w==", "thing": "<Thing>", "set": [1], "5": float("inf")
+    }  # fmt: skip
+    json.dumps([span.model_dump(mode="json") for span in conversation.spans])
+
+
+async def test_turns_are_told_apart(agents: Agents) -> None:
+    conversation = await agents.talk_to('root_agent = llm_agent("root", "one", "two")', "a", "b")
+
+    assert [span.turn for span in conversation.named(SpanKind.INVOCATION)] == [0, 1]
+    assert [span.parent_id for span in conversation.named(SpanKind.INVOCATION)] == [None, None]
+
+
+async def test_an_agent_as_a_tool_is_inside_the_span_of_its_own_tool_call(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def look(place: str) -> dict:
+            return {"weather": "rain"}
+
+        expert = llm_agent("expert", [call("look", place="x")], "rain", tools=[look])
+        root_agent = llm_agent("root", [call("expert", request="weather?")], "it rains", tools=[AgentTool(expert)])
+        """,
+        "hi",
+    )
+
+    inner = conversation.only(SpanKind.TOOL, "look")
+    around = ["agent expert", "invocation invocation", "tool expert", "agent root", "invocation invocation"]
+    assert conversation.above(inner) == around
+    assert conversation.calls == [("expert", {"request": "weather?"})]
+    assert conversation.turns[0].inference_calls == 4
+    assert conversation.turns[0].usage.total == 48
+
+
+async def test_agents_as_tools_at_the_same_time_keep_to_their_own_calls(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        calls = [call("expert", request="a"), call("expert", request="b")]
+        expert = llm_agent("expert", "one", "two")
+        root_agent = llm_agent("root", calls, "both", tools=[AgentTool(expert)])
+        """,
+        "hi",
+    )
+
+    tools = {span.id: span.request["request"] for span in conversation.named(SpanKind.TOOL, "expert")}
+    nested = [span for span in conversation.named(SpanKind.INVOCATION) if span.parent_id is not None]
+    assert sorted(tools.values()) == ["a", "b"]
+    assert {tools[span.parent_id]: span.request["parts"][0]["text"] for span in nested} == {"a": "a", "b": "b"}
+
+
+async def test_an_agent_as_a_tool_without_plugins_shows_as_its_tool_call_alone(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        expert = AgentTool(llm_agent("expert", "rain"), include_plugins=False)
+        root_agent = llm_agent("root", [call("expert", request="weather?")], "it rains", tools=[expert])
+        """,
+        "hi",
+    )
+
+    assert conversation.only(SpanKind.TOOL, "expert").response == "rain"
+    assert [span.name for span in conversation.named(SpanKind.AGENT)] == ["root"]
+
+
+async def test_parallel_and_sequential_agents_are_inside_the_one_that_runs_them(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        pair = ParallelAgent(name="pair", sub_agents=[llm_agent("left", "l"), llm_agent("right", "r")])
+        root_agent = SequentialAgent(name="root", sub_agents=[llm_agent("first", "f"), pair, llm_agent("last", "z")])
+        """,
+        "hi",
+    )
+
+    around = {span.name: conversation.above(span)[0] for span in conversation.named(SpanKind.AGENT)}
+    assert around == {
+        "root": "invocation invocation",
+        "first": "agent root",
+        "pair": "agent root",
+        "left": "agent pair",
+        "right": "agent pair",
+        "last": "agent root",
+    }
+    for model in conversation.named(SpanKind.MODEL):
+        assert conversation.above(model)[0] == f"agent {model.attributes['agent']}"
+
+
+async def test_an_agent_that_hands_over_ends_before_the_other_begins(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        sub = llm_agent("sub", "hello", description="the other")
+        root_agent = llm_agent("root", [call("transfer_to_agent", agent_name="sub")], sub_agents=[sub])
+        """,
+        "hi",
+    )
+
+    root, sub = conversation.only(SpanKind.AGENT, "root"), conversation.only(SpanKind.AGENT, "sub")
+    assert root.end <= sub.start
+    assert conversation.above(conversation.only(SpanKind.TOOL, "transfer_to_agent"))[0] == "agent root"
+
+
+async def test_an_error_is_on_every_span_it_went_through(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def broken(x: int) -> dict:
+            raise ValueError("no such device")
+
+        root_agent = llm_agent("root", [call("broken", x=1)], tools=[broken])
+        """,
+        "hi",
+    )
+
+    failed = {span.kind: span.error for span in conversation.spans if span.error}
+    assert failed == dict.fromkeys((SpanKind.TOOL, SpanKind.AGENT, SpanKind.INVOCATION), "ValueError: no such device")
+    assert conversation.only(SpanKind.TOOL).request == {"x": 1}
+
+
+async def test_the_error_of_a_model_is_on_its_span(agents: Agents) -> None:
+    conversation = await agents.talk_to('root_agent = llm_agent("root", ConnectionError("gone"))', "hi")
+
+    model = conversation.only(SpanKind.MODEL)
+    assert model.error == "ConnectionError: gone"
+    assert model.request["contents"][0]["parts"][0]["text"] == "hi"
+
+
+async def test_what_a_callback_answered_is_marked(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def reply(callback_context, llm_request):
+            return LlmResponse(content=say("cached"))
+
+        root_agent = llm_agent("root", before_model_callback=reply)
+        """,
+        "hi",
+    )
+
+    model = conversation.only(SpanKind.MODEL)
+    assert model.attributes["answered_by"] == "callback"
+    assert model.response["content"]["parts"][0]["text"] == "cached"
+    assert conversation.turns[0].inference_calls == 0
+
+
+async def test_a_tool_that_does_not_exist_shows_what_the_model_was_told(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def real() -> dict:
+            return {}
+
+        root_agent = llm_agent("root", [call("imagined")], "sorry", tools=[real])
+        """,
+        "hi",
+    )
+
+    tool = conversation.only(SpanKind.TOOL, "imagined")
+    assert "no tool with that name" in tool.response["error"]
+    assert tool.error is not None
+    assert conversation.text == "sorry"
+
+
+async def test_headers_of_requests_are_not_in_the_trace(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        config = types.GenerateContentConfig(http_options=types.HttpOptions(headers={"X-Key": "hush"}))
+        root_agent = llm_agent("root", "hello", generate_content_config=config)
+        """,
+        "hi",
+    )
+
+    assert "hush" not in json.dumps([span.model_dump(mode="json") for span in conversation.spans])
+
+
+async def test_a_fault_of_the_watcher_costs_spans_and_never_the_run(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.agents.worker.adapters.adk.tracing import Trace
+
+    def refuse(*args: object, **options: object) -> None:
+        raise RuntimeError("broken watcher")
+
+    monkeypatch.setattr(Trace, "begin", refuse)
+    conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?")
+
+    assert conversation.text == "3"
+    assert conversation.spans == []
+
+
+async def test_without_spans_counts_are_still_taken(agents: Agents) -> None:
+    conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", collect_spans=False)
+
+    assert conversation.spans == []
+    assert conversation.turns[0].inference_calls == 2
+
+
+async def test_sessions_at_the_same_time_keep_their_spans_apart(agents: Agents) -> None:
+    import asyncio
+
+    agents.write_agent(
+        "slow",
+        """
+        import asyncio
+
+        class Slow(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                await asyncio.sleep(0)
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, content=ctx.user_content)
+
+        root_agent = SequentialAgent(name="root", sub_agents=[Slow(name="slow")])
+        """,
+    )
+    adapter = agents.adapter("slow")
+
+    conversations = await asyncio.gather(*(converse(adapter, f"prompt {number}") for number in range(5)))
+
+    for number, conversation in enumerate(conversations):
+        assert conversation.text == f"prompt {number}"
+        assert [span.name for span in conversation.spans] == ["slow", "root", "invocation"]
