@@ -1,0 +1,146 @@
+"""Each case of the samples, run with the agent itself: it passes, misses what it is meant to miss, or raises."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.store.documents import EvalSetDocument
+
+SAMPLES = Path(__file__).parents[2] / "sample_agents"
+
+TARGETS = {
+    name: target
+    for name, target in tomllib.loads((SAMPLES / "workbench.toml").read_text(encoding="utf-8"))["targets"].items()
+    if target["kind"] == "function"
+}
+
+# Their criteria are not equality: a case that passes may have other calls than those expected.
+LENIENT = {"arguments.evalset.json", "routines.evalset.json", "orders.evalset.json", "campaigns.evalset.json"}
+
+MISSED = {
+    "designed_failure_bedside_light": {"trajectory", "response"},
+    "designed_failure_looks_first": {"trajectory"},
+    "designed_failure_wording": {"response"},
+    "designed_failure_spanish": {"trajectory", "response"},
+    "designed_failure_second_light_stays_on": {"state"},
+    "designed_failure_a_degree_too_warm": {"trajectory", "response"},
+    "designed_failure_other_room": {"trajectory"},
+    "designed_failure_light_before_heat": {"trajectory", "response"},
+    "designed_failure_d20": {"trajectory", "response"},
+    "designed_failure_wrong_reference": {"response"},
+    "designed_failure_polite": {"response"},
+    "designed_failure_ignores_preferences": {"trajectory"},
+    "designed_failure_one_hour_late": {"trajectory", "response"},
+    "designed_failure_forgets_the_customer": {"trajectory", "response"},
+    "designed_failure_delivered_order": {"trajectory"},
+    "designed_failure_wrong_site": {"trajectory", "response"},
+    "designed_failure_off_topic": {"trajectory", "response"},
+}
+RAISED = {
+    "designed_error_degrees_in_words": ValueError,
+    "designed_error_die_without_sides": ValueError,
+    "designed_error_no_preferred_temperature": KeyError,
+    "designed_error_unknown_customer": KeyError,
+    "designed_error_31_november": ValueError,
+}
+
+
+def eval_sets() -> Iterator[Path]:
+    """Every eval set beside an `expected.json` of a function agent."""
+    folders = sorted({SAMPLES / target["target"].split(".")[0] for target in TARGETS.values()})
+    for folder in folders:
+        yield from sorted([*folder.glob("*.evalset.json"), *folder.glob("*.test.json")])
+
+
+def location_of(path: Path) -> str:
+    """The agent of an eval set, as `workbench.toml` pairs them."""
+    relative = path.relative_to(SAMPLES).as_posix()
+    paired = [t["target"] for t in TARGETS.values() if any(fnmatch(relative, glob) for glob in t["eval_sets"])]
+    assert len(paired) == 1, f"{relative} belongs to {len(paired)} targets"
+    return str(paired[0])
+
+
+def cases() -> Iterator[Any]:
+    for path in eval_sets():
+        document = EvalSetDocument.open(path)
+        for entry in document.entries:
+            yield pytest.param(path, entry.index, id=f"{path.parent.name}/{path.name}:{entry.eval_id}")
+
+
+@pytest.mark.parametrize(("path", "index"), cases())
+def test_a_case_comes_out_as_its_name_says(
+    path: Path, index: int, load_agent: Callable[[str], Any], follow: Callable[..., Any]
+) -> None:
+    case = EvalSetDocument.open(path).case(index)
+
+    course = follow(load_agent(location_of(path)), case)
+
+    if case.eval_id.startswith("designed_error_"):
+        assert course == (set(), (1, RAISED[case.eval_id]))
+    elif case.eval_id.startswith("designed_failure_"):
+        assert course == (MISSED[case.eval_id], None)
+    else:
+        allowed = {"trajectory"} if path.name in LENIENT else set()
+        assert course.raised is None
+        assert course.missed <= allowed
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in eval_sets()}), ids=lambda folder: folder.name)
+def test_every_case_has_an_expected_verdict(folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+
+    found = {
+        path.name: [entry.eval_id for entry in EvalSetDocument.open(path).entries]
+        for path in eval_sets()
+        if path.parent == folder
+    }
+
+    assert {name: list(verdicts) for name, verdicts in expected.items()} == found
+    for eval_id, verdict in (item for verdicts in expected.values() for item in verdicts.items()):
+        prefix = {"FAILED": "designed_failure_", "ERROR": "designed_error_"}.get(verdict, "")
+        assert eval_id.startswith(prefix), f"{eval_id}: {verdict}"
+        assert eval_id.startswith("designed_") == bool(prefix), f"{eval_id}: {verdict}"
+
+
+def test_a_set_says_what_to_look_at_in_each_designed_case() -> None:
+    for path in eval_sets():
+        document = EvalSetDocument.open(path)
+        for entry in document.entries:
+            if entry.eval_id.startswith("designed_"):
+                assert f"{entry.eval_id}: " in (document.description or ""), f"{path.name}: {entry.eval_id}"
+
+
+@pytest.mark.parametrize(
+    ("location", "prompt", "answer"),
+    [
+        ("home_automation.agent:answer", "Play some jazz.", "I answer from a script and have no rule for this."),
+        ("home_automation.agent:answer", "讲个笑话", "我按脚本回答，没有对应这句话的规则。"),
+        (
+            "hello_world.agent:answer",
+            "Conte uma piada, você aí",
+            "Respondo a partir de um roteiro e não tenho regra para isso.",
+        ),
+        ("on_device.agent:answer", "Play some jazz.", "I answer from a script and have no rule for this."),
+        ("customer_support.agent:answer", "Do you like jazz?", "I answer from a script and have no rule for this."),
+        ("content_creation.agent:assistant", "Play some jazz.", "I answer from a script and have no rule for this."),
+    ],
+)
+def test_an_agent_without_a_rule_says_that_it_answers_from_a_script(
+    location: str, prompt: str, answer: str, load_agent: Callable[[str], Any], ask: Callable[..., Any]
+) -> None:
+    assert ask(load_agent(location), prompt) == (answer, [])
+
+
+def test_dice_without_a_seed_are_honest(load_agent: Callable[[str], Any], ask: Callable[..., Any]) -> None:
+    agent = load_agent("hello_world.agent:answer")
+
+    answers = {ask(agent, "Roll a 1000000000-sided die").response for _ in range(3)}
+
+    assert len(answers) == 3
