@@ -1,0 +1,244 @@
+"""A project made of plain objects, for tests of the screen that need no engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from workbench.engine.plan import Selection
+from workbench.model.evalset import EvalCase
+from workbench.model.events import (
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    RunSummary,
+)
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    FailureKind,
+    MetricResult,
+    MetricStatus,
+    TokenUsage,
+    TurnResult,
+)
+from workbench.store.errors import StoreError
+from workbench.store.settings import Settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.screens.main import MainScreen
+from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.state.project import OpenedProject, ReadCase
+from workbench.tui.themes import load_themes, theme_folders
+
+
+def turn(prompt: str, response: str | None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """An invocation as JSON data."""
+    return {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
+        "intermediate_data": {"tool_uses": [{"name": name, "args": args} for name, args in calls]},
+    }
+
+
+def case(eval_id: str, *turns: dict[str, Any], **more: Any) -> EvalCase:
+    """A case of these turns."""
+    return EvalCase.model_validate({"eval_id": eval_id, "conversation": list(turns), **more})
+
+
+def key(
+    eval_id: str, *, eval_set: str = "sets/lights.evalset.json", target: str = "home", occurrence: int = 0
+) -> CaseKey:
+    """The key of a case of the usual set."""
+    return CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=occurrence)
+
+
+def result(
+    case_key: CaseKey,
+    status: CaseStatus,
+    *turns: dict[str, Any],
+    repeat: int = 0,
+    failure: Failure | None = None,
+    metrics: Sequence[MetricResult] | None = None,
+    stdout: str = "",
+) -> CaseResult:
+    """A result whose metrics say what its status says."""
+    if metrics is None:
+        passed = status is CaseStatus.PASSED
+        outcome = MetricStatus.PASSED if passed else MetricStatus.FAILED
+        metrics = [MetricResult(name="tool_trajectory_avg_score", score=float(passed), threshold=1.0, status=outcome)]
+    if status is CaseStatus.ERROR and failure is None:
+        failure = Failure(kind=FailureKind.AGENT, message="ValueError: no", turn=0, stderr_tail="it broke here")
+    return CaseResult(
+        case=case_key,
+        eval_set_id="lights",
+        repeat=repeat,
+        status=status,
+        duration_seconds=0.25,
+        failure=failure,
+        metrics=tuple(metrics),
+        execution=Execution(turns=tuple(turn_result(data) for data in turns), stdout_tail=stdout),
+    )
+
+
+def turn_result(data: dict[str, Any]) -> TurnResult:
+    """A turn that the agent has finished."""
+    return TurnResult.model_validate({"invocation": data, "duration_seconds": 0.2, "usage": TokenUsage(total=10)})
+
+
+@dataclass
+class FakeRun:
+    """A run whose events the test sends."""
+
+    jobs: Sequence[JobKey]
+    problems: tuple[str, ...] = ()
+    cancelled: bool = False
+    _queue: asyncio.Queue[RunEvent] = field(default_factory=asyncio.Queue)
+
+    @property
+    def plan(self) -> Any:
+        return SimpleNamespace(jobs=[(job, None) for job in self.jobs], problems=self.problems)
+
+    async def events(self) -> AsyncIterator[RunEvent]:
+        while True:
+            event = await self._queue.get()
+            yield event
+            if isinstance(event, RunFinished):
+                return
+
+    def send(self, *events: RunEvent) -> None:
+        for event in events:
+            self._queue.put_nowait(event)
+
+    def begin(self) -> None:
+        self.send(RunStarted(run_id="r1", total=len(self.jobs), at=datetime(2026, 1, 1, tzinfo=UTC)))
+
+    def finish(self, case_result: CaseResult) -> None:
+        """One job from its start to its end."""
+        where = {"case": case_result.case, "repeat": case_result.repeat}
+        self.send(CaseStarted(**where, turns=len(case_result.execution.turns)))
+        for number, done in enumerate(case_result.execution.turns):
+            self.send(InvocationFinished(**where, turn=number, result=done))
+        self.send(
+            CaseFinished(
+                **where,
+                status=case_result.status,
+                duration_seconds=case_result.duration_seconds,
+                failure=case_result.failure,
+                result=case_result,
+            )
+        )
+
+    def end(self, *, interrupted: bool = False) -> None:
+        self.send(RunFinished(run_id="r1", summary=RunSummary(), duration_seconds=1.0, interrupted=interrupted))
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.end(interrupted=True)
+
+
+@dataclass
+class FakeGateway:
+    """Answers as the gateway does, from what the test put into it."""
+
+    targets: dict[str, Sequence[tuple[str, str]]] = field(default_factory=lambda: {"home": (("kind", "function"),)})
+    sets: dict[str, ListedSet] = field(default_factory=dict)
+    cases: dict[CaseKey, EvalCase] = field(default_factory=dict)
+    stored: dict[CaseKey, Sequence[CaseResult]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    refuses_to_open: StoreError | None = None
+    refuses_to_start: Exception | None = None
+    runs: list[FakeRun] = field(default_factory=list)
+    asked: list[Sequence[Selection]] = field(default_factory=list)
+    repeats: int = 1
+
+    def add(self, *cases: EvalCase, eval_set: str = "sets/lights.evalset.json", target: str = "home") -> None:
+        keys = [key(item.eval_id, eval_set=eval_set, target=target) for item in cases]
+        self.cases.update(zip(keys, cases, strict=True))
+        self.sets[eval_set] = ListedSet(eval_set, target, tuple(ListedCase(item) for item in keys))
+
+    async def open(self) -> OpenedProject:
+        if self.refuses_to_open is not None:
+            raise self.refuses_to_open
+        unread = [ListedSet(s.relative, s.target, unpaired=s.unpaired) for s in self.sets.values()]
+        return OpenedProject("/project", self.targets, unread, self.problems)
+
+    reload = open
+
+    async def list_set(self, listed: ListedSet) -> ListedSet:
+        return self.sets[listed.relative]
+
+    async def read_case(self, case_key: CaseKey) -> ReadCase:
+        found = self.cases.get(case_key)
+        return ReadCase(case_key, found, "" if found is not None else "it is gone")
+
+    async def stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
+        return self.stored
+
+    async def start(self, selections: Sequence[Selection]) -> FakeRun:
+        self.asked.append(selections)
+        if self.refuses_to_start is not None:
+            raise self.refuses_to_start
+        wanted = {selection.eval_set: selection.cases for selection in selections}
+        jobs = [
+            JobKey(case=item, repeat=repeat)
+            for repeat in range(self.repeats)
+            for item in self.cases
+            if item.eval_set in wanted and (wanted[item.eval_set] is None or item.eval_id in wanted[item.eval_set])
+        ]
+        run = FakeRun(jobs)
+        self.runs.append(run)
+        return run
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def gateway() -> FakeGateway:
+    """A project with an agent `home` and no eval sets yet."""
+    return FakeGateway()
+
+
+@pytest.fixture
+def lights(gateway: FakeGateway) -> FakeGateway:
+    """A project with three cases of one set."""
+    gateway.add(
+        case("on", turn("Turn on the lamp", "The lamp is on.", ("set_device", {"id": "lamp", "status": "ON"}))),
+        case("off", turn("Turn off the lamp", "The lamp is off.", ("set_device", {"id": "lamp", "status": "OFF"}))),
+        case("两盏灯", turn("打开卧室的灯", "已打开卧室的灯。", ("set_device", {"id": "卧室", "status": "ON"}))),
+    )
+    return gateway
+
+
+@pytest.fixture
+def make_app() -> Callable[..., WorkbenchApp]:
+    """Make an application on a gateway, with settings that do not depend on the machine."""
+
+    def make(gateway: Any, settings: Settings | None = None) -> WorkbenchApp:
+        return WorkbenchApp(gateway, settings=settings or Settings(), themes=load_themes(theme_folders()[:1]))
+
+    return make
+
+
+def main_screen(app: WorkbenchApp) -> MainScreen:
+    """The main screen of a running application."""
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def visible_text(app: WorkbenchApp) -> str:
+    """Everything that stands on the screen now."""
+    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())

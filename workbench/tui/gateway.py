@@ -1,0 +1,168 @@
+"""What the screen asks of the engine and the store, off the event loop.
+
+Everything runs on one thread of its own, one thing after the other: documents are not made to be read by two threads
+at once, and none of this may hold up a key press.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult
+from workbench.model.target import Target
+from workbench.store.discovery import EvalSetEntry
+from workbench.store.errors import StoreError
+from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.state.project import OpenedProject, ReadCase
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+    from workbench.engine.workspace import Workspace
+
+T = TypeVar("T")
+
+
+class Gateway:
+    """The project at one path. Methods raise what the workspace raises."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._workspace: Workspace | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
+
+    async def open(self) -> OpenedProject:
+        """Find the project. Raises StoreError."""
+        return await self._call(self._open)
+
+    async def reload(self) -> OpenedProject:
+        """Look again what there is."""
+        return await self._call(self._reload)
+
+    async def list_set(self, listed: ListedSet) -> ListedSet:
+        """The set with its cases, or with what is wrong with its file."""
+        return await self._call(lambda: self._list_set(listed))
+
+    async def read_case(self, key: CaseKey) -> ReadCase:
+        """A case, or why it could not be read."""
+        return await self._call(lambda: self._read_case(key))
+
+    async def stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
+        """The newest stored results of every case. Raises StoreError."""
+        return await self._call(self._stored_results)
+
+    async def start(self, selections: Sequence[Selection]) -> Run:
+        """Plan and start a run. Raises PlanError and StoreError."""
+        return await self._call(lambda: self._start(selections))
+
+    def close(self) -> None:
+        """End what is running and let go of everything. Waits until no process is left."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        if self._workspace is not None:
+            self._workspace.close()
+            self._workspace = None
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    @property
+    def _opened(self) -> Workspace:
+        if self._workspace is None:
+            raise RuntimeError("the project has not been opened")
+        return self._workspace
+
+    def _open(self) -> OpenedProject:
+        from workbench.engine.workspace import (
+            Workspace,
+        )  # imported here, on our thread: the screen is there before the engine
+
+        self._workspace = Workspace.open(self._path)
+        return self._project()
+
+    def _reload(self) -> OpenedProject:
+        self._opened.refresh()
+        return self._project()
+
+    def _project(self) -> OpenedProject:
+        """What the project has at or below the path that was given."""
+        project, path = self._opened.project, self._path.resolve()
+        entries = [entry for entry in project.eval_sets if _is_within(entry.path, path)]
+        used = {entry.target for entry in entries}
+        return OpenedProject(
+            root=str(path),
+            targets={
+                name: _facts(target)
+                for name, target in project.targets.items()
+                if name in used or _is_within(target.path, path) or path == self._opened.root
+            },
+            sets=tuple(_unread(entry) for entry in entries),
+            problems=tuple(self._opened.problems),
+        )
+
+    def _list_set(self, listed: ListedSet) -> ListedSet:
+        try:
+            document = self._opened.document(listed.relative)
+        except StoreError as error:
+            return replace(listed, problem=str(error), cases=None)
+        times = Counter(entry.eval_id for entry in document.entries)
+        cases = []
+        for entry in document.entries:
+            problem = str(entry.problem) if entry.problem is not None else ""
+            if times[entry.eval_id] > 1:
+                problem = f"the id stands {times[entry.eval_id]} times in this file, and must stand once for it to run"
+            key = CaseKey(
+                target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
+            )
+            cases.append(ListedCase(key, problem))
+        return replace(listed, problem="", cases=tuple(cases))
+
+    def _read_case(self, key: CaseKey) -> ReadCase:
+        try:
+            document = self._opened.document(key.eval_set)
+            for entry in document.entries:
+                if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
+                    return ReadCase(key, document.case(entry.index))
+        except StoreError as error:
+            return ReadCase(key, None, str(error))
+        return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets")
+
+    def _stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
+        history = self._opened.history()
+        try:
+            return history.latest_results()
+        finally:
+            history.close()
+
+    def _start(self, selections: Sequence[Selection]) -> Run:
+        plan = self._opened.plan(selections, RunOptions(command="workbench (screen)"))
+        return self._opened.start(plan)
+
+
+def _unread(entry: EvalSetEntry) -> ListedSet:
+    return ListedSet(
+        relative=entry.relative,
+        target=entry.target or "",
+        unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
+        config=str(entry.config) if entry.config is not None else "the default ones (no test_config.json beside it)",
+    )
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    resolved = path.resolve()
+    return resolved == folder or folder in resolved.parents
+
+
+def _facts(target: Target) -> tuple[tuple[str, str], ...]:
+    facts = [("agent", target.name), ("kind", target.kind.value), ("runs", target.location), ("in", str(target.path))]
+    if target.python is not None:
+        facts.append(("python", str(target.python)))
+    if target.config is not None:
+        facts.append(("criteria", str(target.config)))
+    return tuple((name, value) for name, value in facts if value)

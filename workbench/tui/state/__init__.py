@@ -1,0 +1,1 @@
+"""What the screen shows, without the screen: plain objects, tested without an event loop and without Textual."""

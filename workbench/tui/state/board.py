@@ -1,0 +1,165 @@
+"""The board: how every case stands, kept up to date by RunEvents, with counts that roll up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, TurnResult
+from workbench.tui.state.standing import Standing, standing_of
+
+
+@dataclass(slots=True)
+class CaseRecord:
+    """What is known of one case.
+
+    `results` are the finished repeats of its newest run, `turns` what the repeats that are under way have finished.
+    `stored` holds while the results are from before this session.
+    """
+
+    key: CaseKey
+    standing: Standing = Standing.NOT_RUN
+    results: dict[int, CaseResult] = field(default_factory=dict)
+    turns: dict[int, list[TurnResult]] = field(default_factory=dict)
+    stored: bool = False
+    outstanding: int = 0  # jobs of the current run that have not ended
+    renewed: bool = True  # whether `results` are those of the newest run it was part of
+
+    @property
+    def duration_seconds(self) -> float | None:
+        """How long the case took, the mean of its repeats; None before it has run."""
+        if not self.results:
+            return None
+        return sum(result.duration_seconds for result in self.results.values()) / len(self.results)
+
+    @property
+    def passed_repeats(self) -> int:
+        """How many of the finished repeats passed."""
+        return sum(standing_of([result.status]) is Standing.PASSED for result in self.results.values())
+
+
+Group = tuple[str | None, str | None]
+"""A target and one of its eval sets; None stands for all of them."""
+
+
+class Board:
+    """How every case stands."""
+
+    def __init__(self) -> None:
+        self._records: dict[CaseKey, CaseRecord] = {}
+        self._counts: dict[Group, Counter[Standing]] = {}
+        self._stored: Mapping[CaseKey, Sequence[CaseResult]] = {}
+
+    def record(self, key: CaseKey) -> CaseRecord | None:
+        """What is known of a case, None where no eval set lists it."""
+        return self._records.get(key)
+
+    def counts(self, target: str | None = None, eval_set: str | None = None) -> Mapping[Standing, int]:
+        """How many cases stand how: of everything, of a target, or of one of its sets."""
+        return self._counts.get((target, eval_set), Counter())
+
+    def list_cases(self, keys: Iterable[CaseKey]) -> None:
+        """Add the cases of a set that has been read; those already known keep what is known of them."""
+        for key in keys:
+            if key in self._records:
+                continue
+            record = self._records[key] = CaseRecord(key)
+            self._count(key, Standing.NOT_RUN, 1)
+            if stored := self._stored.get(key):
+                self._take_stored(record, stored)
+
+    def forget(self, keys: Iterable[CaseKey]) -> None:
+        """Remove cases that no eval set lists any longer."""
+        for key in keys:
+            record = self._records.pop(key, None)
+            if record is not None:
+                self._count(key, record.standing, -1)
+
+    def show_stored(self, results: Mapping[CaseKey, Sequence[CaseResult]]) -> None:
+        """Take the newest stored results, for cases listed now or later; a case that has run since keeps its own."""
+        self._stored = results
+        for key, stored in results.items():
+            record = self._records.get(key)
+            if record is not None and record.standing is Standing.NOT_RUN and not record.results:
+                self._take_stored(record, stored)
+
+    def begin(self, jobs: Iterable[JobKey]) -> None:
+        """A run is about to do these jobs: their cases wait, and show their last results until they start."""
+        for job in jobs:
+            record = self._records.get(job.case)
+            if record is None:
+                continue
+            record.outstanding += 1
+            record.renewed = False
+            self._stand(record, Standing.WAITING)
+
+    def apply(self, event: RunEvent) -> Iterable[CaseKey]:
+        """Take one event. Returns the listed cases that it changed."""
+        if isinstance(event, RunFinished):
+            return self._settle()
+        if not isinstance(event, CaseStarted | InvocationFinished | CaseFinished):
+            return ()
+        record = self._records.get(event.case)
+        if record is None:
+            return ()
+        if isinstance(event, CaseStarted):
+            self._renew(record)
+            record.turns[event.repeat] = []
+            self._stand(record, Standing.RUNNING)
+        elif isinstance(event, InvocationFinished):
+            record.turns.setdefault(event.repeat, []).append(event.result)
+        else:
+            self._finish(record, event)
+        return (record.key,)
+
+    def _finish(self, record: CaseRecord, event: CaseFinished) -> None:
+        self._renew(record)
+        record.turns.pop(event.repeat, None)
+        record.results[event.repeat] = event.result
+        record.outstanding = max(record.outstanding - 1, 0)
+        if record.turns:
+            self._stand(record, Standing.RUNNING)
+        elif record.outstanding:
+            self._stand(record, Standing.WAITING)
+        else:
+            self._stand(record, _outcome(record))
+
+    def _renew(self, record: CaseRecord) -> None:
+        """The first event of a run about a case puts an end to what earlier runs said of it."""
+        if not record.renewed:
+            record.results, record.turns = {}, {}
+            record.renewed, record.stored = True, False
+
+    def _settle(self) -> list[CaseKey]:
+        """Nothing is under way any longer: whatever still waits stands as it did before the run."""
+        left = [record for record in self._records.values() if record.outstanding or record.turns]
+        for record in left:
+            record.outstanding, record.turns, record.renewed = 0, {}, True
+            self._stand(record, _outcome(record))
+        return [record.key for record in left]
+
+    def _take_stored(self, record: CaseRecord, stored: Sequence[CaseResult]) -> None:
+        record.results = {result.repeat: result for result in stored}
+        record.stored = True
+        self._stand(record, _outcome(record))
+
+    def _stand(self, record: CaseRecord, standing: Standing) -> None:
+        if standing is not record.standing:
+            self._count(record.key, record.standing, -1)
+            self._count(record.key, standing, 1)
+            record.standing = standing
+
+    def _count(self, key: CaseKey, standing: Standing, change: int) -> None:
+        groups: tuple[Group, ...] = ((None, None), (key.target, None), (key.target, key.eval_set))
+        for group in groups:
+            counts = self._counts.get(group)
+            if counts is None:
+                counts = self._counts[group] = Counter()
+            counts[standing] += change
+
+
+def _outcome(record: CaseRecord) -> Standing:
+    return standing_of(result.status for result in record.results.values())

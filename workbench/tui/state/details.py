@@ -1,0 +1,164 @@
+"""What the case pane shows of the selected row: a case, an eval set, a target, or that there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from workbench.model.evalset import EvalCase
+from workbench.tui.state.blocks import BLANK, Block, Detail, Whole
+from workbench.tui.state.board import CaseRecord
+from workbench.tui.state.browser import ListedSet, Row
+from workbench.tui.state.comparison import case_blocks
+from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
+from workbench.tui.state.progress import duration
+from workbench.tui.state.standing import Standing, look_of
+
+
+def case_detail(
+    row: Row, record: CaseRecord | None, *, case: EvalCase | None, problem: str = "", loading: bool = False
+) -> Detail:
+    """A case: expected beside actual.
+
+    `case` is None while it is read (`loading`) and where it could not be, as `problem` then says. Of several repeats
+    the worst is shown, or the one under way.
+    """
+    blocks: list[Block] = []
+    for text in dict.fromkeys(filter(None, (row.problem, problem))):
+        blocks += [Whole.of(f"! {safe(text)}", Tone.ERROR), BLANK]
+    if loading:
+        blocks.append(Whole.of("reading the case …", Tone.MUTED))
+    elif record is not None and record.turns:
+        repeat = min(record.turns)
+        blocks += _repeat_line(record, repeat)
+        blocks += case_blocks(case, turns=record.turns[repeat], result=None)
+    elif record is not None and record.results:
+        repeat = _shown_repeat(record)
+        result = record.results[repeat]
+        blocks += _repeat_line(record, repeat)
+        blocks += case_blocks(case, turns=result.execution.turns, result=result)
+    else:
+        blocks += case_blocks(case, turns=(), result=None)
+    set_name = row.eval_set.rsplit("/", 1)[-1]
+    return Detail(title=f"{safe_line(set_name)} / {row.label}", status=_status(record), blocks=tuple(blocks))
+
+
+def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
+    """An eval set: where it is, how its cases stand, and what is wrong with it."""
+    blocks: list[Block] = [_fact("file", listed.relative)]
+    if listed.target:
+        blocks.append(_fact("agent", listed.target))
+    if listed.config:
+        blocks.append(_fact("criteria", listed.config))
+    blocks += [BLANK, *_count_blocks(counts)]
+    if listed.cases is None and not listed.problem:
+        blocks.append(Whole.of("reading the file …", Tone.MUTED))
+    if listed.problem:
+        blocks += [
+            Whole.of("! this file could not be read", Tone.ERROR),
+            Whole.of(safe(listed.problem), indent=2),
+            BLANK,
+        ]
+    if listed.unpaired:
+        blocks += [Whole.of("! no agent was found for this eval set", Tone.ERROR), *_what_to_pair(listed), BLANK]
+    problems = [case for case in listed.cases or () if case.problem]
+    if problems:
+        blocks.append(Whole.of(f"! {len(problems)} of its cases cannot run", Tone.ERROR))
+        blocks += [
+            Whole((Piece(f"{safe_line(case.key.eval_id)}  ", Tone.KEY), Piece(safe(case.problem))), indent=2)
+            for case in problems[:50]
+        ]
+        if len(problems) > 50:
+            blocks.append(Whole.of(f"… and {len(problems) - 50} more", Tone.MUTED, indent=2))
+    return Detail(title=safe_line(listed.relative), blocks=tuple(blocks))
+
+
+def target_detail(
+    target: str, facts: Iterable[tuple[str, str]], sets: Sequence[ListedSet], counts: Mapping[Standing, int]
+) -> Detail:
+    """A target: what it is and how its cases stand."""
+    blocks: list[Block] = [_fact(name, value) for name, value in facts]
+    if not target:
+        blocks.append(Whole.of("These eval sets belong to no agent that was found; select one to see what to do."))
+    elif not sets:
+        blocks += [
+            BLANK,
+            Whole.of("No eval set belongs to this agent.", Tone.WARNING),
+            Whole.of(
+                "Put a *.evalset.json or *.test.json file beside it, or name its files in workbench.toml: "
+                "[targets.NAME] eval_sets."
+            ),
+        ]
+    blocks += [BLANK, *_count_blocks(counts)]
+    return Detail(title=safe_line(target) or "eval sets without an agent", blocks=tuple(blocks))
+
+
+def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> Detail:
+    """A project without eval sets: what was looked for, and what to do."""
+    agents = ", ".join(safe_line(target) for target in targets) or "none"
+    blocks: list[Block] = [
+        Whole.of("No eval sets were found.", Tone.STRONG),
+        BLANK,
+        _fact("looked in", root),
+        _fact("looked for", "files named *.evalset.json or *.test.json, in every folder but hidden and installed ones"),
+        _fact("agents found", agents),
+        BLANK,
+        Whole.of("What to do", Tone.HEADING),
+        Whole.of("· open another folder:  workbench PATH", indent=2),
+        Whole.of("· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2),
+        Whole.of("· see how it looks with sample agents:  workbench demo", indent=2),
+    ]
+    if problems:
+        blocks += [BLANK, Whole.of("Problems", Tone.HEADING)]
+        blocks += [Whole.of(f"! {safe(problem)}", Tone.WARNING, indent=2) for problem in problems]
+    return Detail(title="no eval sets", blocks=tuple(blocks))
+
+
+def message_detail(title: str, text: str, tone: Tone = Tone.MUTED) -> Detail:
+    """One message in place of a case; `text` may come from outside."""
+    return Detail(title=title, blocks=(Whole.of(safe(text), tone),))
+
+
+def _shown_repeat(record: CaseRecord) -> int:
+    """The first repeat that ended as the case stands, for that is the one to look at; else the first."""
+    for repeat, result in sorted(record.results.items()):
+        if result.status.name == record.standing.name:
+            return repeat
+    return min(record.results)
+
+
+def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
+    total = len(record.results) + len(record.turns)
+    if total > 1:
+        text = f"repeat {repeat + 1} of {total}, {record.passed_repeats} passed"
+        yield Whole.of(text, Tone.MUTED)
+        yield BLANK
+
+
+def _status(record: CaseRecord | None) -> tuple[Piece, ...]:
+    look = look_of(record.standing if record is not None else Standing.NOT_RUN)
+    pieces = [Piece(f"{look.symbol} {look.word.upper()}", look.tone)]
+    if record is not None and record.duration_seconds is not None:
+        pieces.append(Piece(f"  {duration(record.duration_seconds)}"))
+    if record is not None and record.stored:
+        pieces.append(Piece("  stored", Tone.MUTED))
+    return tuple(pieces)
+
+
+def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:
+    total = sum(counts.values())
+    yield _fact("cases", f"{total:,}")
+    for standing in Standing:
+        if count := counts.get(standing, 0):
+            look = look_of(standing)
+            yield Whole((Piece(f"{look.symbol} {look.word}  ", look.tone), Piece(f"{count:,}")), indent=2)
+    yield BLANK
+
+
+def _what_to_pair(listed: ListedSet) -> Iterator[Block]:
+    yield Whole.of(safe(listed.unpaired), indent=2)
+    yield Whole.of("Either put the file into the folder of its agent, or name both in workbench.toml:", indent=2)
+    yield Whole.of(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Tone.KEY, indent=4)
+
+
+def _fact(name: str, value: str) -> Whole:
+    return Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(value))))

@@ -1,0 +1,115 @@
+"""The progress of one run: counts, rate, what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from workbench.model.events import CaseFinished, InvocationFinished, RunEvent, RunFinished, RunStarted
+from workbench.model.results import TokenUsage
+from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
+from workbench.tui.state.standing import Standing, look_of, standing_of
+
+_BAR_WIDTH = 16
+_SHOWN_COUNTS = (
+    Standing.PASSED,
+    Standing.FAILED,
+    Standing.ERROR,
+    Standing.NOT_EVALUATED,
+    Standing.SKIPPED,
+    Standing.CANCELLED,
+)
+
+
+@dataclass(slots=True)
+class RunProgress:
+    """How far a run is. Times are seconds of one monotonic clock, which the caller reads."""
+
+    total: int
+    began: float
+    run_id: str = ""
+    ended: float | None = None
+    finished: Counter[Standing] = field(default_factory=Counter)
+    tokens: int = 0
+    cancelling: bool = False
+    interrupted: bool = False
+
+    @property
+    def done(self) -> int:
+        """How many jobs have ended."""
+        return sum(self.finished.values())
+
+    def apply(self, event: RunEvent, *, now: float) -> None:
+        """Take one event of the run."""
+        if isinstance(event, RunStarted):
+            self.run_id, self.total, self.began = event.run_id, event.total, now
+        elif isinstance(event, InvocationFinished):
+            self.tokens += _tokens(event.result.usage)
+        elif isinstance(event, CaseFinished):
+            self.finished[standing_of([event.status])] += 1
+        elif isinstance(event, RunFinished):
+            self.ended, self.interrupted = now, event.interrupted
+
+    def rate(self, *, now: float) -> float | None:
+        """Jobs a second so far; None before the first has ended."""
+        elapsed = (now if self.ended is None else self.ended) - self.began
+        return self.done / elapsed if self.done and elapsed > 0 else None
+
+    def seconds_left(self, *, now: float) -> float | None:
+        """How long the rest will take at the rate so far; None before the first job has ended."""
+        rate = self.rate(now=now)
+        return (self.total - self.done) / rate if rate else None
+
+    def line(self, *, now: float) -> Line:
+        """The progress in one line, the most important first."""
+        filled = _BAR_WIDTH * self.done // self.total if self.total else _BAR_WIDTH
+        pieces = [
+            Piece(f" {self._title()}  ", Tone.STRONG),
+            Piece("█" * filled, Tone.RUNNING),
+            Piece("░" * (_BAR_WIDTH - filled), Tone.MUTED),
+            Piece(f"  {self.done:,}/{self.total:,} "),
+        ]
+        for standing in _SHOWN_COUNTS:
+            if count := self.finished[standing]:
+                look = look_of(standing)
+                pieces.append(Piece(f" {look.symbol}{count:,}", look.tone))
+        rate = self.rate(now=now)
+        if rate is not None:
+            pieces.append(Piece(f"  {rate:,.1f}/s", Tone.MUTED))
+        left = self.seconds_left(now=now)
+        if self.ended is not None:
+            pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
+        elif left is not None:
+            pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
+        if self.tokens:
+            pieces.append(Piece(f"  {_thousands(self.tokens)} tokens", Tone.MUTED))
+        return tuple(pieces)
+
+    def _title(self) -> str:
+        if self.ended is not None:
+            verb = "cancelled" if self.interrupted else "finished"
+        else:
+            verb = "cancelling" if self.cancelling else "running"
+        return f"run {safe_line(self.run_id)} {verb}" if self.run_id else verb
+
+
+def duration(seconds: float) -> str:
+    """A time for people: two digits after the point below ten seconds, minutes from a hundred on."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _tokens(usage: TokenUsage | None) -> int:
+    if usage is None:
+        return 0
+    if usage.total is not None:
+        return usage.total
+    return (usage.prompt or 0) + (usage.tool_use_prompt or 0) + (usage.candidates or 0) + (usage.thoughts or 0)
+
+
+def _thousands(count: int) -> str:
+    return f"{count}" if count < 1000 else f"{count / 1000:,.1f}k"

@@ -1,0 +1,270 @@
+"""The state of the main screen: what is listed, how it stands, what is running, and what can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.engine.plan import Selection
+from workbench.model.evalset import EvalCase
+from workbench.model.events import Notice, RunEvent
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult
+from workbench.tui.state.blocks import Detail
+from workbench.tui.state.board import Board
+from workbench.tui.state.browser import Browser, ListedSet, Row, RowKind
+from workbench.tui.state.details import case_detail, empty_detail, message_detail, set_detail, target_detail
+from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
+from workbench.tui.state.progress import RunProgress, duration
+from workbench.tui.state.standing import FALLS_SHORT, Standing, look_of
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedProject:
+    """A project as it was found. `targets` are the agents by name, each with facts to show (name, value)."""
+
+    root: str
+    targets: Mapping[str, Sequence[tuple[str, str]]]
+    sets: Sequence[ListedSet]
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCase:
+    """A case as its file has it now, or why it could not be read."""
+
+    key: CaseKey
+    case: EvalCase | None
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class RowView:
+    """A row as it is drawn."""
+
+    depth: int
+    fold: str  # the mark of a row that can be folded, else a blank
+    symbol: Piece
+    label: Piece
+    right: Piece
+
+
+@dataclass(slots=True)
+class Applied:
+    """What taking events came to: notices for the user's eyes, and the cases that stand otherwise now."""
+
+    notices: list[Notice] = field(default_factory=list)
+    changed: set[CaseKey] = field(default_factory=set)
+
+
+@dataclass
+class ProjectState:
+    """Everything the main screen shows. The screen changes it only through these methods."""
+
+    browser: Browser = field(default_factory=Browser)
+    board: Board = field(default_factory=Board)
+    project: OpenedProject | None = None
+    progress: RunProgress | None = None
+    read: ReadCase | None = None
+    is_preparing: bool = False  # a run is being planned
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run is going on or about to."""
+        return self.is_running or self.is_preparing
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self.progress is not None and self.progress.ended is None
+
+    @property
+    def selected_case(self) -> CaseKey | None:
+        """The case under the cursor."""
+        row = self.browser.selected
+        return row.case if row is not None else None
+
+    @property
+    def shows_other_than_a_case(self) -> bool:
+        """Whether the pane shows something that any event may change: counts, or that nothing is there yet."""
+        return self.selected_case is None
+
+    @property
+    def has_failing(self) -> bool:
+        """Whether any case did not pass when it last ran."""
+        counts = self.board.counts()
+        return any(counts.get(standing) for standing in FALLS_SHORT)
+
+    def has_read(self, key: CaseKey) -> bool:
+        """Whether the case is the one that was read last."""
+        return self.read is not None and self.read.key == key
+
+    def open(self, project: OpenedProject) -> None:
+        """The project was found, or was looked at again: its sets are still to be read."""
+        remaining = {(listed.target, listed.relative) for listed in project.sets}
+        for listed in self.browser.sets:
+            if (listed.target, listed.relative) not in remaining:
+                self.board.forget(case.key for case in listed.cases or ())
+        self.project = project
+        self.browser.show(project.targets, project.sets)
+
+    def list_set(self, listed: ListedSet) -> None:
+        """An eval set has been read."""
+        old = self.browser.eval_set(listed.target, listed.relative)
+        keys = [case.key for case in listed.cases or ()]
+        if old is not None and old.cases:
+            self.board.forget({case.key for case in old.cases}.difference(keys))
+        self.board.list_cases(keys)
+        self.browser.show_set(listed)
+        if self.read is not None and self.read.key.eval_set == listed.relative:
+            self.read = None
+
+    def begin_run(self, jobs: Sequence[JobKey], *, now: float) -> None:
+        """A run of these jobs was started."""
+        self.progress = RunProgress(total=len(jobs), began=now)
+        self.board.begin(jobs)
+
+    def apply(self, events: Iterable[RunEvent], *, now: float) -> Applied:
+        """Take events of the run."""
+        applied = Applied()
+        for event in events:
+            if isinstance(event, Notice):
+                applied.notices.append(event)
+            if self.progress is not None:
+                self.progress.apply(event, now=now)
+            applied.changed.update(self.board.apply(event))
+        return applied
+
+    def show_stored(self, results: Mapping[CaseKey, Sequence[CaseResult]]) -> None:
+        """The newest stored results are known."""
+        self.board.show_stored(results)
+
+    def go_to_failing(self, *, backwards: bool = False) -> bool:
+        """Put the cursor on the next case that did not pass; False where there is none."""
+        key = self.browser.next_case(self._falls_short, backwards=backwards)
+        if key is not None:
+            self.browser.go_to(key)
+        return key is not None
+
+    def selections(self) -> list[Selection]:
+        """What `run` runs: the selected case, set or target."""
+        row = self.browser.selected
+        if row is None:
+            return []
+        if row.case is not None:
+            return [Selection(eval_set=row.eval_set, cases=(row.case.eval_id,))] if row.target else []
+        if row.kind is RowKind.EVAL_SET:
+            listed = self.browser.eval_set(row.target, row.eval_set)
+            return _whole([listed] if listed is not None else [])
+        return _whole(self.browser.sets_of(row.target))
+
+    def all_selections(self) -> list[Selection]:
+        """What `run all` runs: every set that has an agent and could be read."""
+        return _whole(self.browser.sets)
+
+    def failed_selections(self) -> list[Selection]:
+        """What `run failed` runs: every case that did not pass when it last ran."""
+        wanted: dict[str, dict[str, None]] = {}
+        for row in self.browser.case_rows():
+            if row.case is not None and row.target and self._falls_short(row.case):
+                wanted.setdefault(row.eval_set, {})[row.case.eval_id] = None
+        return [Selection(eval_set=eval_set, cases=tuple(ids)) for eval_set, ids in wanted.items()]
+
+    def detail(self) -> Detail:
+        """What the case pane shows."""
+        row = self.browser.selected
+        if self.project is None:
+            return message_detail("workbench", "opening the project …")
+        if row is None or not self.browser.sets:
+            return empty_detail(self.project.root, list(self.project.targets), self.project.problems)
+        if row.case is not None:
+            read = self.read if self.has_read(row.case) else None
+            return case_detail(
+                row,
+                self.board.record(row.case),
+                case=read.case if read is not None else None,
+                problem=read.problem if read is not None else "",
+                loading=read is None,
+            )
+        counts = self.board.counts(row.target, row.eval_set or None)
+        listed = self.browser.eval_set(row.target, row.eval_set)
+        if listed is not None:
+            return set_detail(listed, counts)
+        facts = self.project.targets.get(row.target, ())
+        return target_detail(row.target, facts, self.browser.sets_of(row.target), counts)
+
+    def row_view(self, index: int) -> RowView:
+        """One row of the browser as it is drawn now."""
+        row = self.browser.rows[index]
+        if row.case is not None:
+            return self._case_view(row, row.case)
+        counts = self.board.counts(row.target, row.eval_set or None)
+        total = sum(counts.values())
+        failing = [standing for standing in (Standing.ERROR, Standing.FAILED) if counts.get(standing)]
+        passed = counts.get(Standing.PASSED, 0)
+        right = Piece(
+            row.problem or f"{passed:,}/{total:,}", Tone.ERROR if row.problem in ("broken", "no agent") else Tone.MUTED
+        )
+        symbol = Piece(" ")
+        if failing:
+            look = look_of(failing[0])
+            symbol = Piece(look.symbol, look.tone)
+        elif total and passed == total:
+            symbol = Piece(look_of(Standing.PASSED).symbol, Tone.PASSED)
+        fold = "▸" if self.browser.is_folded(row) else "▾"
+        return RowView(row.depth, fold, symbol, Piece(row.label, Tone.STRONG), right)
+
+    def header(self) -> Line:
+        """The line at the top."""
+        if self.project is None:
+            return (Piece(" workbench ", Tone.STRONG), Piece(" opening …", Tone.MUTED))
+        sets = len(self.browser.sets)
+        cases = sum(self.board.counts().values())
+        reading = sum(listed.cases is None and not listed.problem for listed in self.browser.sets)
+        pieces = [
+            Piece(" workbench ", Tone.STRONG),
+            Piece(f" {safe_line(self.project.root)}"),
+            Piece(f"   {sets:,} eval sets · {cases:,} cases", Tone.MUTED),
+        ]
+        if reading:
+            pieces.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
+        if self.project.problems:
+            pieces.append(Piece(f"   ! {len(self.project.problems)} problems", Tone.WARNING))
+        return tuple(pieces)
+
+    def run_line(self, *, now: float) -> Line:
+        """The line at the bottom: the run that is going on or went last, else how all cases stand."""
+        if self.is_preparing:
+            return (Piece(" planning the run …", Tone.RUNNING),)
+        if self.progress is not None:
+            return self.progress.line(now=now)
+        pieces = [Piece(" no run yet", Tone.MUTED)]
+        for standing, count in self.board.counts().items():
+            if count:
+                look = look_of(standing)
+                pieces += [Piece(f"   {look.symbol} {count:,}", look.tone), Piece(f" {look.word}", Tone.MUTED)]
+        return tuple(pieces)
+
+    def _case_view(self, row: Row, key: CaseKey) -> RowView:
+        record = self.board.record(key)
+        look = look_of(record.standing if record is not None else Standing.NOT_RUN)
+        if row.problem:
+            broken = look_of(Standing.ERROR)
+            return RowView(row.depth, " ", Piece("!", broken.tone), Piece(row.label), Piece("broken", broken.tone))
+        right = Piece(look.word, look.tone if look.tone is not Tone.PASSED else Tone.MUTED)
+        if record is not None and record.standing in (Standing.PASSED, Standing.FAILED):
+            if record.stored:
+                right = Piece("stored", Tone.MUTED)
+            elif len(record.results) > 1:
+                right = Piece(f"{record.passed_repeats}/{len(record.results)}", Tone.MUTED)
+            elif record.duration_seconds is not None:
+                right = Piece(duration(record.duration_seconds), Tone.MUTED)
+        return RowView(row.depth, " ", Piece(look.symbol, look.tone), Piece(row.label), right)
+
+    def _falls_short(self, key: CaseKey) -> bool:
+        record = self.board.record(key)
+        return record is not None and record.standing in FALLS_SHORT
+
+
+def _whole(sets: Iterable[ListedSet]) -> list[Selection]:
+    return [Selection(eval_set=listed.relative) for listed in sets if listed.target and not listed.problem]

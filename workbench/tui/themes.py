@@ -1,0 +1,102 @@
+"""Themes: read from TOML files, ours and the user's. A file that is no theme is named, and costs only itself."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from platformdirs import user_config_path
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+import workbench
+from workbench.model.base import Fact
+
+_NO_COLOUR = re.compile(r"(auto|initial|inherit)( \d+%)?")
+_TEXT_STYLES = frozenset({"none", "bold", "b", "italic", "i", "underline", "u", "reverse", "r", "strike", "dim", "not"})
+
+
+def _colour(value: str) -> str:
+    """Textual takes any text for a colour and dies of it at the next refresh, so it is parsed here."""
+    try:
+        Color.parse(value)
+    except ColorParseError as error:
+        raise ValueError(f"a colour such as #6cb6ff, teal or ansi_blue (found {value!r})") from error
+    return value
+
+
+def _variables(values: dict[str, str]) -> dict[str, str]:
+    for name, value in values.items():
+        if name.endswith("-style"):
+            if not _TEXT_STYLES.issuperset(value.split()):
+                raise ValueError(f"a text style such as bold for {name} (found {value!r})")
+        elif not _NO_COLOUR.fullmatch(value):
+            _colour(re.sub(r" \d+%$", "", value))
+    return values
+
+
+Colour = Annotated[str, AfterValidator(_colour)]
+
+
+class ThemeFile(Fact):
+    """What a theme's file says. `ansi` themes use the terminal's own colours and name them as `ansi_blue`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[a-z0-9_-]+$")
+    dark: bool = True
+    ansi: bool = False
+    primary: Colour
+    secondary: Colour
+    accent: Colour
+    foreground: Colour
+    background: Colour
+    surface: Colour
+    panel: Colour
+    success: Colour
+    warning: Colour
+    error: Colour
+    variables: Annotated[dict[str, str], AfterValidator(_variables)] = Field(default_factory=dict)
+
+    def theme(self) -> Theme:
+        """The theme, with our own variables filled in where the file leaves them open."""
+        values = self.model_dump(exclude={"variables"})
+        return Theme(**values, variables={"diff-removed": self.error, "diff-added": self.success, **self.variables})
+
+
+@dataclass(frozen=True)
+class LoadedThemes:
+    """Themes by name, and a sentence for each file that is none."""
+
+    themes: dict[str, Theme]
+    failed: tuple[str, ...]
+
+
+def theme_folders() -> tuple[Path, ...]:
+    """Where themes are looked for: those that come with workbench, then the user's own, which win."""
+    package = Path(workbench.__file__).parent
+    bundled = package / "_bundled" / "themes"
+    ours = bundled if bundled.is_dir() else package.parent / "themes"
+    return ours, user_config_path("workbench", appauthor=False) / "themes"
+
+
+def load_themes(folders: Iterable[Path]) -> LoadedThemes:
+    """Read every `*.toml` of these folders; of two themes with one name the later wins."""
+    themes: dict[str, Theme] = {}
+    failed: list[str] = []
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                theme = ThemeFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).theme()
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+                failed.append(f"{path}: not readable as TOML: {error}")
+            except ValidationError as error:
+                failed.extend(f"{path}: {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            else:
+                themes[theme.name] = theme
+    return LoadedThemes(themes, tuple(failed))

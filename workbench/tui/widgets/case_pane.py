@@ -1,0 +1,64 @@
+"""The case pane: expected beside actual where the screen is wide enough, below each other where it is not."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from workbench.tui.keymap import bindings
+from workbench.tui.state.blocks import Detail
+from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
+from workbench.tui.state.pieces import Line
+from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+
+
+class CasePane(ScrollView, can_focus=True):
+    """The detail of the selected row, wrapped to the width there is."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._detail = Detail(title="")
+        self._lines: list[Line] = []
+
+    def show(self, detail: Detail) -> None:
+        """Replace what is shown; the place stays where the same thing is shown again."""
+        if detail == self._detail:
+            return
+        is_other = detail.title != self._detail.title
+        self._detail = detail
+        self.border_title = title_content(detail)
+        self._lay_out()
+        if is_other:
+            self.scroll_home(animate=False, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        index = y + self.scroll_offset.y
+        line = self._lines[index] if index < len(self._lines) else ()
+        return strip_of(self, line, width=self.scrollable_content_region.width)
+
+    def on_resize(self) -> None:
+        """Lay out again for the new width."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width = self.scrollable_content_region.width
+        side_by_side = self.screen.size.width >= SIDE_BY_SIDE_FROM
+        self._lines = lay_out(self._detail.blocks, width=width, side_by_side=side_by_side)
+        self.virtual_size = Size(width, len(self._lines))
+        self.refresh()
+
+
+def title_content(detail: Detail) -> Content:
+    """How it stands, then what it is: the part that must not be cut off comes first."""
+    status = "".join(piece.text for piece in detail.status)
+    return Content(f"{status} · {detail.title}" if status else detail.title)
