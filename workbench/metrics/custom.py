@@ -1,0 +1,100 @@
+"""Custom metrics: functions of the user, called in the target's worker, and what their answers become.
+
+Two shapes are known to the worker. ADK's function decides scores and verdicts itself; Vertex's gives numbers by name,
+of which the metric's own name is the score, and every other becomes an informational result called `metric/name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.options import is_number
+from workbench.metrics.outcome import result_of_case, result_of_error, verdict
+from workbench.metrics.subject import CaseView
+from workbench.model.criteria import Criterion, CustomMetric
+from workbench.model.results import MetricResult, MetricStatus, Score
+
+CallCustom = Callable[[CustomScoreRequest], Awaitable[CustomScoreAnswer]]
+
+_VERDICTS = {
+    "passed": MetricStatus.PASSED,
+    "failed": MetricStatus.FAILED,
+    "not_evaluated": MetricStatus.UNDEFINED,
+}
+
+
+async def judge_custom(
+    view: CaseView, criterion: Criterion, metric: CustomMetric, call: CallCustom
+) -> list[MetricResult]:
+    """Run a custom metric on the turns that were finished. What the function raises makes the metric an ERROR."""
+    request = _request(view, criterion, metric)
+    if not request.actual:
+        return [result_of_case(criterion.metric, Score.undefined("no turn was finished"), criterion=criterion)]
+    try:
+        answer = await call(request)
+    except AgentError as error:
+        details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
+        total = len(view.turns)
+        return [
+            result_of_error(criterion.metric, error.failure.message, criterion=criterion, total=total, details=details)
+        ]
+    return [_main_result(answer, criterion), *_further_results(answer, criterion)]
+
+
+def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
+    subject = view.subject
+    actual = [turn.actual for turn in view.turns if turn.actual is not None]
+    return CustomScoreRequest(
+        metric=criterion.metric,
+        function=metric.path,
+        actual=actual,
+        # Turns pair by position; the function gets no expectations for turns that the agent did not finish.
+        expected=subject.expected[: len(actual)] if subject.expected else None,
+        scenario=None if subject.case is None else subject.case.conversation_scenario,
+        threshold=criterion.threshold,
+        options=criterion.options,
+        columns=subject.columns,
+    )
+
+
+def _main_result(answer: CustomScoreAnswer, criterion: Criterion) -> MetricResult:
+    turns = answer.per_invocation
+    score = None if answer.score is None else float(answer.score)
+    status = verdict(score, threshold=criterion.threshold)
+    if answer.verdict is not None and criterion.threshold is not None:
+        status = _VERDICTS[answer.verdict]
+    reason = answer.reason
+    if score is None or status is MetricStatus.UNDEFINED:
+        reason = reason or "the function gave no score"
+    details = {name: value for name, value in answer.scores.items() if not _is_score(value)}
+    return MetricResult.model_construct(
+        name=criterion.metric,
+        score=score,
+        threshold=criterion.threshold,
+        status=status,
+        reason=reason,
+        hint=None,
+        scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
+        total=len(turns) or 1,
+        per_invocation=turns,
+        details=details,
+    )
+
+
+def _further_results(answer: CustomScoreAnswer, criterion: Criterion) -> list[MetricResult]:
+    """One informational result for each further number; what is no number is in the details of the main result."""
+    return [
+        result_of_case(
+            f"{criterion.metric}/{name}",
+            Score(float(value)),
+            criterion=criterion.model_copy(update={"threshold": None}),
+        )
+        for name, value in answer.scores.items()
+        if _is_score(value)
+    ]
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, bool) or is_number(value)

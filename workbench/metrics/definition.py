@@ -1,0 +1,99 @@
+"""What a metric is: facts about it, the options it reads, and the judge that it becomes for one criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from workbench.metrics.options import Options
+from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.text_helper.tasks import TextScore, TextTask
+from workbench.model.results import Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricInfo:
+    """What people and pickers need to know about a metric.
+
+    `lowest` and `highest` bound its scores (None: unbounded). `needs` names what must be there besides the turns:
+    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model), "service" (a cloud service).
+    `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
+    `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
+    of each option to its meaning and default. `available` is False for metrics that are known, but not to be had in
+    this version; `missing` then says what is lacking.
+    """
+
+    name: str
+    family: str
+    purpose: str
+    when: str
+    lowest: float | None = 0.0
+    highest: float | None = 1.0
+    lower_is_better: bool = False
+    needs_reference: bool = True
+    needs: frozenset[str] = frozenset()
+    fits_scenarios: bool = False
+    informational: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    available: bool = True
+    missing: str = ""
+
+
+class CaseScore(NamedTuple):
+    """What a metric gives for a case as a whole, with details for people and tools."""
+
+    score: Score
+    details: Mapping[str, Any] = {}
+
+
+class TextQuestion(NamedTuple):
+    """Texts to be compared for one turn, and how the answers become its score."""
+
+    tasks: Sequence[TextTask]
+    read: Callable[[Sequence[TextScore]], Score]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnJudge:
+    """Scores each turn by itself. `name` is what the result is called, mostly the metric's.
+
+    The case takes the mean over the turns that have a score; with `missing_is_zero`, once one turn has a score, turns
+    without one count as 0.
+    """
+
+    name: str
+    score: Callable[[Turn], Score]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    missing_is_zero: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextJudge:
+    """Scores each turn by comparing texts in the helper process; a Score is an answer that needs no comparison."""
+
+    name: str
+    ask: Callable[[Turn], TextQuestion | Score]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseJudge:
+    """Scores the case as a whole."""
+
+    name: str
+    score: Callable[[CaseView], CaseScore]
+
+
+Judge = TurnJudge | TextJudge | CaseJudge
+
+
+Prepare = Callable[[Options], Sequence[Judge]]
+"""Reads the options of a criterion, once, and gives the judges of its results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """A metric that can judge."""
+
+    info: MetricInfo
+    prepare: Prepare

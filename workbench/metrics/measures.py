@@ -1,0 +1,143 @@
+"""Informational measures: what a case cost. Reported for every case, never failing it unless a criterion sets a limit.
+
+`latency` and `failure` are Vertex's, for the case as a whole. The other four are ADK's, by turn, the case taking the
+mean: google-adk 2.13, `evaluation/_efficiency_evaluators.py`. `invocation_duration_v1`, the mean of a turn, says
+nothing that `latency` does not, so it is computed only where a criterion asks for it. For all of them less is better: a
+threshold is the most that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from workbench.metrics.definition import CaseJudge, CaseScore, Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.options import Options, is_number
+from workbench.metrics.subject import CaseView, Turn
+from workbench.model.results import Score, TokenUsage
+
+FAMILY = "measure"
+_NOT_FINISHED = Score.undefined("the turn was not finished")
+
+
+def latency(view: CaseView) -> CaseScore:
+    """Seconds that the agent took for the case: the sum of its turns. Undefined where it failed, as in Vertex."""
+    execution = view.subject.execution
+    if view.subject.recorded:
+        return CaseScore(_recorded(view, "latency_in_seconds"))
+    if execution.failure is not None:
+        return CaseScore(Score.undefined("the agent did not finish"))
+    return CaseScore(Score(sum((turn.duration_seconds for turn in execution.turns), 0.0)))
+
+
+def failure(view: CaseView) -> CaseScore:
+    """1 where the agent could not finish the case, else 0."""
+    if view.subject.recorded:
+        return CaseScore(_recorded(view, "failure"))
+    return CaseScore(Score(0.0 if view.subject.execution.failure is None else 1.0))
+
+
+def tool_call_count(turn: Turn) -> Score:
+    """Tool calls of the turn, those of sub-agents included."""
+    if turn.predicted is None:
+        return Score.undefined("the row has no predicted_trajectory")
+    return Score(float(len(turn.predicted)))
+
+
+def inference_call_count(turn: Turn) -> Score:
+    """Calls of a model in the turn; undefined where the adapter cannot see them."""
+    calls = None if turn.result is None else turn.result.inference_calls
+    return Score.undefined("model calls were not reported") if calls is None else Score(float(calls))
+
+
+def token_usage(turn: Turn) -> Score:
+    """Tokens of the turn: input (prompt and tool use) plus output (candidates and thoughts).
+
+    Undefined where none were reported. `total` of the model is used only where the parts are unknown.
+    """
+    usage = None if turn.result is None else turn.result.usage
+    tokens = None if usage is None else _sum_of_parts(usage)
+    return Score.undefined("tokens were not reported") if tokens is None else Score(float(tokens))
+
+
+def invocation_duration(turn: Turn) -> Score:
+    """Seconds of the turn, from the user's message to the agent's last event."""
+    return _NOT_FINISHED if turn.result is None else Score(turn.result.duration_seconds)
+
+
+def _sum_of_parts(usage: TokenUsage) -> int | None:
+    parts = (usage.prompt, usage.tool_use_prompt, usage.candidates, usage.thoughts)
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else usage.total
+
+
+def _recorded(view: CaseView, column: str) -> Score:
+    """A measure of a dataset row, which only its columns know."""
+    value = view.subject.columns.get(column)
+    if is_number(value):
+        return Score(float(value))
+    return Score.undefined(f"no agent ran, and the row has no {column}")
+
+
+def _of_case(
+    name: str, score: Callable[[CaseView], CaseScore], *, purpose: str, when: str, highest: float | None = None
+) -> Definition:
+    def prepare(_options: Options) -> Sequence[Judge]:
+        return [CaseJudge(name=name, score=score)]
+
+    return Definition(info=_info(name, purpose=purpose, when=when, highest=highest), prepare=prepare)
+
+
+def _of_turns(
+    name: str, score: Callable[[Turn], Score], *, purpose: str, when: str, missing_is_zero: bool = False
+) -> Definition:
+    def finished(turn: Turn) -> Score:
+        return _NOT_FINISHED if turn.result is None else score(turn)
+
+    def prepare(_options: Options) -> Sequence[Judge]:
+        return [TurnJudge(name=name, score=finished, missing_is_zero=missing_is_zero)]
+
+    return Definition(info=_info(name, purpose=purpose, when=when, highest=None), prepare=prepare)
+
+
+def _info(name: str, *, purpose: str, when: str, highest: float | None) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        family=FAMILY,
+        purpose=purpose,
+        when=when,
+        highest=highest,
+        lower_is_better=True,
+        needs_reference=False,
+        fits_scenarios=True,
+        informational=True,
+    )
+
+
+ALWAYS_REPORTED = (
+    _of_case("latency", latency, purpose="Seconds the agent took for the case.", when="Always reported."),
+    _of_case("failure", failure, purpose="1 where the agent failed, else 0.", when="Always reported.", highest=1.0),
+    _of_turns("tool_call_count_v1", tool_call_count, purpose="Tool calls for each turn.", when="Always reported."),
+    _of_turns(
+        "inference_call_count_v1",
+        inference_call_count,
+        purpose="Model calls for each turn.",
+        when="Always reported, where the adapter sees model calls.",
+    ),
+    _of_turns(
+        "token_usage_v1",
+        token_usage,
+        purpose="Tokens for each turn, input and output.",
+        when="Always reported, where the model tells.",
+        missing_is_zero=True,  # ADK: a turn that reports none beside one that does has used none
+    ),
+)
+
+METRICS = (
+    *ALWAYS_REPORTED,
+    _of_turns(
+        "invocation_duration_v1",
+        invocation_duration,
+        purpose="Seconds for each turn.",
+        when="A limit on the mean turn; for the whole case see latency.",
+    ),
+)

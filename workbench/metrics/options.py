@@ -1,0 +1,105 @@
+"""Reading the options of a criterion: every mistake is kept with its place, none is passed over in silence."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from pydantic.alias_generators import to_camel
+
+from workbench.model.criteria import Criterion, InvalidConfig
+
+# Options that ADK's own criterion type allows on every metric; they change nothing in those that use no judge.
+_TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was most likely meant to be, or None where none is close."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
+
+
+def describe(value: Any) -> str:
+    """What a value is, short enough for a message: its kind for objects and lists, else the value."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "null"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Options:
+    """The options of one criterion, read by name in either key style.
+
+    A wrong value becomes a problem and reads as its default, so that one reading finds all problems. Options that
+    nobody has read by the time `finish` is called are problems too.
+    """
+
+    def __init__(self, criterion: Criterion) -> None:
+        self.metric = criterion.metric
+        self.place = f"criteria.{criterion.metric}"
+        self.problems: list[InvalidConfig] = []
+        self._values = criterion.options
+        self._read: set[str] = set(_TOLERATED)
+
+    def refuse(self, place: str, *, found: str, expected: str) -> None:
+        """Keep a problem; `place` is relative to the criterion."""
+        self.problems.append(InvalidConfig(place=f"{self.place}.{place}", found=found, expected=expected))
+
+    def raw(self, name: str) -> Any:
+        """The value as written, None where there is none."""
+        self._read.add(name)
+        return self._values.get(name, self._values.get(to_camel(name)))
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean, the default where there is none."""
+        value = self.raw(name)
+        if isinstance(value, bool):
+            return value
+        if value is not None:
+            self.refuse(name, found=describe(value), expected="true or false")
+        return default
+
+    def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
+        """One of some words, compared without regard to case."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if isinstance(value, str) and value.strip().casefold() in choices:
+            return value.strip().casefold()
+        self.refuse(name, found=describe(value), expected=f"one of {', '.join(choices)}")
+        return default
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """A list of texts, or a single one; empty where there is none."""
+        value = self.raw(name)
+        if value is None:
+            return ()
+        values = [value] if isinstance(value, str) else value
+        if isinstance(values, list | tuple) and all(isinstance(item, str) and item for item in values):
+            return tuple(dict.fromkeys(values))
+        self.refuse(name, found=describe(value), expected="a name or a list of names")
+        return ()
+
+    def finish(self) -> Sequence[InvalidConfig]:
+        """All problems, with one for each option that this metric does not have."""
+        readable = self._read | {to_camel(name) for name in self._read}
+        own = sorted(self._read.difference(_TOLERATED))
+        for name, value in self._values.items():
+            if name in readable:
+                continue
+            guess = nearest(name, own)
+            hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(own)}" if own else "no options"
+            self.refuse(name, found=f"the unknown option {name!r} ({describe(value)})", expected=hint)
+        return self.problems
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a JSON value is a finite number; a boolean is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

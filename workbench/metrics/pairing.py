@@ -1,0 +1,127 @@
+"""Ways of comparing the two trajectories of a turn, one for each notion of what makes two calls equal."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from workbench.metrics.arguments import ArgumentRules
+from workbench.metrics.matching import (
+    count_assigned,
+    count_equal,
+    count_shared,
+    is_subsequence,
+    is_subsequence_by,
+)
+from workbench.metrics.subject import Turn
+from workbench.model.trajectory import ToolCall
+
+
+class Membership(NamedTuple):
+    """How many predicted calls occur in the reference and the other way round, each call looked at by itself."""
+
+    predicted: int
+    reference: int
+
+
+class Pairing(Protocol):
+    """How the calls of a turn are compared. Both trajectories of the turn are there."""
+
+    def exact(self, turn: Turn) -> bool:
+        """Whether the same calls were made in the same order."""
+
+    def in_order(self, turn: Turn) -> bool:
+        """Whether all reference calls were made in their order, with others anywhere."""
+
+    def matched(self, turn: Turn) -> int:
+        """How many calls of both sides can be matched one for one."""
+
+    def membership(self, turn: Turn) -> Membership:
+        """How many calls of either side the other one has at all."""
+
+
+class PythonEquality:
+    """Calls compared as ADK does: by name and Python's `==` on the arguments, absent ones unlike empty ones."""
+
+    def exact(self, turn: Turn) -> bool:
+        """See Pairing."""
+        return self._calls(turn.predicted) == self._calls(turn.reference)
+
+    def in_order(self, turn: Turn) -> bool:
+        """See Pairing."""
+        return is_subsequence(self._calls(turn.reference), self._calls(turn.predicted))
+
+    def matched(self, turn: Turn) -> int:
+        """See Pairing."""
+        return count_equal(self._calls(turn.predicted), self._calls(turn.reference))
+
+    def membership(self, turn: Turn) -> Membership:
+        """See Pairing."""
+        predicted, reference = self._calls(turn.predicted), self._calls(turn.reference)
+        return Membership(sum(call in reference for call in predicted), sum(call in predicted for call in reference))
+
+    def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[ToolCall]:
+        return calls or ()
+
+
+class CanonicalEquality:
+    """Calls compared by name and canonical arguments."""
+
+    def exact(self, turn: Turn) -> bool:
+        """See Pairing."""
+        predicted, reference = self._keys(turn)
+        return predicted == reference
+
+    def in_order(self, turn: Turn) -> bool:
+        """See Pairing."""
+        predicted, reference = self._keys(turn)
+        return is_subsequence(reference, predicted)
+
+    def matched(self, turn: Turn) -> int:
+        """See Pairing."""
+        return count_shared(*self._keys(turn))
+
+    def membership(self, turn: Turn) -> Membership:
+        """See Pairing."""
+        predicted, reference = self._keys(turn)
+        in_predicted, in_reference = set(predicted), set(reference)
+        return Membership(sum(key in in_reference for key in predicted), sum(key in in_predicted for key in reference))
+
+    def _keys(self, turn: Turn) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+        return turn.predicted_keys, turn.reference_keys
+
+
+class NameEquality(CanonicalEquality):
+    """Calls compared by name alone."""
+
+    def _keys(self, turn: Turn) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+        return [call.name for call in turn.predicted or ()], [call.name for call in turn.reference or ()]
+
+
+@dataclass(frozen=True)
+class RuledArguments:
+    """Calls compared by name and by rules for their arguments. All methods raise RuleError."""
+
+    rules: ArgumentRules
+
+    def exact(self, turn: Turn) -> bool:
+        """See Pairing."""
+        predicted, reference = turn.predicted or (), turn.reference or ()
+        return len(predicted) == len(reference) and all(map(self.rules.fits, predicted, reference))
+
+    def in_order(self, turn: Turn) -> bool:
+        """See Pairing."""
+        return is_subsequence_by(turn.reference or (), turn.predicted or (), self.rules.fits)
+
+    def matched(self, turn: Turn) -> int:
+        """See Pairing. One call may fit several, so the largest assignment is counted."""
+        return count_assigned(turn.predicted or (), turn.reference or (), self.rules.fits)
+
+    def membership(self, turn: Turn) -> Membership:
+        """See Pairing."""
+        predicted, reference = turn.predicted or (), turn.reference or ()
+        return Membership(
+            sum(any(self.rules.fits(call, other) for other in reference) for call in predicted),
+            sum(any(self.rules.fits(other, call) for other in predicted) for call in reference),
+        )

@@ -1,0 +1,106 @@
+"""All metrics by name, what there is to know about them, and the criteria of a config made ready to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
+from workbench.metrics import options as option_reading
+from workbench.metrics.definition import Definition, Judge, MetricInfo
+from workbench.metrics.options import Options
+from workbench.metrics.unavailable import UNAVAILABLE
+from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, InvalidConfig
+
+__all__ = ["MetricInfo", "PreparedCriterion", "check_criteria", "known_metrics", "nearest", "needs_of", "prepare"]
+
+
+@cache
+def _definitions() -> Mapping[str, Definition]:
+    families = (trajectory_adk, trajectory_vertex, response, state, measures)
+    return {definition.info.name: definition for family in families for definition in family.METRICS}
+
+
+@cache
+def known_metrics() -> Mapping[str, MetricInfo]:
+    """Every metric that a config may name besides its own custom ones, available or not, by name."""
+    infos = [definition.info for definition in _definitions().values()]
+    return MappingProxyType({info.name: info for info in (*infos, *UNAVAILABLE)})
+
+
+def nearest(name: str, also: Iterable[str] = ()) -> str | None:
+    """The known metric, or name of `also`, that `name` was most likely meant to be; None where none is close."""
+    return option_reading.nearest(name, (*known_metrics(), *also))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCriterion:
+    """A criterion ready to judge.
+
+    It has judges, or is a custom metric, or has a `reason` why it cannot judge. `info` is None for a custom metric and
+    for a name that nobody knows.
+    """
+
+    criterion: Criterion
+    info: MetricInfo | None = None
+    judges: Sequence[Judge] = ()
+    custom: CustomMetric | None = None
+    reason: str | None = None
+    problems: Sequence[InvalidConfig] = ()
+
+
+def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
+    """The criteria of a config in their order, followed by the measures that are always reported."""
+    prepared = [_prepare_criterion(criterion, config) for criterion in config.criteria]
+    named = {criterion.metric for criterion in config.criteria}
+    always = [Criterion(metric=measure.info.name) for measure in measures.ALWAYS_REPORTED]
+    prepared += [_prepare_criterion(measure, config) for measure in always if measure.metric not in named]
+    return tuple(prepared)
+
+
+def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
+    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or ill-typed options.
+
+    A known metric that this version does not have is no problem here: judging it is an ERROR that says what it needs.
+    """
+    return [problem for prepared in prepare(config) for problem in prepared.problems]
+
+
+def needs_of(config: EvalConfig) -> frozenset[str]:
+    """What the criteria need besides the turns (see MetricInfo.needs), so that it can be started early."""
+    needs: set[str] = set()
+    for prepared in prepare(config):
+        if prepared.info is not None:
+            needs |= prepared.info.needs
+        elif prepared.custom is not None:
+            needs.add("worker")
+    return frozenset(needs)
+
+
+def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:
+    custom = config.custom_metrics.get(criterion.metric)
+    if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
+        return PreparedCriterion(criterion=criterion, custom=custom)
+    info = known_metrics().get(criterion.metric)
+    if info is None:
+        problem = _unknown(criterion.metric, config.custom_metrics)
+        return PreparedCriterion(criterion=criterion, reason=str(problem), problems=[problem])
+    if not info.available:
+        return PreparedCriterion(criterion=criterion, info=info, reason=f"{info.name} {info.missing}")
+    options = Options(criterion)
+    judges = _definitions()[info.name].prepare(options)
+    problems = options.finish()
+    reason = "; ".join(map(str, problems)) or None
+    return PreparedCriterion(criterion=criterion, info=info, judges=judges, reason=reason, problems=problems)
+
+
+def _unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
+    guess = nearest(name, custom)
+    if guess is not None:
+        expected = f"{guess!r} (did you mean that?)"
+    else:
+        known = ", ".join(info.name for info in known_metrics().values() if info.available and not info.informational)
+        expected = f"a name of custom_metrics or one of {known}"
+    return InvalidConfig(place=f"criteria.{name}", found=f"the unknown metric {name!r}", expected=expected)

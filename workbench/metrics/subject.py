@@ -1,0 +1,89 @@
+"""What is judged: a case as its metrics see it, turn by turn, with what several of them need worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.metrics.canonical import call_key
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.results import Execution, TurnResult
+from workbench.model.trajectory import Trajectory, trajectory_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedCase:
+    """What is to be judged.
+
+    `expected` holds the turns that were expected, in order; it is empty where the case has no reference. `columns` is
+    the row of a dataset, if the case came from one. `recorded` is True where no agent ran, so that nothing is known
+    about its time and failures except what the columns say.
+    """
+
+    case: EvalCase | None
+    expected: Sequence[Invocation]
+    execution: Execution
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    recorded: bool = False
+
+
+class Turn:
+    """One turn: what was expected beside what the agent did. At least one of `expected` and `result` is there.
+
+    `predicted` and `reference` are the tool calls of the two sides; None where a dataset row has no such trajectory,
+    which is not the same as an empty one. `is_row`: it comes from a dataset, where what is absent was not recorded.
+    """
+
+    __slots__ = ("_predicted_keys", "_reference_keys", "expected", "is_row", "predicted", "reference", "result")
+
+    def __init__(self, *, expected: Invocation | None, result: TurnResult | None, columns: Mapping[str, Any]) -> None:
+        self.expected = expected
+        self.result = result
+        self.is_row = bool(columns)
+        self.predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
+        self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
+        if columns:
+            if not self.predicted and columns.get("predicted_trajectory") is None:
+                self.predicted = None
+            if not self.reference and columns.get("reference_trajectory") is None:
+                self.reference = None
+        self._predicted_keys: list[Any] | None = None
+        self._reference_keys: list[Any] | None = None
+
+    @property
+    def actual(self) -> Invocation | None:
+        """What the agent did; None where the turn was not finished."""
+        return None if self.result is None else self.result.invocation
+
+    @property
+    def predicted_keys(self) -> list[Any]:
+        """The predicted calls in canonical, hashable form."""
+        if self._predicted_keys is None:
+            self._predicted_keys = [call_key(call) for call in self.predicted or ()]
+        return self._predicted_keys
+
+    @property
+    def reference_keys(self) -> list[Any]:
+        """The reference calls in canonical, hashable form."""
+        if self._reference_keys is None:
+            self._reference_keys = [call_key(call) for call in self.reference or ()]
+        return self._reference_keys
+
+
+class CaseView:
+    """A case with its turns paired: the first expected with the first actual, and so on."""
+
+    __slots__ = ("subject", "turns")
+
+    def __init__(self, subject: JudgedCase) -> None:
+        expected, results, columns = subject.expected, subject.execution.turns, subject.columns
+        self.subject = subject
+        self.turns = [
+            Turn(
+                expected=expected[index] if index < len(expected) else None,
+                result=results[index] if index < len(results) else None,
+                columns=columns,
+            )
+            for index in range(max(len(expected), len(results)))
+        ]

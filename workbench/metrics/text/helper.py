@@ -1,0 +1,134 @@
+"""One helper process, from its start to its end. What is done about its death is left to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from workbench.metrics.text_helper.tasks import TextScore, TextTask
+from workbench.model.text import one_line
+
+_OUR_ROOT = Path(__file__).resolve().parents[3]
+_PROGRAM = Path(__file__).resolve().parents[1] / "text_helper" / "process.py"
+_LONGEST_ANSWER = 64 * 1024 * 1024  # bytes of one line: about a million comparisons
+_SECONDS_TO_END = 1.0
+
+
+class HelperDied(Exception):
+    """The process ended, or could not be started. `was_ready`: it had been able to work before."""
+
+    def __init__(self, reason: str, *, was_ready: bool) -> None:
+        super().__init__(reason)
+        self.was_ready = was_ready
+
+
+class Helper:
+    """A process that compares texts. Used on one event loop, by any number of tasks."""
+
+    def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
+        self._process = process
+        self._errors = errors
+        self._ready = False
+        self._ended: HelperDied | None = None
+        self._waiting: dict[int, asyncio.Future[list[Any]]] = {}
+        self._last_id = 0
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+
+    @classmethod
+    async def start(cls) -> Helper:
+        """Start a process; it is still importing its libraries when this returns. Raises HelperDied."""
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                str(_PROGRAM),
+                *_search_path(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                limit=_LONGEST_ANSWER,
+                start_new_session=True,  # Ctrl-C is for us; the helper ends when its input does
+            )
+        except OSError as error:
+            errors.close()
+            raise HelperDied(f"the text helper could not be started: {error}", was_ready=False) from error
+        return cls(process, errors)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process has ended."""
+        return self._ended is not None
+
+    async def ask(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
+        """The score of each task, or the text of what went wrong in it. Raises HelperDied."""
+        if self._ended is not None:
+            raise self._ended
+        assert self._process.stdin is not None
+        self._last_id += 1
+        identity = self._last_id
+        answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[identity] = answer
+        try:
+            self._process.stdin.write(json.dumps({"id": identity, "tasks": tasks}).encode() + b"\n")
+            await self._process.stdin.drain()
+        except ConnectionError:
+            pass  # the reader notices the death, and says why
+        try:
+            return [item if isinstance(item, str) else TextScore(*item) for item in await answer]
+        finally:
+            self._waiting.pop(identity, None)
+
+    async def close(self) -> None:
+        """End the process: by the end of its input, or at once where it is busy."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(asyncio.shield(self._reader), _SECONDS_TO_END)
+        except TimeoutError:
+            self._process.kill()
+            await self._reader
+
+    async def _read(self) -> None:
+        """Hand out answers until the process ends; then everybody who waits hears why."""
+        assert self._process.stdout is not None
+        reason = ""
+        try:
+            while line := await self._process.stdout.readline():
+                self._take(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
+            reason = f"sent something that is no answer ({error})"
+            self._process.kill()
+        status = await self._process.wait()
+        reason = reason or f"ended with exit status {status}{self._last_words()}"
+        self._ended = HelperDied(f"the text helper {reason}", was_ready=self._ready)
+        self._errors.close()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._ended)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message.get("ready"):
+            self._ready = True
+            return
+        answer = self._waiting.get(message["id"])
+        if answer is not None and not answer.done():
+            answer.set_result(message["answers"])
+
+    def _last_words(self) -> str:
+        """The end of what the process wrote to stderr, as one line."""
+        self._errors.seek(0)
+        written = self._errors.read()[-2000:].decode(errors="replace").strip()
+        return f": {one_line(written.splitlines()[-1], width=200)}" if written else ""
+
+
+def _search_path() -> list[str]:
+    """Where else our modules and libraries may be: added behind the interpreter's own folders, so shadowing nothing."""
+    here = Path.cwd()
+    folders = [Path(entry) for entry in sys.path if entry]
+    return [str(_OUR_ROOT), *(str(folder) for folder in folders if folder.is_absolute() and folder != here)]

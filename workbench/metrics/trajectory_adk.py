@@ -1,0 +1,119 @@
+"""`tool_trajectory_avg_score`: ADK's metric on tool calls.
+
+Definition: google-adk 2.13, `evaluation/trajectory_evaluator.py`. The scores are ADK's own, with what is surprising in
+them: arguments that are absent differ from `{}`, and 1, 1.0 and true are equal. Where that decided a turn, a hint says
+so. The option `args_match` (see `arguments`) is ours; with it arguments are compared in canonical form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench.metrics.arguments import read_argument_rules
+from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.options import Options, describe
+from workbench.metrics.pairing import NameEquality, Pairing, PythonEquality, RuledArguments
+from workbench.metrics.subject import Turn
+from workbench.model.results import Score
+
+NAME = "tool_trajectory_avg_score"
+
+_MATCHED, _DIFFERENT = Score(1.0), Score(0.0)
+_ABSENT_ARGUMENTS = (
+    "The calls differ only in arguments that are absent on one side and {} on the other, which ADK does not take as "
+    "equal."
+)
+_NAMES_ALONE = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
+
+
+def _exact(pairing: Pairing, turn: Turn) -> bool:
+    """Whether the same calls were made in the same order, and no others."""
+    return pairing.exact(turn)
+
+
+def _in_order(pairing: Pairing, turn: Turn) -> bool:
+    """Whether all expected calls were made in their order, with others anywhere."""
+    return pairing.in_order(turn)
+
+
+def _any_order(pairing: Pairing, turn: Turn) -> bool:
+    """Whether all expected calls were made, each as often as expected, in any order, with others anywhere."""
+    return pairing.matched(turn) == len(turn.reference or ())
+
+
+Match = Callable[[Pairing, Turn], bool]
+MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY_ORDER": _any_order}
+
+
+def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
+    """1 where the calls match, else 0."""
+    if turn.reference is None:
+        return Score.undefined("the row has no reference_trajectory")
+    if turn.predicted is None:
+        return Score.undefined("the row has no predicted_trajectory")
+    if match(pairing, turn):
+        return _MATCHED
+    hint = _hint(turn, match) if isinstance(pairing, PythonEquality) else None
+    return Score(0.0, hint=hint) if hint else _DIFFERENT
+
+
+def _hint(turn: Turn, match: Match) -> str | None:
+    """Why calls that look alike did not match, if it is that."""
+    if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
+        if match(_EmptyForAbsent(), turn):
+            return _ABSENT_ARGUMENTS
+        if all(call.args is None for call in turn.reference or ()) and match(NameEquality(), turn):
+            return _NAMES_ALONE
+    return None
+
+
+class _EmptyForAbsent(PythonEquality):
+    """ADK's comparison, but for absent arguments, which are taken as empty."""
+
+    def _calls(self, calls: Sequence[Any] | None) -> Sequence[Any]:
+        return [(call.name, call.args or {}) for call in calls or ()]
+
+
+def _prepare(options: Options) -> Sequence[Judge]:
+    match = _read_match_type(options)
+    ignore_args = options.flag("ignore_args")
+    rules = read_argument_rules(options)
+    if rules is not None and ignore_args:
+        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
+    return [TurnJudge(name=NAME, score=lambda turn: _score(turn, match, pairing))]
+
+
+def _read_match_type(options: Options) -> Match:
+    """The match type in any spelling that ADK reads: a name in any case, with blanks or hyphens, or its number."""
+    value = options.raw("match_type")
+    if value is None:
+        return _exact
+    if isinstance(value, str):
+        named = MATCH_TYPES.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
+        if named is not None:
+            return named
+    elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(MATCH_TYPES):
+        return tuple(MATCH_TYPES.values())[value]
+    options.refuse("match_type", found=describe(value), expected=f"one of {', '.join(MATCH_TYPES)}")
+    return _exact
+
+
+METRICS = (
+    Definition(
+        info=MetricInfo(
+            name=NAME,
+            family="trajectory",
+            purpose="Whether the agent made the expected tool calls: 1 or 0 for each turn, as ADK scores it.",
+            when="The calls matter, not just the answer: regression tests of tool use.",
+            options={
+                "match_type": "EXACT (default): the same calls in order; IN_ORDER: all expected ones in order, others "
+                "between; ANY_ORDER: all expected ones, others too",
+                "ignore_args": "compare names alone (default false)",
+                "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+            },
+        ),
+        prepare=_prepare,
+    ),
+)

@@ -1,0 +1,182 @@
+"""Trajectory metrics: the tool calls an agent made, held against the ones it should have made.
+
+Definitions: Vertex AI documentation, "Evaluate Gen AI agents". Where it is silent (duplicates, empty lists) calls are
+matched one for one, so that any-order match is 1 exactly when recall is (for a reference that is not empty); with the
+option `membership` each call is looked at by itself instead, which is the literal reading. 0/0 is undefined. Calls are
+compared in canonical form, or by the option `args_match` or `ignore_args`. No parity with the service is claimed: it
+cannot be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.metrics.arguments import read_argument_rules
+from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.options import Options, describe
+from workbench.metrics.pairing import CanonicalEquality, Membership, NameEquality, Pairing, RuledArguments
+from workbench.metrics.subject import Turn
+from workbench.model.results import Score
+from workbench.model.trajectory import Trajectory
+
+Count = Callable[[Pairing, Turn], Membership]
+"""How many calls of either side the other one has."""
+
+_NAMES_ALONE = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
+_ONE, _ZERO = Score(1.0), Score(0.0)
+
+
+def _one_for_one(pairing: Pairing, turn: Turn) -> Membership:
+    """Each call of one side used once, however often the other side has it."""
+    matched = pairing.matched(turn)
+    return Membership(matched, matched)
+
+
+def _by_membership(pairing: Pairing, turn: Turn) -> Membership:
+    return pairing.membership(turn)
+
+
+def exact_match(turn: Turn, pairing: Pairing, _count: Count) -> Score:
+    """1 where the same calls were made in the same order and no others, else 0."""
+    return _ONE if pairing.exact(turn) else _ZERO
+
+
+def in_order_match(turn: Turn, pairing: Pairing, _count: Count) -> Score:
+    """1 where all reference calls were made in their order, with others anywhere, else 0."""
+    return _ONE if pairing.in_order(turn) else _ZERO
+
+
+def any_order_match(turn: Turn, pairing: Pairing, count: Count) -> Score:
+    """1 where all reference calls were made, in any order, with others anywhere, else 0."""
+    return _ONE if count(pairing, turn).reference == len(turn.reference or ()) else _ZERO
+
+
+def precision(turn: Turn, pairing: Pairing, count: Count) -> Score:
+    """Share of the predicted calls that the reference contains, in [0, 1]; undefined where no tool was called.
+
+    A reference call can be used once: calling a tool twice where it was expected once costs precision.
+    """
+    if not turn.predicted:
+        return Score.undefined("no tool was called")
+    return Score(count(pairing, turn).predicted / len(turn.predicted))
+
+
+def recall(turn: Turn, pairing: Pairing, count: Count) -> Score:
+    """Share of the reference calls that were made, in [0, 1]; undefined where no tool call was expected."""
+    if not turn.reference:
+        return Score.undefined("no tool call was expected")
+    return Score(count(pairing, turn).reference / len(turn.reference))
+
+
+def single_tool_use(predicted: Trajectory | None, tool_name: str) -> Score:
+    """1 where the named tool was called at all, else 0. Order, number and arguments do not matter."""
+    if predicted is None:
+        return Score.undefined("the row has no predicted_trajectory")
+    return _ONE if any(call.name == tool_name for call in predicted) else _ZERO
+
+
+def _has_names_alone(calls: Trajectory) -> bool:
+    return bool(calls) and all(call.args is None for call in calls)
+
+
+Formula = Callable[[Turn, Pairing, Count], Score]
+
+
+def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
+    membership = options.flag("membership")
+    ignore_args = options.flag("ignore_args")
+    rules = read_argument_rules(options)
+    if rules is not None and ignore_args:
+        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else CanonicalEquality()
+    count = _by_membership if membership else _one_for_one
+
+    def score(turn: Turn) -> Score:
+        if turn.reference is None:
+            return Score.undefined("the row has no reference_trajectory")
+        if turn.predicted is None:
+            return Score.undefined("the row has no predicted_trajectory")
+        given = formula(turn, pairing, count)
+        if given.value is not None and given.value < 1.0 and _has_names_alone(turn.reference):
+            by_name = formula(turn, NameEquality(), count)
+            return given._replace(hint=_NAMES_ALONE) if by_name != given else given
+        return given
+
+    # Whoever reads the number must see that duplicates were counted the other way.
+    details: dict[str, Any] = {"membership": True} if membership else {}
+    return [TurnJudge(name=options.metric, score=score, details=details)]
+
+
+def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
+    """One judge for each tool: called `trajectory_single_tool_use(name)` for those of a list, as the metric for a text."""
+    names = options.names("tool_name")
+    written = options.raw("tool_name")
+    if not names and not options.problems:
+        options.refuse("tool_name", found=describe(written), expected="the name of a tool or a list of names")
+    return [
+        TurnJudge(
+            name=options.metric if isinstance(written, str) else f"{options.metric}({name})",
+            score=lambda turn, name=name: single_tool_use(turn.predicted, name),  # type: ignore[misc]
+            details={"tool_name": name},
+        )
+        for name in names
+    ]
+
+
+_OPTIONS = {
+    "membership": "count each call by itself, so that one call can stand for several equal ones (default false)",
+    "ignore_args": "compare names alone (default false)",
+    "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+}
+
+
+def _definition(name: str, formula: Formula, *, purpose: str, when: str) -> Definition:
+    info = MetricInfo(name=name, family="trajectory", purpose=purpose, when=when, options=_OPTIONS)
+    return Definition(info=info, prepare=lambda options: _prepare(options, formula))
+
+
+METRICS = (
+    _definition(
+        "trajectory_exact_match",
+        exact_match,
+        purpose="Whether exactly the expected tool calls were made, in order.",
+        when="The path is fixed: every call and its place matter.",
+    ),
+    _definition(
+        "trajectory_in_order_match",
+        in_order_match,
+        purpose="Whether all expected tool calls were made in order; others may come between.",
+        when="Key steps must follow one another, detours are fine.",
+    ),
+    _definition(
+        "trajectory_any_order_match",
+        any_order_match,
+        purpose="Whether all expected tool calls were made, in any order; others are allowed.",
+        when="What was done matters, not when.",
+    ),
+    _definition(
+        "trajectory_precision",
+        precision,
+        purpose="Which share of the tool calls made was expected.",
+        when="Needless or wrong calls cost something.",
+    ),
+    _definition(
+        "trajectory_recall",
+        recall,
+        purpose="Which share of the expected tool calls was made.",
+        when="Leaving out a step is the fault to find.",
+    ),
+    Definition(
+        info=MetricInfo(
+            name="trajectory_single_tool_use",
+            family="trajectory",
+            purpose="Whether a given tool was called at all.",
+            when="One tool is essential, whatever else happens.",
+            needs_reference=False,
+            fits_scenarios=True,
+            options={"tool_name": "the tool, or a list of tools with one result each (required)"},
+        ),
+        prepare=_prepare_single_tool_use,
+    ),
+)
