@@ -23,10 +23,14 @@ class Wish(NamedTuple):
 
 
 def answer(prompt, session):
-    """Do what the user asks in the home of the session; tell what was done and which tools were called."""
+    """Do what the user asks in this home; tell what was done, which tools were called and what they gave."""
     butler = Butler(Home(session.state), language_of(prompt), session.history)
     sentences = [butler.fulfil(wish) for wish in understand(prompt, butler.language)]
-    return {"response": butler.language.joiner.join(sentences), "predicted_trajectory": butler.calls}
+    return {
+        "response": butler.language.joiner.join(sentences),
+        "predicted_trajectory": butler.calls,
+        "tool_responses": butler.responses,
+    }
 
 
 def understand(prompt, language):
@@ -65,13 +69,14 @@ def number(text):
 
 
 class Butler:
-    """Fulfils the wishes of one turn, and writes down each tool call before making it."""
+    """Fulfils the wishes of one turn, and writes down each tool call and what came of it."""
 
     def __init__(self, home, language, history):
         self.home = home
         self.language = language
         self.history = history
         self.calls = []
+        self.responses = []
 
     def fulfil(self, wish):
         """Do one thing and say so. A tool that refuses is reported to the user in the user's language."""
@@ -133,9 +138,15 @@ class Butler:
         return self.say("recall", command=self.history[-1]["prompt"])
 
     def use(self, tool, **arguments):
-        """Call a tool, having written down that it is called."""
+        """Call a tool, having written down that it is called; then write down what it gave, or why it refused."""
         self.calls.append({"tool_name": tool.__name__, "tool_input": arguments})
-        return tool(**arguments)
+        try:
+            result = tool(**arguments)
+        except HomeError as problem:
+            self.responses.append({"name": tool.__name__, "response": {"error": str(problem)}})
+            raise
+        self.responses.append({"name": tool.__name__, "response": {"result": result}})
+        return result
 
     def say(self, what, room=None, **facts):
         """One sentence in the user's language."""

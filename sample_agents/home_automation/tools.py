@@ -23,7 +23,7 @@ class HomeError(Exception):
     """A tool could not do what was asked. `reason` is one word for the agent, `facts` what it may tell the user."""
 
     def __init__(self, reason, **facts):
-        super().__init__(f"{reason}: {facts}")
+        super().__init__(f"{reason}: {', '.join(f'{name} {value}' for name, value in facts.items())}")
         self.reason = reason
         self.facts = facts
 
@@ -37,7 +37,7 @@ class Home:
 
     def list_devices(self, location):
         """The devices of a room, by id."""
-        return {key: device for key, device in self._devices.items() if device["location"] == location}
+        return {key: dict(device) for key, device in self._devices.items() if device["location"] == location}
 
     def get_device_info(self, device_id):
         """Where a device is and whether it is ON or OFF."""
