@@ -121,7 +121,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
             self._trace.end(span, response=as_json(result) if self._trace.wants_details else None)
 
     def _tool_failed(self, tool_context: Any, error: BaseException) -> None:
-        """A callback may still turn the error into an answer, so the step goes on; if none does, it ends with the turn."""
+        """A callback may still turn the error into an answer, so the step goes on; else it ends with the turn."""
         span = self._trace.find("tool", tool_context)
         if span is not None:
             span.error = _describe(error)

@@ -20,9 +20,7 @@ DEFAULT_USER_ID = "test_user_id"
 
 _TEMPORARY = "temp:"
 _NOT_OF_THE_AGENT = frozenset({"__llm_request_key__"})  # left behind by ADK's own evaluation plugin
-_INFRASTRUCTURE_CODES = frozenset(
-    {"429", "500", "502", "503", "504", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"}
-)
+_PASSING_CODES = frozenset({"408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"})
 
 
 class AdkSession(Session):
@@ -138,4 +136,5 @@ def _check_answered(events: list[Any]) -> None:
         return
     code = str(getattr(error.error_code, "value", error.error_code))
     message = f"{error.author}: the model answered with error {code}: {error.error_message or 'no message'}"
-    raise AgentFault(message, kind="infrastructure" if code in _INFRASTRUCTURE_CODES else "agent")
+    is_passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
+    raise AgentFault(message, kind="infrastructure" if is_passing else "agent")
