@@ -1,0 +1,272 @@
+"""Roots, targets, eval sets and which belongs to which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.model.target import AgentKind
+from workbench.store.discovery import adk_target, criteria_file, find_root
+from workbench.store.errors import StoreError
+
+from .conftest import ProjectFolder
+
+
+def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_path(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    assert find_root(deep) in (deep.resolve(), find_root(tmp_path))
+
+    (tmp_path / "a" / "b" / "pyproject.toml").touch()
+    assert find_root(deep) == (tmp_path / "a" / "b").resolve()
+    (tmp_path / "a" / "workbench.toml").touch()
+    assert find_root(deep) == (tmp_path / "a").resolve()
+    (deep / "x.evalset.json").touch()
+    assert find_root(deep / "x.evalset.json") == (tmp_path / "a").resolve()
+
+
+def test_a_path_that_does_not_exist_has_no_root(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nothing-here: there is no such file or folder"):
+        find_root(tmp_path / "nothing-here")
+
+
+def test_an_agent_with_its_sets_needs_no_configuration(folder: ProjectFolder) -> None:
+    folder.write_agent("agents/weather")
+    folder.write_set("agents/weather/one.evalset.json")
+    folder.write_set("agents/weather/eval/deep/two.test.json")
+    folder.write("agents/.env")
+
+    project = folder.discover()
+
+    target = project.targets["weather"]
+    assert (target.kind, target.location, target.path) == (AgentKind.ADK, "weather", folder.root / "agents")
+    assert target.env_file == folder.root / "agents" / ".env"
+    assert [(entry.relative, entry.target, entry.kind) for entry in project.eval_sets] == [
+        ("agents/weather/eval/deep/two.test.json", "weather", "test"),
+        ("agents/weather/one.evalset.json", "weather", "evalset"),
+    ]
+    assert project.problems == ()
+
+
+def test_an_env_file_above_the_root_is_not_ours(folder: ProjectFolder) -> None:
+    folder.write_agent("a")
+    (folder.root.parent / ".env").touch()
+
+    assert folder.discover().targets["a"].env_file is None
+
+
+def test_agents_of_the_same_name_are_called_by_their_path(folder: ProjectFolder) -> None:
+    for name in ("x/bot", "y/bot", "other"):
+        folder.write_agent(name)
+
+    assert set(folder.discover().targets) == {"x/bot", "y/bot", "other"}
+
+
+def test_a_set_climbs_to_the_first_folder_with_agents_below_it(folder: ProjectFolder) -> None:
+    folder.write_agent("team/agents/a")
+    folder.write_agent("elsewhere/b")
+    folder.write_set("team/tests/eval/x.evalset.json")
+
+    assert folder.entry("team/tests/eval/x.evalset.json").target == "a"
+
+
+def test_of_several_agents_the_one_named_by_the_cases_is_taken(folder: ProjectFolder) -> None:
+    folder.write_agent("a")
+    folder.write_agent("b")
+    folder.write_set("tests/x.evalset.json", app_names=("b", "b"))
+    folder.write_set("tests/unknown.evalset.json", app_names=("c",))
+    folder.write_set("tests/both.evalset.json", app_names=("a", "b"))
+    folder.write("tests/comment.evalset.json", '{"evalCases": [{"sessionInput": { // who\n"appName": "a", // app\n}}]}')
+    folder.write("tests/legacy.test.json", '[{"initial_session": {"state": {}, "app_name": "a"}}]')
+
+    assert folder.entry("tests/x.evalset.json").target == "b"
+    assert folder.entry("tests/comment.evalset.json").target == "a"
+    assert folder.entry("tests/legacy.test.json").target == "a"
+    for name in ("unknown", "both"):
+        entry = folder.entry(f"tests/{name}.evalset.json")
+        assert entry.target is None
+        assert "2 agents may be meant (a, b)" in (entry.unpaired_reason or "")
+
+
+def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(folder: ProjectFolder) -> None:
+    folder.write_agent("boss")
+    folder.write_agent("boss/sub_agents/helper")
+    folder.write_set("boss/x.evalset.json", app_names=("whatever",))
+
+    assert folder.entry("boss/x.evalset.json").target == "boss"
+
+
+def test_a_set_without_any_agent_says_what_to_do(folder: ProjectFolder) -> None:
+    folder.write_set("x.evalset.json")
+
+    entry = folder.entry("x.evalset.json")
+
+    assert entry.target is None
+    assert "eval_sets" in (entry.unpaired_reason or "")
+
+
+def test_hidden_folders_environments_and_caches_are_left_out(folder: ProjectFolder) -> None:
+    for skipped in (".git", ".venv", ".adk", ".workbench", "node_modules", "__pycache__", "venv", "my_env"):
+        folder.write_set(f"{skipped}/deep/x.evalset.json")
+    folder.write("my_env/pyvenv.cfg")
+    folder.write_set("kept/x.evalset.json")
+
+    assert [entry.relative for entry in folder.discover().eval_sets] == ["kept/x.evalset.json"]
+
+
+def test_links_are_followed_out_of_the_project_but_never_in_circles(folder: ProjectFolder) -> None:
+    outside = folder.root.parent / "outside"
+    ProjectFolder(outside).write_agent("linked")
+    ProjectFolder(outside).write_set("linked/x.evalset.json")
+    (outside / "linked" / "back").symlink_to(folder.root)
+    (folder.root / "loop").symlink_to(folder.root)
+    (folder.root / "agents").symlink_to(outside)
+
+    project = folder.discover()
+
+    assert [entry.relative for entry in project.eval_sets] == ["agents/linked/x.evalset.json"]
+    assert project.eval_sets[0].target == "linked"
+
+
+def test_a_configured_function_claims_the_sets_its_patterns_name(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml",
+        """
+        [targets.home]
+        kind = "function"
+        target = "home_automation.agent:answer"
+        path = "samples"
+        python = ".venv/bin/python"
+        env_file = ".env"
+        eval_sets = ["home_automation/*.evalset.json"]
+        config = "home_automation/test_config.json"
+        """,
+    )
+    folder.write(".env")
+    folder.write("samples/home_automation/agent.py", "def answer(prompt): return prompt\n")
+    folder.write("samples/home_automation/test_config.json", "{}")
+    folder.write(".venv/bin/python")
+    folder.write_set("samples/home_automation/a.evalset.json")
+    folder.write_set("samples/home_automation/deeper/b.evalset.json")
+    folder.write_agent("samples/home_automation/deeper")
+
+    project = folder.discover()
+
+    home = project.targets["home"]
+    assert home.path == folder.root / "samples"
+    assert home.python == folder.root / ".venv/bin/python"
+    assert home.env_file == folder.root / ".env"
+    assert home.config == folder.root / "samples/home_automation/test_config.json"
+    assert {entry.relative: entry.target for entry in project.eval_sets} == {
+        "samples/home_automation/a.evalset.json": "home",
+        "samples/home_automation/deeper/b.evalset.json": "deeper",
+    }
+    assert project.eval_sets[0].config == home.config
+    assert project.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("**/*.evalset.json", {"a.evalset.json", "x/b.evalset.json", "x/y/c.evalset.json"}),
+        ("x/**/*.json", {"x/b.evalset.json", "x/y/c.evalset.json"}),
+        ("x/?.evalset.json", {"x/b.evalset.json"}),
+        ("[ab].evalset.json", {"a.evalset.json"}),
+        ("x/[!z].evalset.json", {"x/b.evalset.json"}),
+        ("./a.evalset.json", {"a.evalset.json"}),
+        ("other/cases.json", {"other/cases.json"}),
+    ],
+)
+def test_patterns_of_eval_sets(folder: ProjectFolder, pattern: str, expected: set[str]) -> None:
+    folder.write("workbench.toml", f"[targets.t]\nkind = 'recorded'\neval_sets = ['{pattern}']\n")
+    for name in ("a.evalset.json", "x/b.evalset.json", "x/y/c.evalset.json", "other/cases.json"):
+        folder.write_set(name)
+
+    assert {entry.relative for entry in folder.discover().eval_sets if entry.target == "t"} == expected
+
+
+def test_a_configured_agent_takes_the_place_of_the_discovered_one(folder: ProjectFolder) -> None:
+    folder.write_agent("agents/weather")
+    folder.write_set("agents/weather/x.evalset.json")
+    folder.write("workbench.toml", "[targets.sky]\nkind = 'adk'\ntarget = 'agents/weather'\n")
+
+    project = folder.discover()
+
+    assert list(project.targets) == ["sky"]
+    assert project.targets["sky"].path / project.targets["sky"].location == folder.root / "agents/weather"
+    assert project.eval_sets[0].target == "sky"
+
+
+def test_a_configured_function_without_patterns_is_paired_by_location(folder: ProjectFolder) -> None:
+    folder.write("workbench.toml", "[targets.f]\nkind = 'function'\ntarget = 'bot.agent:run'\n")
+    folder.write("bot/agent.py", "def run(prompt): ...")
+    folder.write_set("bot/x.evalset.json")
+
+    assert folder.entry("bot/x.evalset.json").target == "f"
+
+
+def test_what_the_configuration_names_in_vain_is_a_problem(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml",
+        "[targets.f]\nkind = 'function'\ntarget = 'a:b'\npath = 'nowhere'\neval_sets = ['*.none']\npython = 'b/none'\n"
+        "[targets.g]\nkind = 'adk'\ntarget = 'missing'\n",
+    )
+
+    problems = folder.discover().problems
+
+    assert problems[0] == f"workbench.toml: targets.f.path: there is no {folder.root / 'nowhere'}"
+    assert problems[1] == f"workbench.toml: targets.f.python: there is no {folder.root / 'b/none'}"
+    assert "targets.g.target" in problems[2]
+    assert "there is no such agent" in problems[2]
+    assert problems[3] == "workbench.toml: targets.f.eval_sets: *.none matches no file"
+
+
+def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml",
+        "[targets.f]\nkind = 'recorded'\neval_sets = ['*.evalset.json']\n"
+        "[targets.g]\nkind = 'recorded'\neval_sets = ['x.evalset.json']\n",
+    )
+    folder.write_set("x.evalset.json")
+
+    project = folder.discover()
+
+    assert [entry.target for entry in project.eval_sets] == ["f"]
+    assert project.problems == ("workbench.toml: targets.g.eval_sets: x.evalset.json belongs to f already",)
+
+
+def test_criteria_come_from_the_target_else_from_beside_the_set(folder: ProjectFolder) -> None:
+    folder.write_agent("a")
+    folder.write_set("a/x.evalset.json")
+    folder.write_set("a/eval/y.evalset.json")
+    folder.write("a/test_config.json", "{}")
+
+    project = folder.discover()
+    y, x = project.eval_sets
+
+    assert criteria_file(x, project.targets["a"]) == x.config == folder.root / "a/test_config.json"
+    assert criteria_file(y, project.targets["a"]) is y.config is None
+    configured = project.targets["a"].model_copy(update={"config": folder.root / "c.json"})
+    assert criteria_file(x, configured) == folder.root / "c.json"
+
+
+def test_an_agent_folder_that_is_none_is_refused(folder: ProjectFolder) -> None:
+    folder.write("empty/readme.txt")
+
+    with pytest.raises(StoreError, match=r"missing: there is no such agent"):
+        adk_target(folder.root / "missing", root=folder.root)
+    with pytest.raises(StoreError, match=r"empty: holds no agent: expected agent.py or __init__.py"):
+        adk_target(folder.root / "empty", root=folder.root)
+
+
+def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write_agent("pkg/bot")
+    monkeypatch.chdir(folder.root / "pkg")
+
+    by_folder = adk_target(Path("bot"), root=folder.root)
+
+    assert by_folder == adk_target(folder.root / "pkg/bot/agent.py", root=folder.root)
+    assert (by_folder.name, by_folder.path, by_folder.location) == ("bot", folder.root / "pkg", "bot")
+    monkeypatch.chdir(folder.root / "pkg/bot")
+    assert adk_target(Path(), root=folder.root) == by_folder

@@ -1,0 +1,222 @@
+"""workbench.toml: what it may say, and what is said where it says something else."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.store.errors import StoreError
+from workbench.store.settings import LoadedSettings, Settings, load_settings
+from workbench.store.toml import read_toml
+
+DESIGN_EXAMPLE = """
+# workbench.toml at the root of the project
+[targets.home_automation]
+kind = "function"                     # function, adk, langchain, agent_engine, a2a, http, command, recorded
+target = "home_automation.agent:answer"
+path = "sample_agents"                # import root, working directory
+python = ".venv/bin/python"           # the agent's own interpreter
+env_file = ".env"
+eval_sets = ["home_automation/*.evalset.json"]
+config = "home_automation/test_config.json"
+watch = ["prompts"]                   # more paths whose change reruns every case
+rerun = "affected"                    # or "always"
+
+[run]
+concurrency = 8
+timeout_seconds = 120
+runs = 1
+isolation = "case"                    # or "worker"
+
+[judge]
+model = "gemini-2.5-flash"
+
+[tui]
+theme = "dark"
+[keys]
+run_case = "r"
+"""
+
+
+def load(root: Path, text: str, *, user: str | None = None) -> LoadedSettings:
+    (root / "workbench.toml").write_text(text, encoding="utf-8")
+    user_file = root / "user" / "workbench.toml"
+    if user is not None:
+        user_file.parent.mkdir()
+        user_file.write_text(user, encoding="utf-8")
+    return load_settings(root, user_file=user_file)
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
+
+    assert loaded == LoadedSettings(settings=Settings(), path=None, problems=())
+    run = loaded.settings.run
+    assert (run.concurrency, run.timeout_seconds, run.runs, run.isolation) == (8, 120.0, 1, "case")
+
+
+def test_every_key_of_the_example_is_known(tmp_path: Path) -> None:
+    loaded = load(tmp_path, DESIGN_EXAMPLE)
+
+    assert loaded.problems == ()
+    assert loaded.path == tmp_path / "workbench.toml"
+    assert loaded.settings.model_dump(exclude_unset=True) == {
+        **tomllib.loads(DESIGN_EXAMPLE),
+        "targets": {
+            "home_automation": {
+                **tomllib.loads(DESIGN_EXAMPLE)["targets"]["home_automation"],
+                "eval_sets": ("home_automation/*.evalset.json",),
+                "watch": ("prompts",),
+            }
+        },
+    }
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    loaded = load(
+        tmp_path,
+        "\n[run]\nruns = 2\nconcurency = 3\n[targets.x]\nkind = 'recorded'\nwatch = [\n 'a',\n]\npyton = '''\n'''\n"
+        "[jugde]\nmodel = 'm'\n",
+    )
+
+    assert loaded.settings.run.runs == 2
+    assert loaded.problems == (
+        "workbench.toml:4: run.concurency: unknown key (did you mean concurrency?), expected one of concurrency, "
+        "timeout_seconds, runs, isolation",
+        "workbench.toml:10: targets.x.pyton: unknown key (did you mean python?), expected one of kind, target, path, "
+        "python, env_file, eval_sets, config, watch, rerun",
+        "workbench.toml:12: jugde: unknown key (did you mean judge?), expected one of targets, run, judge, tui, keys",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("[run]\nruns = 'two'", 2, "run.runs: found 'two', expected a whole number"),
+        ("[run]\nruns = 2.0", 2, "run.runs: found 2.0, expected a whole number"),
+        ("[run]\nruns = true", 2, "run.runs: found true, expected a whole number"),
+        ("[run]\nruns = 0", 2, "run.runs: found 0, expected 1 or more"),
+        ("[run]\n\n# c\ntimeout_seconds = -1", 4, "run.timeout_seconds: found -1, expected more than 0"),
+        ("[run]\ntimeout_seconds = nan", 2, "run.timeout_seconds: found nan, expected more than 0"),
+        ("[run]\ntimeout_seconds = '9'", 2, "run.timeout_seconds: found '9', expected a number"),
+        ("[run]\nisolation = 'none'", 2, "run.isolation: found 'none', expected 'case' or 'worker'"),
+        ("run = 3", 1, "run: found 3, expected a table"),
+        ("targets = []", 1, "targets: found a list, expected a table"),
+        ("[targets]\nx = 3", 2, "targets.x: found 3, expected a table"),
+        ("[targets.x]", 1, "targets.x.kind: found nothing, expected function, adk or recorded"),
+        ("[keys]\nrun_case = 2020-01-01", 2, "keys.run_case: found datetime.date(2020, 1, 1), expected text"),
+        (
+            "[targets.x]\nkind = 'recorded'\neval_sets = 'a'",
+            3,
+            "targets.x.eval_sets: found 'a', expected a list of texts",
+        ),
+        ("[targets.x]\nkind = 'recorded'\nwatch = [\n'a',\n3]", 3, "targets.x.watch[1]: found 3, expected text"),
+        (
+            "[targets.x]\nkind = 'function'",
+            1,
+            "targets.x.target: found nothing, expected package.module:callable",
+        ),
+        (
+            "[targets.x]\ntarget='a'\nkind = 'function'",
+            2,
+            "targets.x.target: found 'a', expected package.module:callable",
+        ),
+        ("[targets.x]\nkind = 'adk'", 1, "targets.x.target: found nothing, expected the folder of the agent"),
+        (
+            "[targets.x]\nkind = 'functoin'",
+            2,
+            "targets.x.kind: found 'functoin', expected one of function, adk, recorded (did you mean function?)",
+        ),
+        (
+            "[targets.x]\nkind = 'langchain'",
+            2,
+            "targets.x.kind: found 'langchain', expected one of function, adk, recorded (langchain agents come with a "
+            "later version of workbench)",
+        ),
+    ],
+)
+def test_a_wrong_value_is_an_error_with_line_place_found_and_expected(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
+    with pytest.raises(StoreError) as raised:
+        load(tmp_path, text)
+
+    assert str(raised.value) == f"{tmp_path / 'workbench.toml'}:{line}:1: {message}"
+
+
+def test_broken_toml_names_line_and_column(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as raised:
+        load(tmp_path, "[run]\nruns = \n")
+
+    assert (raised.value.line, raised.value.column) == (2, 8)
+    assert "workbench.toml:2:8: is not TOML: Invalid value" in str(raised.value)
+
+
+def test_a_mark_at_the_start_and_windows_line_ends_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "workbench.toml").write_bytes(b"\xef\xbb\xbf[run]\r\nruns = 3\r\n")
+
+    assert load_settings(tmp_path, user_file=tmp_path / "none").settings.run.runs == 3
+
+
+def test_text_that_is_not_utf_8_and_a_folder_in_place_of_the_file_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "workbench.toml").write_bytes(b"[tui]\ntheme = '\xff'")
+    with pytest.raises(StoreError, match=r"workbench\.toml:2:10: found the byte 0xff"):
+        load_settings(tmp_path, user_file=tmp_path / "none")
+
+    with pytest.raises(StoreError, match="it is a folder"):
+        load_settings(tmp_path, user_file=tmp_path)
+
+
+def test_the_users_settings_hold_where_the_project_says_nothing(tmp_path: Path) -> None:
+    loaded = load(
+        tmp_path,
+        "[run]\nruns = 2\n[keys]\na = 'b'",
+        user="[run]\nruns = 5\nconcurrency = 4\n[tui]\ntheme = 'light'\n[keys]\na = 'x'\nc = 'd'\n"
+        "[targets.t]\nkind = 'recorded'\n",
+    )
+
+    assert (loaded.settings.run.runs, loaded.settings.run.concurrency) == (2, 4)
+    assert loaded.settings.tui.theme == "light"
+    assert loaded.settings.keys == {"a": "b", "c": "d"}
+    assert loaded.settings.targets == {}
+    assert len(loaded.problems) == 1
+    assert "targets belong into the workbench.toml of a project" in loaded.problems[0]
+
+
+def test_a_wrong_value_in_the_users_file_names_that_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"user/workbench\.toml:1:1: tui: found 1, expected a table"):
+        load(tmp_path, "", user="tui = 1")
+
+
+KEYS = st.from_regex(r"[a-z]{1,5}", fullmatch=True)
+VALUES = st.sampled_from(["1", "'a'", "[\n  1,\n  2,\n]", "'''\n[x]\nb = 1\n'''", "{ p = 1, q = 2 }", "true"])
+GAPS = st.sampled_from(["", "\n", "# comment = 1\n", "   \n\n"])
+
+
+@given(st.dictionaries(KEYS, st.dictionaries(KEYS, st.tuples(GAPS, VALUES), max_size=4), max_size=5))
+def test_the_line_of_every_key_is_found(
+    tmp_path_factory: pytest.TempPathFactory, tables: dict[str, dict[str, tuple[str, str]]]
+) -> None:
+    text = ""
+    lines: dict[tuple[str, ...], int] = {}
+    for table, members in tables.items():
+        lines[(table,)] = text.count("\n") + 1
+        text += f"[{table}]\n"
+        for key, (gap, value) in members.items():
+            text += gap
+            lines[(table, key)] = text.count("\n") + 1
+            text += f"{key} = {value}\n"
+    path = tmp_path_factory.getbasetemp() / "lines.toml"
+    path.write_text(text, encoding="utf-8")
+
+    file = read_toml(path)
+
+    assert {place: file.line_of(place) for place in lines} == lines

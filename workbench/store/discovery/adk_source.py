@@ -1,0 +1,215 @@
+"""Whether Python source holds an ADK agent, told from its syntax tree. Nothing is imported.
+
+What counts is what `google.adk` and our adapter for it look for: `root_agent` (an agent or a function that makes one),
+`app` (an App of google.adk, not one of a web framework), `get_agent_async` or `get_agent`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+_NAMES = ("root_agent", "app", "get_agent_async", "get_agent")
+_FACTORIES = ("get_agent_async", "get_agent")
+_PROMISING = re.compile(rb"agent|\bapp\b")
+_BOUND_IN_BROKEN_SOURCE = re.compile(rb"^(?:root_agent\b|(?:async )?def get_agent)", re.MULTILINE)
+_MOST_MODULES = 4  # how far imports are followed: package -> agent -> factory -> ...
+
+
+class BrokenSource(Exception):
+    """A file that Python cannot read. `is_agent`: its text nevertheless looks like that of an ADK agent."""
+
+    def __init__(self, message: str, *, is_agent: bool) -> None:
+        super().__init__(message)
+        self.is_agent = is_agent
+
+
+@dataclass(frozen=True)
+class _Imported:
+    """What `from module import name` names, or with an empty `name` `import module`; `level` counts leading dots."""
+
+    module: str
+    level: int
+    name: str
+
+
+@dataclass
+class _Module:
+    """What a module's top level says. `values` are bound expressions, None where there is none to look at."""
+
+    path: Path
+    imported: dict[str, _Imported] = field(default_factory=dict)
+    values: dict[str, ast.expr | None] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+    imports: set[_Imported] = field(default_factory=set)  # anywhere in the module
+
+    @property
+    def imports_adk(self) -> bool:
+        names = (f"{source.module}.{source.name}." for source in self.imports if not source.level)
+        return any(name.startswith("google.adk.") for name in names)
+
+
+def holds_adk_agent(path: Path, *, root: Path) -> bool:
+    """Whether the module at `path` binds an ADK agent, itself or by importing it from another module below `root`.
+
+    Raises BrokenSource where that file is no Python, and OSError where it cannot be read.
+    """
+    data = path.read_bytes()
+    if not _PROMISING.search(data):
+        return False
+    module = _parse(path, data)
+    return any(_binds_agent(module, name, root, depth=1) for name in _NAMES) or _is_in_imported_module(module, root)
+
+
+def _is_in_imported_module(module: _Module, root: Path) -> bool:
+    """Whether the package takes another module of its own for its `agent`: `from . import some_module as agent`."""
+    source = module.imported.get("agent")
+    if module.path.name != "__init__.py" or source is None:
+        return False
+    agent = _load(_file_of(module, _Imported(_dotted(source.module, source.name), source.level, ""), root))
+    return agent is not None and any(_binds_agent(agent, name, root, depth=2) for name in _NAMES)
+
+
+def _binds_agent(module: _Module, name: str, root: Path, *, depth: int) -> bool:
+    if name in module.imported:
+        source = module.imported[name]
+        origin = _load(_file_of(module, source, root)) if depth < _MOST_MODULES else None
+        if origin is not None:
+            return _binds_agent(origin, source.name, root, depth=depth + 1)
+        return name == "root_agent" and module.imports_adk
+    if name in module.functions:
+        return name != "app" and _reaches_adk(module, root, depth=depth)
+    if name not in module.values or name in _FACTORIES:
+        return False
+    if name == "app":
+        return _is_adk_app(module, module.values[name])
+    return _reaches_adk(module, root, depth=depth)
+
+
+def _is_adk_app(module: _Module, value: ast.expr | None) -> bool:
+    """Whether an expression makes an App of google.adk: by calling it, or a function of a module that imports it."""
+    if not isinstance(value, ast.Call):
+        return False
+    called = _text_of(value.func)
+    first = called.split(".", 1)[0]
+    if first in module.imported:
+        source = module.imported[first]
+        called = _dotted(source.module, source.name) + called.removeprefix(first)
+        return called.startswith("google.adk.") and called.endswith(".App")
+    if first in module.functions:
+        source = module.imported.get("App", _Imported("", 0, ""))
+        return source.module.startswith("google.adk")
+    return called.startswith("google.adk.") and called.endswith(".App")
+
+
+def _reaches_adk(module: _Module, root: Path, *, depth: int) -> bool:
+    """Whether the module imports google.adk, or a module below the root that does."""
+    if module.imports_adk:
+        return True
+    if depth >= _MOST_MODULES:
+        return False
+    files = {_file_of(module, source, root) for source in module.imports}
+    return any(origin is not None and _reaches_adk(origin, root, depth=depth + 1) for origin in map(_load, files))
+
+
+def _file_of(module: _Module, source: _Imported, root: Path) -> Path | None:
+    """The file that an import names, where it lies below the root (or, for relative ones, beside the module)."""
+    folder = module.path.parent
+    if source.level:
+        bases = [folder, *folder.parents][source.level - 1 : source.level]
+    else:
+        bases = [base for base in (folder, *folder.parents) if base == root or base.is_relative_to(root)]
+    names = [*source.module.split(".")] if source.module else []
+    for base in bases:
+        place = base.joinpath(*names)
+        candidates = [place / f"{source.name}.py", place / source.name / "__init__.py"] if source.name else []
+        candidates += [place.with_name(f"{place.name}.py")] if names else []
+        for file in (*candidates, place / "__init__.py"):
+            if file != module.path and file.is_file():
+                return file
+    return None
+
+
+def _load(path: Path | None) -> _Module | None:
+    """Another module, or None where there is none or it cannot be read: its own folder reports that."""
+    if path is None:
+        return None
+    try:
+        return _parse(path, path.read_bytes())
+    except (OSError, BrokenSource):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _parse(path: Path, data: bytes) -> _Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes of other people's strings
+            tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        looks_like_one = bool(_BOUND_IN_BROKEN_SOURCE.search(data)) and b"google.adk" in data
+        line = f"{error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else " "
+        reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+        raise BrokenSource(f"{line}not readable as Python: {reason}", is_agent=looks_like_one) from None
+    module = _Module(path)
+    for statement in _top_level(tree.body):
+        _note_bindings(module, statement)
+    for node in ast.walk(tree):
+        _note_imports(module, node)
+    return module
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported, those inside `if`, `try`, `with` and loops included."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _top_level(getattr(statement, name, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _top_level(handler.body)
+
+
+def _note_bindings(module: _Module, statement: ast.stmt) -> None:
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name):
+                        module.values[name.id] = value if name is target else None
+        case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
+            module.values[name] = value
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            module.functions.add(name)
+        case ast.Import(names=aliases):
+            for alias in aliases:
+                if alias.asname:
+                    module.imported[alias.asname] = _Imported(alias.name, 0, "")
+        case ast.ImportFrom(module=source, names=aliases, level=level):
+            for alias in aliases:
+                module.imported[alias.asname or alias.name] = _Imported(source or "", level, alias.name)
+        case _:
+            pass
+
+
+def _note_imports(module: _Module, node: ast.AST) -> None:
+    match node:
+        case ast.Import(names=aliases):
+            module.imports.update(_Imported(alias.name, 0, "") for alias in aliases)
+        case ast.ImportFrom(module=source, names=aliases, level=level):
+            module.imports.update(_Imported(source or "", level, alias.name) for alias in aliases)
+        case _:
+            pass
+
+
+def _dotted(module: str, name: str) -> str:
+    return f"{module}.{name}" if module and name else module or name
+
+
+def _text_of(function: ast.expr) -> str:
+    return ast.unparse(function) if isinstance(function, ast.Name | ast.Attribute) else ""

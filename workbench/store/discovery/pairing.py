@@ -1,0 +1,127 @@
+"""Which agent an eval set belongs to."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.model.target import Target
+from workbench.store.discovery.targets import folder_of
+from workbench.store.settings import FILE_NAME
+
+_SESSION_APP = re.compile(
+    r'"(?:session_?input|initial_?session)"\s*:\s*\{.{0,2000}?"app_?name"\s*:\s*("(?:[^"\\]|\\.)*")',
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+class Pairing(NamedTuple):
+    """The target of an eval set, or why it has none and what to do about it."""
+
+    target: str | None
+    reason: str | None = None
+
+
+class ByLocation:
+    """Pairs by climbing from the set to the first folder with agents in or below it.
+
+    Of several agents there it takes the one whose folder the cases name as `session_input.app_name`, else the one that
+    lives in that very folder.
+    """
+
+    def __init__(self, targets: Iterable[Target], *, root: Path) -> None:
+        self._root = root
+        self._agents: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
+        for target in targets:
+            folder = folder_of(target)
+            if folder is not None:
+                for ancestor in (folder, *folder.parents):
+                    self._agents[ancestor][target.name] = folder
+
+    def pair(self, eval_set: Path) -> Pairing:
+        """The target of a set."""
+        for folder in eval_set.parents:
+            agents = self._agents.get(folder)
+            if agents:
+                return self._choose(eval_set, folder, agents)
+            if folder == self._root:
+                break
+        return Pairing(
+            None,
+            "no agent was found near it: put it beside or below an ADK agent, or list it under eval_sets of a target "
+            f"in {FILE_NAME}",
+        )
+
+    def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path]) -> Pairing:
+        if len(agents) == 1:
+            return Pairing(next(iter(agents)))
+        apps = _apps_named_in(eval_set)
+        chosen = [name for name, place in agents.items() if place.name in apps]
+        chosen = chosen or [name for name, place in agents.items() if place == folder]
+        if len(chosen) == 1:
+            return Pairing(chosen[0])
+        shown = ", ".join(sorted(agents)[:5]) + (", …" if len(agents) > 5 else "")
+        return Pairing(
+            None,
+            f"{len(agents)} agents may be meant ({shown}): name the folder of one as session_input.app_name in the "
+            f"cases, or list the set under eval_sets of a target in {FILE_NAME}",
+        )
+
+
+def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:
+    """The files that the `eval_sets` patterns of a target match, and the patterns that match none.
+
+    `found` are the sets of the project by their relative path. Patterns are relative to the target's `path` or to the
+    root; one that matches nothing there may name any other file.
+    """
+    claimed: dict[Path, None] = {}
+    unmatched = []
+    for pattern in target.eval_sets:
+        matches = []
+        for base in dict.fromkeys((target.path, root)):
+            rule = _rule(_relative_pattern(base, pattern, root))
+            matches += [path for relative, path in found.items() if rule.fullmatch(relative)]
+            if not matches:
+                names = glob.glob(pattern, root_dir=base)  # noqa: PTH207 - Path.glob refuses absolute patterns
+                matches += sorted(base / name for name in names if (base / name).is_file())
+        claimed.update(dict.fromkeys(matches))
+        if not matches:
+            unmatched.append(pattern)
+    return list(claimed), unmatched
+
+
+def _relative_pattern(base: Path, pattern: str, root: Path) -> str:
+    prefix = base.relative_to(root).as_posix() if base.is_relative_to(root) else "."
+    pattern = pattern.removeprefix("./")
+    return pattern if prefix == "." else f"{glob.escape(prefix)}/{pattern}"
+
+
+def _rule(pattern: str) -> re.Pattern[str]:
+    """A pattern of paths as a regular expression: `*` stays inside a name, `**` spans folders."""
+    steps = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL)
+    wild = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    texts = (
+        wild.get(step) or (step.replace("[!", "[^", 1) if step[0] == "[" and len(step) > 1 else re.escape(step))
+        for step in steps
+    )
+    return re.compile("".join(texts), re.DOTALL)
+
+
+def _apps_named_in(eval_set: Path) -> set[str]:
+    """The app names of the sessions in a set: read from its text, as a set with a broken case still has the others'."""
+    try:
+        text = eval_set.read_bytes().decode(errors="replace")
+    except OSError:
+        return set()  # opening the set says why
+    names = set()
+    for match in _SESSION_APP.finditer(text):
+        try:
+            names.add(str(json.loads(match[1], strict=False)))
+        except ValueError:
+            continue  # a broken escape: opening the set says where
+    return names

@@ -1,0 +1,153 @@
+"""The project: its targets and eval sets, paired."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from workbench.model.base import Fact
+from workbench.model.target import AgentKind, Target
+from workbench.store.discovery.adk_source import BrokenSource, holds_adk_agent
+from workbench.store.discovery.pairing import ByLocation, Pairing, claimed_sets
+from workbench.store.discovery.root import find_root
+from workbench.store.discovery.targets import adk_target, configured_target, folder_of, missing_files
+from workbench.store.discovery.walk import Findings, walk
+from workbench.store.errors import StoreError
+from workbench.store.settings import FILE_NAME, LoadedSettings
+
+CRITERIA_FILE = "test_config.json"
+
+
+class EvalSetEntry(Fact):
+    """An eval-set file. `relative` is its path from the root with forward slashes, and its name everywhere else.
+
+    `config` is the criteria file that holds for it (None: the default criteria); `unpaired_reason` says in one
+    sentence why `target` is None and what to do about it.
+    """
+
+    path: Path
+    relative: str
+    target: str | None = None
+    kind: Literal["evalset", "test"]
+    config: Path | None = None
+    unpaired_reason: str | None = None
+
+
+class Project(Fact):
+    """What is in a project. `problems` are for people: one sentence each, none of them keeps the rest from working."""
+
+    root: Path
+    targets: dict[str, Target]
+    eval_sets: tuple[EvalSetEntry, ...]
+    problems: tuple[str, ...] = ()
+
+
+def discover(path: Path, loaded: LoadedSettings) -> Project:
+    """Find the targets and eval sets of the project around `path`.
+
+    Configured targets come first, and claim the sets that their `eval_sets` name; folders with an ADK agent that no
+    configured target uses are targets too. Every other set is paired by location.
+    """
+    root = find_root(path)
+    findings = walk(root)
+    problems = list(findings.problems)
+    targets = _configured(loaded, root, problems)
+    targets |= _discovered(findings, targets.values(), root, problems)
+    found = {_relative(Path(name), root): Path(name) for name in findings.eval_sets}
+    pairings = _claimed(targets.values(), found, root, problems)
+    by_location = ByLocation((target for target in targets.values() if not target.eval_sets), root=root)
+    for relative, file in found.items():
+        if relative not in pairings:
+            pairings[relative] = by_location.pair(file)
+    entries = (_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items()))
+    return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems))
+
+
+def criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
+    """The criteria file of a set: the target's `config`, else `test_config.json` beside the set, else none."""
+    if target is not None and target.config is not None:
+        return target.config
+    beside = entry.path.parent / CRITERIA_FILE
+    return beside if beside.is_file() else None
+
+
+def _configured(loaded: LoadedSettings, root: Path, problems: list[str]) -> dict[str, Target]:
+    targets: dict[str, Target] = {}
+    for name, settings in loaded.settings.targets.items():
+        try:
+            target = configured_target(name, settings, root=root)
+        except StoreError as error:
+            problems.append(f"{FILE_NAME}: targets.{name}.target: {error}")
+            continue
+        problems.extend(missing_files(target))
+        targets[name] = target
+    return targets
+
+
+def _discovered(findings: Findings, configured: Iterable[Target], root: Path, problems: list[str]) -> dict[str, Target]:
+    taken = {folder_of(target) for target in configured if target.kind is AgentKind.ADK}
+    folders = []
+    for name, files in sorted(findings.agent_files.items()):
+        folder = Path(name)
+        if folder not in taken and _holds_agent(folder, files, root, problems):
+            folders.append(folder)
+    names = Counter([folder.name for folder in folders] + [target.name for target in configured])
+    targets = (
+        adk_target(folder, root=root, name=folder.name if names[folder.name] == 1 else _relative(folder, root))
+        for folder in folders
+    )
+    return {target.name: target for target in targets}
+
+
+def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]) -> bool:
+    """Whether one of the files, `agent.py` first, binds an ADK agent; one that cannot be read is a problem."""
+    for name in sorted(files, reverse=True):
+        file = folder / name
+        try:
+            if holds_adk_agent(file, root=root):
+                return True
+        except BrokenSource as error:
+            problems.append(f"{_relative(file, root)}:{error}")
+            if error.is_agent:
+                return True
+        except OSError as error:
+            problems.append(f"{_relative(file, root)}: cannot be read: {error.strerror}")
+    return False
+
+
+def _claimed(targets: Iterable[Target], found: dict[str, Path], root: Path, problems: list[str]) -> dict[str, Pairing]:
+    """The sets that targets name; of two targets that name the same set the first has it."""
+    pairings: dict[str, Pairing] = {}
+    for target in targets:
+        claimed, unmatched = claimed_sets(target, found, root=root)
+        place = f"{FILE_NAME}: targets.{target.name}.eval_sets"
+        problems.extend(f"{place}: {pattern} matches no file" for pattern in unmatched)
+        for path in claimed:
+            relative = _relative(path, root)
+            owner = pairings.setdefault(relative, Pairing(target.name)).target
+            if owner != target.name:
+                problems.append(f"{place}: {relative} belongs to {owner} already")
+    return pairings
+
+
+def _entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
+    entry = EvalSetEntry(
+        path=root / relative,
+        relative=relative,
+        target=pairing.target,
+        kind="test" if relative.endswith(".test.json") else "evalset",
+        unpaired_reason=pairing.reason,
+    )
+    target = targets[pairing.target] if pairing.target is not None else None
+    return entry.model_copy(update={"config": criteria_file(entry, target)})
+
+
+def _relative(path: Path, root: Path) -> str:
+    """The path from the root with forward slashes."""
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return Path(os.path.relpath(path, root)).as_posix()
