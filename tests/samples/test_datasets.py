@@ -6,10 +6,14 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.evalset import Content, IntermediateData, Invocation
+from workbench.model.results import Execution, TurnResult
 from workbench.model.trajectory import read_trajectory
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
@@ -18,6 +22,7 @@ AGENTS = {
     "customer_support": "customer_support.agent:answer",
     "content_creation": "content_creation.agent:assistant",
 }
+TRAJECTORY_METRICS = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
 ASKED = ["prompt", "reference_trajectory", "reference"]
 RECORDED = [*ASKED, "response", "predicted_trajectory", "note"]
 
@@ -75,3 +80,38 @@ def test_a_recording_says_what_it_got_wrong(name: str) -> None:
         right = row["response"] == row["reference"] and row["predicted_trajectory"] == row["reference_trajectory"]
 
         assert right or row["note"]
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "scores"),
+    [
+        ("on_device", "Turn off device_2", [0, 0, 0, 0, 0]),
+        ("on_device", "I am user_y", [0, 0, 0, 0.5, 0.5]),
+        ("on_device", "Play some jazz", [1, 1, 1, None, None]),
+        ("customer_support", "Can you cancel", [0, 0, 1, 1, 1]),
+        ("customer_support", "I am customer_23", [0, 1, 1, 0.5, 1]),
+        ("content_creation", "Reschedule campaign X", [0, 0, 0, 0.5, 0.5]),
+        ("content_creation", "Write a post for campaign Spring about tulips", [0, 0, 0, 1, 0.5]),
+    ],
+)
+async def test_a_recording_scores_as_its_note_says(name: str, prompt: str, scores: list[float | None]) -> None:
+    row = next(row for row in lines(SAMPLES / name / "recorded.jsonl") if row["prompt"].startswith(prompt))
+    predicted, reference = (
+        Invocation(
+            user_content=Content.of_text(row["prompt"], role="user"),
+            intermediate_data=IntermediateData.model_validate({"tool_uses": row[column]}),
+        )
+        for column in ("predicted_trajectory", "reference_trajectory")
+    )
+    subject = JudgedCase(
+        case=None,
+        expected=[reference],
+        execution=Execution(turns=(TurnResult(invocation=predicted, duration_seconds=0),)),
+        columns=row,
+        recorded=True,
+    )
+    config = EvalConfig(criteria=tuple(Criterion(metric=f"trajectory_{metric}") for metric in TRAJECTORY_METRICS))
+
+    results = await judge_case(subject, config, cast(MetricServices, None))
+
+    assert [result.score for result in results[: len(scores)]] == scores
