@@ -5,6 +5,7 @@ Shared by `run`, `eval`, `score` and `demo`, which differ in how they make the p
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,15 +60,18 @@ class Display:
         return self.document_format if self.output is None else TEXT
 
 
-def carry_out(
-    plan: Plan, start: Callable[[Plan], Run], display: Display, *, command: str = ""
-) -> tuple[RunReport, int]:
+def command_line() -> str:
+    """The command as it was typed, to be kept with the run."""
+    return shlex.join(["workbench", *sys.argv[1:]])
+
+
+def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tuple[RunReport, int]:
     """Run a plan to its end. Returns what happened, and the exit status."""
     names = [name_of(case, repeat) for case, repeat in _rows(plan)]
     printer = _printer(plan, display, names=names)
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
     run = start(plan)
-    report = _follow(run, printer, progress, command=command)
+    report = _follow(run, printer, progress)
     status = run.exit_status
     if display.output is not None:
         style = Style(verbose=display.verbose)
@@ -77,7 +81,7 @@ def carry_out(
     return report, status
 
 
-def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished, command: str) -> RunReport:
+def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -> RunReport:
     """A finished run as reports show it."""
     expected = _expected(run.plan)
     return RunReport(
@@ -85,7 +89,7 @@ def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished, c
         started_at=started_at,
         duration_seconds=finished.duration_seconds,
         interrupted=finished.interrupted,
-        command=command,
+        command=run.plan.options.command,
         summary=finished.summary,
         cases=[ReportedCase(result, expected.get(result.case)) for result in run.results()],
         criteria={case.key.eval_set: case.config for case in run.plan.cases},
@@ -100,7 +104,7 @@ def name_of(case: PlannedCase, repeat: int) -> str:
     return f"{case.key.eval_id}{occurrence}" + (f" [{repeat + 1}]" if repeat else "")
 
 
-def _follow(run: Run, printer: Printer, progress: Progress, *, command: str) -> RunReport:
+def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:
     """Listen to a run until it ends."""
     expected = _expected(run.plan)
     started_at: datetime | None = None
@@ -126,7 +130,7 @@ def _follow(run: Run, printer: Printer, progress: Progress, *, command: str) -> 
                 case RunFinished():
                     finished = event
     assert finished is not None  # the last event of every run
-    report = report_of(run, started_at=started_at, finished=finished, command=command)
+    report = report_of(run, started_at=started_at, finished=finished)
     printer.closed(report)
     return report
 

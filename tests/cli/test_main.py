@@ -1,0 +1,141 @@
+"""The top of the command line: help, version, paths, mistakes, and how every error ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from workbench import __version__
+from workbench.cli import main as entry
+from workbench.cli.lazy import COMMANDS, LazyGroup
+from workbench.cli.main import cli, main
+from workbench.model.criteria import InvalidConfig
+from workbench.store.errors import StoreError
+
+
+def test_help_lists_every_command_with_its_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+
+    shown = capsys.readouterr().out
+    group = cli
+    assert isinstance(group, LazyGroup)
+    context = click.Context(group)
+    for name, (_, summary) in COMMANDS.items():
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.get_short_help_str(limit=200).rstrip(".") == summary.rstrip(".")
+        assert name in shown
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from workbench.cli.main import main; main(['--version']); main(['--help']);"
+        "print([name for name in ('pydantic', 'textual', 'rich', 'sqlite3', 'asyncio', 'jinja2') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith(f"workbench {__version__}\n")
+    assert done.stdout.rstrip().endswith("[]")
+
+
+@pytest.mark.parametrize("spelling", ["eval-set", "eval_set"])
+def test_commands_are_known_with_dashes_and_underscores(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([spelling, "--help"]) == 0
+    assert "add-eval-case" in capsys.readouterr().out
+    assert main([spelling, "add_eval_case", "--help"]) == 0
+
+
+def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["histroy"]) == 2
+
+    assert "did you mean `workbench history`?" in capsys.readouterr().err
+
+
+def test_a_path_that_is_not_there_is_called_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agents/missing"]) == 2
+
+    assert "no such file or folder: 'agents/missing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["."]])
+def test_without_a_terminal_the_screen_says_what_to_do(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+
+    assert "workbench run ." in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--concurency", "3"]) == 2
+
+    error = capsys.readouterr().err
+    assert "--concurency" in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (StoreError(Path("a.json"), "there is no such file"), 2, "workbench: a.json: there is no such file"),
+        (InvalidConfig(place="criteria.x", found="nothing", expected="a number"), 2, "criteria.x: found nothing"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (ZeroDivisionError("oh"), 2, "fault of workbench: ZeroDivisionError: oh"),
+        (StoreError(Path("a\x1b[2Jb"), "is \x07 odd"), 2, "a␛[2Jb: is ␇ odd"),
+    ],
+)
+def test_every_error_is_one_message_without_a_traceback(
+    error: BaseException,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(entry.cli, "main", fail)
+
+    assert main(["run"]) == status
+    message = capsys.readouterr().err
+    assert said in message
+    assert "Traceback" not in message
+
+
+def test_a_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(entry.cli, "main", fail)
+    monkeypatch.setenv("WORKBENCH_DEBUG", "1")
+
+    with pytest.raises(ZeroDivisionError):
+        main(["run"])
+
+
+@pytest.mark.parametrize(
+    ("shell", "word"), [("bash", "complete -o nosort"), ("zsh", "#compdef"), ("fish", "complete --")]
+)
+def test_completion_scripts_call_workbench(shell: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+
+    script = capsys.readouterr().out
+    assert "_WORKBENCH_COMPLETE" in script
+    assert word in script
+
+
+def test_completion_knows_commands_and_options() -> None:
+    def complete(words: str) -> str:
+        environment = {"_WORKBENCH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", "from workbench.cli.main import main; main([])"],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.stdout
+
+    assert "plain,eval-set" in complete("workbench ev")

@@ -1,0 +1,100 @@
+"""Standard output and error: readers that go away, encodings that lack characters, colours nobody asked for."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from workbench.cli.progress import Progress
+from workbench.cli.streams import message, wants_colour
+from workbench.model.results import CaseStatus
+
+
+def python(code: str, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment or None,
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = (
+        "from workbench.cli.streams import *\nimport sys\n"
+        "for n in range(100_000): write_lines([str(n)])\n"
+        "message('went on to the end'); sys.exit(3)"
+    )
+    process = python(code)
+    assert process.stdout is not None
+    assert process.stderr is not None
+
+    process.stdout.read(10)
+    process.stdout.close()
+
+    assert process.stderr.read() == b"workbench: went on to the end\n"
+    assert process.wait() == 3
+
+
+def test_characters_that_the_encoding_lacks_do_not_end_the_program() -> None:
+    code = "from workbench.cli.streams import *\nprepare_streams(); write_lines(['\\u2713 \\u5173']); write_document('\\u5173')"
+    process = python(code, PYTHONIOENCODING="latin-1")
+
+    out, error = process.communicate()
+
+    assert out == b"? ?\n" + "关".encode()
+    assert error == b""
+
+
+def test_messages_are_made_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    message("\x1b]0;title\x07 api_key=abcdef123456")
+
+    assert capsys.readouterr().err == "workbench: ␛]0;title␇ api_key=[redacted]\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_are_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+    assert wants_colour(Terminal(), plain=False)
+    assert not wants_colour(Terminal(), plain=True)
+    assert not wants_colour(io.StringIO(), plain=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_colour(Terminal(), plain=False)
+
+
+def test_progress_tells_counts_speed_and_what_runs() -> None:
+    progress = Progress(total=4, shown=False)
+    for status in (CaseStatus.PASSED, CaseStatus.FAILED):
+        progress.finished(status)
+    progress.started("sets/a.evalset.json:case_3")
+
+    assert progress.text(4.0) == "██████████░░░░░░░░░░  2/4  ✓1  ✗1  4.00 s  0.5/s  eta 4 s  sets/a.evalset.json:case_3"
+
+
+def test_progress_leaves_the_line_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress(total=2, shown=True) as progress:
+        progress.started("odd \x1b[2J name")
+        while not terminal.getvalue():
+            pass
+        with progress.hidden():
+            assert terminal.getvalue().endswith("\r\x1b[K")
+
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(total=2, shown=False) as progress:
+        progress.finished(CaseStatus.PASSED)
+
+    assert capsys.readouterr().err == ""

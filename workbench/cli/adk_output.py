@@ -1,0 +1,115 @@
+"""What `adk eval` prints, for scripts and eyes that are used to it. Lines that ADK prints are the same here."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import Invocation
+from workbench.model.results import CaseStatus, MetricResult
+from workbench.model.text import neutralise, redact
+from workbench.model.trajectory import trajectory_of
+from workbench.report.run_report import ReportedCase, RunReport
+
+_STARS = "*" * 69
+_DASHES = "-" * 69
+_COLUMN = 28
+_WIDTH = 80
+
+
+def criteria_line(config: EvalConfig) -> str:
+    """The line before a run: by what it is judged."""
+    criteria = {
+        criterion.metric: criterion.threshold
+        if not criterion.options
+        else {"threshold": criterion.threshold, **criterion.options}
+        for criterion in config.criteria
+    }
+    return neutralise(f"Using evaluation criteria: {json.dumps(criteria, ensure_ascii=False)} ({config.source})")
+
+
+def summary_lines(report: RunReport) -> list[str]:
+    """The summary after a run: whatever did not pass counts as failed, as in ADK."""
+    counts: dict[str, list[int]] = {}
+    for case in report.cases:
+        passed_failed = counts.setdefault(case.result.eval_set_id, [0, 0])
+        passed_failed[case.result.status is not CaseStatus.PASSED] += 1
+    lines = [_STARS, "Eval Run Summary"]
+    for eval_set_id, (passed, failed) in counts.items():
+        lines += [neutralise(f"{eval_set_id}:"), f"  Tests passed: {passed}", f"  Tests failed: {failed}"]
+    return lines
+
+
+def detailed_lines(cases: Iterable[ReportedCase]) -> Iterator[str]:
+    """Everything about each case: `--print_detailed_results`."""
+    for case in cases:
+        result = case.result
+        yield _STARS
+        yield neutralise(f"Eval Set Id: {result.eval_set_id}")
+        yield neutralise(f"Eval Id: {result.case.eval_id}")
+        yield f"Overall Eval Status: {result.status.value}"
+        if result.failure is not None:
+            yield redact(neutralise(f"Error: {result.failure.message}"))
+        for metric in result.metrics:
+            yield _DASHES
+            yield neutralise(
+                f"Metric: {metric.name}, Status: {metric.status.value}, Score: {metric.score}, "
+                f"Threshold: {metric.threshold}"
+            )
+            yield from (neutralise(redact(f"  {note}")) for note in (metric.reason, metric.hint) if note)
+        yield from _invocations(case)
+
+
+def _invocations(case: ReportedCase) -> Iterator[str]:
+    turns = case.result.execution.turns
+    if not turns:
+        return
+    conversation = (case.expected.conversation if case.expected is not None else None) or []
+    yield _DASHES
+    yield "Invocation Details:"
+    for index, turn in enumerate(turns):
+        yield ""
+        yield f"Invocation {index + 1} of {len(turns)}"
+        expected = conversation[index] if index < len(conversation) else None
+        fields = _fields(expected, turn.invocation)
+        fields += [(metric.name, _score(metric, index)) for metric in case.result.metrics]
+        for label, value in fields:
+            yield from _field_lines(label, value)
+    yield ""
+
+
+def _fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, str]]:
+    fields = [("prompt", actual.user_content.text())]
+    if expected is not None:
+        fields.append(("expected_response", _response(expected)))
+    fields.append(("actual_response", _response(actual)))
+    if expected is not None:
+        fields.append(("expected_tool_calls", _calls(expected)))
+    return [*fields, ("actual_tool_calls", _calls(actual))]
+
+
+def _response(invocation: Invocation) -> str:
+    return invocation.final_response.text() if invocation.final_response is not None else ""
+
+
+def _calls(invocation: Invocation) -> str:
+    return "\n".join(
+        f"{call.name}({json.dumps(call.args, ensure_ascii=False, default=repr) if call.args is not None else ''})"
+        for call in trajectory_of(invocation)
+    )
+
+
+def _score(metric: MetricResult, turn: int) -> str:
+    score = metric.per_invocation[turn].score if turn < len(metric.per_invocation) else metric.score
+    return f"{score} ({metric.status.value})"
+
+
+def _field_lines(label: str, value: str) -> Iterator[str]:
+    """`label: value`, its further lines below the first."""
+    safe = redact(neutralise(value))
+    lines = [part for line in safe.splitlines() or ["(none)"] for part in textwrap.wrap(line, _WIDTH) or [""]]
+    prefix = f"  {neutralise(label)}: ".ljust(_COLUMN)
+    yield prefix + lines[0]
+    yield from (" " * len(prefix) + line for line in lines[1:])

@@ -1,0 +1,34 @@
+"""Arguments that name cases: `SET`, `SET:case,case`, a folder, a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Named:
+    """An argument, split: what it names, and of that these cases (None: all)."""
+
+    name: str
+    cases: tuple[str, ...] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The name as a path."""
+        return Path(self.name)
+
+
+def split_argument(text: str, *, exists: Callable[[str], bool]) -> Named | None:
+    """Split at the last colon, only where what stands left of it exists; None where nothing of the kind exists.
+
+    Colons are legal in file names, so a name that exists as it stands is never split. Case ids that hold a colon or a
+    comma cannot be written this way: `--case` is for them. Nothing after the colon means all cases, as in ADK.
+    """
+    if exists(text):
+        return Named(text)
+    left, colon, right = text.rpartition(":")
+    if colon and exists(left):
+        return Named(left, tuple(name.strip() for name in right.split(",") if name.strip()) or None)
+    return None

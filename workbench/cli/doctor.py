@@ -1,0 +1,119 @@
+"""`workbench doctor`: what was found on this machine and in this project, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench import __version__
+from workbench.cli.streams import write_lines
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+
+_EXTRAS = {"adk": "google-adk"}
+_KEYS = (
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+)
+_WRONG = 2
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
+def doctor(path: Path) -> int:
+    """Show what was found: interpreter, extras, keys (names only), agents, eval sets, problems.
+
+    Exits with 2 where something is wrong with the project at PATH (default: the current folder).
+    """
+    from workbench.engine.workspace import Workspace
+    from workbench.model.text import neutralise, redact
+
+    with Workspace.open(path) as workspace:
+        problems = list(_problems(workspace))
+        lines = [*_machine(), "", *_project(workspace), ""]
+    lines += [
+        f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}:" if problems else "no problems found"
+    ]
+    lines += [f"  {problem}" for problem in problems]
+    write_lines(redact(neutralise(line)) for line in lines)
+    return _WRONG if problems else 0
+
+
+def _machine() -> Iterator[str]:
+    yield f"workbench    {__version__}"
+    yield f"python       {platform.python_version()} ({sys.executable})"
+    isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
+    yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
+    for extra, package in _EXTRAS.items():
+        yield f"extra {extra:<6} {_version_of(package) or missing_extra(extra)}"
+    found = [name for name in _KEYS if os.environ.get(name)]
+    yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
+
+
+def _version_of(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return None
+
+
+def missing_extra(extra: str) -> str:
+    """What to say where an extra would be needed."""
+    return f'not installed: pip install "agent-eval-workbench[{extra}]"'
+
+
+def _project(workspace: Workspace) -> Iterator[str]:
+    project = workspace.project
+    settings = project.root / "workbench.toml"
+    yield f"project      {project.root}"
+    yield f"settings     {settings if settings.exists() else 'no workbench.toml: everything by default'}"
+    yield f"agents       {len(project.targets) or 'none found'}"
+    for target in project.targets.values():
+        place = target.location or str(target.path)
+        interpreter = f", python {target.python}" if target.python is not None else ""
+        yield f"  {target.name}: {target.kind.value} {place}{interpreter}"
+        if target.env_file is not None and target.env_file.is_file():
+            names = ", ".join(_names_in(target.env_file)) or "nothing"
+            yield f"    {target.env_file.name} sets {names}"
+    yield f"eval sets    {len(project.eval_sets) or 'none found'}"
+    for entry in project.eval_sets:
+        yield f"  {entry.relative}: {entry.target or 'no agent'}"
+
+
+def _names_in(env_file: Path) -> Iterator[str]:
+    """The names that an environment file sets, never their values."""
+    for line in env_file.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, equals, _ = line.strip().removeprefix("export ").partition("=")
+        if equals and name.strip().isidentifier():
+            yield name.strip()
+
+
+def _problems(workspace: Workspace) -> Iterator[str]:
+    """What keeps a part of the project from running, one sentence each."""
+    from workbench.store.errors import StoreError
+
+    yield from workspace.problems
+    for entry in workspace.project.eval_sets:
+        if entry.target is None:
+            yield f"{entry.relative}: {entry.unpaired_reason or 'no agent belongs to it'}"
+        try:
+            document = workspace.document(entry.relative)
+        except StoreError as error:
+            yield str(error)
+            continue
+        yield from (str(problem) for problem in document.problems)
+        yield from (str(case.problem) for case in document.entries if case.problem is not None)

@@ -1,0 +1,174 @@
+"""`workbench eval`: takes what `adk eval` takes, decides as it does except where that is wrong (see the README)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import FOLDER, adk_options, display_options, execution_options, feature_options
+
+if TYPE_CHECKING:
+    from workbench.cli.arguments import Named
+    from workbench.model.target import Target
+    from workbench.store.discovery import Project
+    from workbench.store.settings import LoadedSettings
+
+
+@click.command("eval")
+@click.argument("agent", type=FOLDER, metavar="AGENT_DIR")
+@click.argument("sets", nargs=-1, metavar="[EVAL_SET_FILE_OR_ID[:ID,ID]]...")
+@click.option("--config_file_path", type=click.Path(path_type=Path), help="The criteria; without it, test_config.json.")
+@click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
+@click.option("--case", "cases", multiple=True, metavar="ID", help="Run only this case; may be given several times.")
+@adk_options
+@feature_options
+@execution_options
+@display_options
+def evaluate(
+    *,
+    agent: Path,
+    sets: tuple[str, ...],
+    config_file_path: Path | None,
+    print_detailed_results: bool,
+    cases: tuple[str, ...],
+    enable_features: tuple[str, ...],
+    disable_features: tuple[str, ...],
+    runs: int | None,
+    concurrency: int | None,
+    timeout: float | None,
+    isolation: str | None,
+    report_format: str | None,
+    output: Path | None,
+    plain: bool,
+    verbose: bool,
+) -> int:
+    """Evaluate an agent: the arguments and flags of `adk eval`.
+
+    AGENT_DIR is the folder of the agent. If the first eval set exists as a file all are files, otherwise all are ids
+    of sets in AGENT_DIR (`ID.evalset.json`). `SET:case,case` runs some cases of a set.
+
+    Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
+    some ended in ERROR; 130 interrupted.
+    """
+    from workbench.cli.adk_output import criteria_line, detailed_lines, summary_lines
+    from workbench.cli.running import Display, carry_out, command_line
+    from workbench.cli.selecting import only_cases, select
+    from workbench.cli.streams import write_lines
+    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.engine.workspace import Workspace
+
+    if not sets:
+        raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
+    _switch_features(enable=enable_features, disable=disable_features)
+    named = named_sets(agent, sets)
+    project, loaded = project_of(agent, named)
+    with Workspace(project, loaded) as workspace:
+        selections = select(project, named)
+        if cases:
+            selections = only_cases(selections, cases, document=workspace.document)
+        options = RunOptions.model_validate(
+            {
+                "config": config_file_path,
+                "runs": runs,
+                "concurrency": concurrency,
+                "timeout_seconds": timeout,
+                "isolation": isolation,
+                "command": command_line(),
+            }
+        )
+        plan = workspace.plan(selections, options)
+        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
+        as_text = display.stdout_format == "text"
+        if as_text:
+            configs = {case.config.source: case.config for case in plan.cases}
+            write_lines(map(criteria_line, configs.values()))
+        report, status = carry_out(plan, workspace.start, display)
+    if as_text:
+        write_lines(summary_lines(report))
+        if print_detailed_results:
+            write_lines(detailed_lines(report.cases))
+    return status
+
+
+def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
+    """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
+    from workbench.cli.arguments import Named, split_argument
+    from workbench.engine.plan import PlanError
+
+    def path_of(text: str) -> Path:
+        return agent / f"{text}.evalset.json"
+
+    def is_id(text: str) -> bool:
+        return bool(text) and "/" not in text and "\\" not in text and path_of(text).is_file()
+
+    def is_file(text: str) -> bool:
+        return Path(text).is_file()
+
+    arguments = list(sets)
+    by_path = split_argument(arguments[0], exists=lambda text: Path(text).exists()) is not None
+    found: list[Named] = []
+    problems = []
+    for text in arguments:
+        named = split_argument(text, exists=is_file if by_path else is_id)
+        if named is not None:
+            found.append(named if by_path else Named(str(path_of(named.name)), named.cases))
+        elif by_path and Path(text).is_dir():
+            problems.append(
+                f"{text}: it is a folder, expected an eval-set file (`workbench run {text}` runs all below)"
+            )
+        else:
+            place = "" if by_path else f", nor an eval set {path_of(text.rpartition(':')[0] or text)}"
+            problems.append(f"{text}: there is no such eval-set file{place}")
+    if problems:
+        raise PlanError(*problems)
+    return found
+
+
+def project_of(agent: Path, named: Iterable[Named]) -> tuple[Project, LoadedSettings]:
+    """A project of this agent and these sets alone: nothing else is looked for.
+
+    The agent is the target of workbench.toml that lives in this folder, if there is one, else the ADK agent in it.
+    """
+    from workbench.cli.selecting import entry_of, relative_name, root_of
+    from workbench.store.discovery import Project, adk_target
+    from workbench.store.discovery.pairing import Pairing
+    from workbench.store.settings import load_settings
+
+    root = root_of([agent])
+    if root == agent.resolve():
+        root = root.parent  # where ADK keeps its agents, and looks for their .env
+    loaded = load_settings(root)
+    target = _configured(agent, loaded, root=root) or adk_target(agent, root=root)
+    entries = {
+        relative_name(name.path, root): entry_of(name.path, root=root, pairing=Pairing(target.name)) for name in named
+    }
+    project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
+    return project, loaded
+
+
+def _configured(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
+    """The first target of workbench.toml whose code lives in this folder."""
+    from workbench.store.discovery.targets import configured_target, folder_of
+    from workbench.store.errors import StoreError
+
+    for name, settings in loaded.settings.targets.items():
+        try:
+            target = configured_target(name, settings, root=root)
+        except StoreError:
+            continue  # a target that is broken and lives elsewhere is not this agent
+        folder = folder_of(target)
+        if folder is not None and folder.resolve() == agent.resolve():
+            return target
+    return None
+
+
+def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
+    """Hand ADK's switches to the agents' processes, in the variables that ADK reads."""
+    for word, lists in (("ENABLE", enable), ("DISABLE", disable)):
+        for name in (name.strip() for text in lists for name in text.split(",")):
+            if name:
+                os.environ[f"ADK_{word}_{name}"] = "1"

@@ -1,0 +1,118 @@
+"""`workbench eval-set ...`: make, extend, migrate and check eval-set files. Also spelt as ADK spells it: `eval_set`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import FILE, FOLDER, adk_options
+from workbench.cli.streams import message, write_lines
+
+_WRONG = 2
+_NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
+
+
+@click.group()
+def eval_set() -> None:
+    """Create, extend, migrate and validate eval sets."""
+
+
+@eval_set.command()
+@click.argument("agent", type=FOLDER)
+@click.argument("eval_set_id")
+@adk_options
+def create(*, agent: Path, eval_set_id: str) -> int:
+    """Create an empty eval set: AGENT/EVAL_SET_ID.evalset.json."""
+    from workbench.store.documents import new_eval_set
+
+    if not _NEW_ID.fullmatch(eval_set_id):
+        raise click.BadParameter(
+            f"{eval_set_id!r}: a new id may hold letters, digits and underscores only.", param_hint="EVAL_SET_ID"
+        )
+    new_eval_set(_file_of(agent, eval_set_id), eval_set_id)
+    write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
+    return 0
+
+
+@eval_set.command("add-eval-case")
+@click.argument("agent", type=FOLDER)
+@click.argument("eval_set_id")
+@click.option("--scenarios_file", type=FILE, required=True, help="Conversation scenarios as JSON.")
+@click.option("--session_input_file", type=FILE, required=True, help="How the sessions start, as JSON.")
+@adk_options
+def add_eval_case(*, agent: Path, eval_set_id: str, scenarios_file: Path, session_input_file: Path) -> int:
+    """Add each scenario of a file as an eval case; those that the set has already are left out.
+
+    The id of a case is the start of a hash of its scenario, the same as ADK's.
+    """
+    from workbench.store.documents import add_scenarios
+
+    path = _file_of(agent, eval_set_id)
+    for added in add_scenarios(path, scenarios_file, session_input_file=session_input_file):
+        done = "added to" if added.added else "already exists in"
+        ending = "" if added.added else ", skipped adding"
+        write_lines([f"Eval case '{added.eval_id}' {done} eval set '{eval_set_id}'{ending}."])
+    return 0
+
+
+@eval_set.command()
+@click.argument("old", type=FILE)
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--initial-session", type=FILE, help="The session that the older format kept in a file of its own.")
+def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
+    """Write an eval set of an older format in the current one. NEW must not exist."""
+    from workbench.store.documents import migrate as migrate_file
+
+    migrate_file(old, new, initial_session=initial_session)
+    write_lines([f"{old} migrated to {new}"])
+    return 0
+
+
+@eval_set.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--strict", is_flag=True, help="Also name what is no strict JSON: comments, trailing commas.")
+@click.option("--fix", "mend", is_flag=True, help="Remove comments and trailing commas; all else keeps its bytes.")
+def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
+    """Check eval-set files (or all in a folder): what keeps cases from running here, and what ADK would refuse.
+
+    Exits with 2 where there is an error; warnings alone leave 0.
+    """
+    from workbench.model.text import neutralise
+    from workbench.store.documents import fix
+    from workbench.store.documents import validate as find_problems
+
+    files = [file for path in paths for file in _eval_set_files(path)]
+    if mend:
+        for file in files:
+            if fix(file):
+                message(f"{file}: comments and trailing commas removed")
+    problems = find_problems(files, strict=strict)
+    write_lines(neutralise(str(problem)) for problem in problems)
+    errors = sum(problem.severity == "error" for problem in problems)
+    counted = f"{len(files)} {'file' if len(files) == 1 else 'files'}: "
+    message(counted + (f"{errors} errors, {len(problems) - errors} warnings" if problems else "nothing wrong"))
+    return _WRONG if errors else 0
+
+
+def _file_of(agent: Path, eval_set_id: str) -> Path:
+    """Where ADK keeps the set of this id. Raises click.BadParameter for an id that leads elsewhere."""
+    if (
+        not eval_set_id
+        or "/" in eval_set_id
+        or "\\" in eval_set_id
+        or eval_set_id in (".", "..")
+        or "\0" in eval_set_id
+    ):
+        raise click.BadParameter(f"{eval_set_id!r} is no eval set id.", param_hint="EVAL_SET_ID")
+    return agent / f"{eval_set_id}.evalset.json"
+
+
+def _eval_set_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted({*path.rglob("*.evalset.json"), *path.rglob("*.test.json")})
+    if not found:
+        raise click.BadParameter(f"{path}: no eval set below this folder (*.evalset.json or *.test.json).")
+    return found

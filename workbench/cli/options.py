@@ -1,0 +1,98 @@
+"""Options that several commands share, so that they are spelt and explained the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+
+# The formats of workbench.report.formats and "text"; named here because importing that for `--help` would be waste.
+FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def display_options(command: Command) -> Command:
+    """`--format`, `--output`, `--plain`, `--verbose`: how results are shown."""
+    options: list[Option] = [
+        click.option(
+            "--format",
+            "report_format",
+            type=click.Choice(FORMAT_CHOICES),
+            help="Format of the results; by default text, or what the name of --output tells.",
+        ),
+        click.option(
+            "--output",
+            type=click.Path(path_type=Path),
+            help="Write the results to this file; standard output then shows the verdict table.",
+        ),
+        click.option("--plain", is_flag=True, help="No colours, no progress line."),
+        click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr."),
+    ]
+    return _with(options, command)
+
+
+def execution_options(command: Command) -> Command:
+    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml."""
+    options: list[Option] = [
+        click.option("--runs", type=click.IntRange(min=1), help="Run each case so many times."),
+        click.option("--concurrency", type=click.IntRange(min=1), help="Run so many cases at a time."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one case may take."),
+        click.option(
+            "--isolation",
+            type=click.Choice(["case", "worker"]),
+            help="A process for each case (default), or one for all cases of an agent.",
+        ),
+    ]
+    return _with(options, command)
+
+
+def adk_options(command: Command) -> Command:
+    """Flags of ADK that scripts pass: understood, and refused only where ignoring them would do something else."""
+    options: list[Option] = [
+        click.option(
+            "--eval_storage_uri",
+            callback=_refuse_storage,
+            expose_value=False,
+            help="Not supported: eval sets and results are files here.",
+        ),
+        click.option(
+            "--log_level",
+            type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False),
+            expose_value=False,
+            help="Accepted for ADK's scripts: workbench writes no log.",
+        ),
+    ]
+    return _with(options, command)
+
+
+def feature_options(command: Command) -> Command:
+    """`--enable_features`, `--disable_features`: ADK's switches, handed to ADK agents in its own variables."""
+    options: list[Option] = [
+        click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable."),
+        click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable."),
+    ]
+    return _with(options, command)
+
+
+def _refuse_storage(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        raise click.BadParameter(
+            f"{value!r}: eval sets and results are kept in files; storage elsewhere is not supported. "
+            "Copy the eval sets to a folder and leave this option out.",
+            ctx=context,
+            param=parameter,
+        )
+
+
+def _with(options: list[Option], command: Command) -> Command:
+    decorated: Command = command
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated

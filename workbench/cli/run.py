@@ -1,0 +1,169 @@
+"""`workbench run`: run eval cases and report the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import FILE, display_options, execution_options
+
+if TYPE_CHECKING:
+    from workbench.cli.arguments import Named
+    from workbench.engine.plan import Plan, Selection
+    from workbench.engine.workspace import Workspace
+
+_WRONG = 2
+_LATEST = "latest"
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@click.option("--case", "cases", multiple=True, metavar="ID", help="Run only this case; may be given several times.")
+@click.option("--target", metavar="NAME", help="The agent to run, instead of the one that belongs to the eval set.")
+@click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
+@execution_options
+@click.option("--failed", is_flag=True, help="Of these cases, run those that did not pass last time.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value=_LATEST,
+    metavar="[RUN]",
+    help="Go on with an interrupted run: cases that it finished, and that have not changed, are not run again.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would run.")
+@display_options
+def run(
+    *,
+    what: tuple[str, ...],
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    runs: int | None,
+    concurrency: int | None,
+    timeout: float | None,
+    isolation: str | None,
+    failed: bool,
+    resume: str | None,
+    dry_run: bool,
+    report_format: str | None,
+    output: Path | None,
+    plain: bool,
+    verbose: bool,
+) -> int:
+    """Run eval cases and report the verdicts.
+
+    WHAT may be a target of workbench.toml, an eval set (`SET:case,case` for some of its cases), or a folder: all sets
+    below it, each with the test_config.json beside it. Without any, everything in the project around the current
+    folder runs.
+
+    Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
+    some ended in ERROR; 130 interrupted.
+    """
+    from workbench.cli.running import Display, carry_out, command_line
+    from workbench.engine.plan import RunOptions
+
+    if resume is not None and resume != _LATEST and Path(resume).exists():
+        what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: the value is optional
+    workspace, named = open_workspace(what, target=target)
+    with workspace:
+        selections = _selections(workspace, named, cases=cases, failed=failed)
+        if not selections:
+            click.echo("nothing to run: no case failed last time", err=True)
+            return 0
+        options = RunOptions.model_validate(
+            {
+                "config": config,
+                "runs": runs,
+                "concurrency": concurrency,
+                "timeout_seconds": timeout,
+                "isolation": isolation,
+                "resume": resume,
+                "command": command_line(),
+            }
+        )
+        plan = workspace.plan(selections, options)
+        if dry_run:
+            return _show_plan(plan)
+        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
+        return carry_out(plan, workspace.start, display)[1]
+
+
+def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Workspace, list[Named]]:
+    """The workspace that the arguments belong to, and the arguments split."""
+    from workbench.cli.arguments import split_argument
+    from workbench.cli.selecting import root_of, split_names, with_named_sets
+    from workbench.cli.streams import message
+    from workbench.engine.workspace import Workspace
+    from workbench.store.discovery import discover
+    from workbench.store.settings import load_settings
+
+    splits = (split_argument(text, exists=lambda name: Path(name).exists()) for text in what)
+    root = root_of([named.path for named in splits if named is not None])
+    loaded = load_settings(root)
+    project = discover(root, loaded)
+    arguments = what or ((target,) if target in project.targets else ())
+    named = split_names(project, [text for text in arguments if text is not None])
+    project = with_named_sets(project, named, target=target if what else None)
+    for problem in (*loaded.problems, *project.problems):
+        message(problem)
+    return Workspace(project, loaded), named
+
+
+def _selections(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...], failed: bool) -> list[Selection]:
+    from workbench.cli.selecting import only_cases, select
+
+    selections = select(workspace.project, named)
+    if cases:
+        selections = only_cases(selections, cases, document=workspace.document)
+    return list(_failed_of(workspace, selections)) if failed else selections
+
+
+def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
+    """Of these cases those whose newest results are not all PASSED. A case that never ran did not fail."""
+    from workbench.engine.plan import Selection
+    from workbench.model.results import CaseStatus
+
+    with workspace.history() as history:
+        latest = history.latest_results()
+    failed: dict[str, list[str]] = {}
+    for key, results in latest.items():
+        if any(result.status is not CaseStatus.PASSED for result in results):
+            failed.setdefault(key.eval_set, []).append(key.eval_id)
+    for selection in selections:
+        there = {entry.eval_id for entry in workspace.document(selection.eval_set).entries}
+        ids = [name for name in failed.get(selection.eval_set, ()) if name in there]
+        chosen = tuple(name for name in ids if selection.cases is None or name in selection.cases)
+        if chosen:
+            yield Selection(eval_set=selection.eval_set, cases=chosen)
+
+
+def _show_plan(plan: Plan) -> int:
+    """Print what would run. The exit status says whether all of it could."""
+    from workbench.cli.streams import message, write_lines
+    from workbench.model.text import one_line
+
+    for text in (*plan.notices, *plan.problems):
+        message(text)
+    sets: dict[tuple[str, str], list[str]] = {}
+    criteria: dict[str, str] = {}
+    for case in plan.cases:
+        sets.setdefault((case.key.target, case.key.eval_set), []).append(case.key.eval_id)
+        criteria[case.key.eval_set] = ", ".join(
+            name.metric if name.threshold is None else f"{name.metric} >= {name.threshold:g}"
+            for name in case.config.criteria
+        )
+    lines = []
+    for (target, eval_set), ids in sets.items():
+        lines += [one_line(f"{target} · {eval_set} ({len(ids)})"), f"  criteria: {one_line(criteria[eval_set])}"]
+        lines += [f"  {one_line(name)}" for name in ids]
+    limits = plan.limits
+    lines.append(
+        f"{len(plan.cases)} cases x {limits.runs} = {plan.total}, of which {len(plan.stored)} are kept from before; "
+        f"{plan.agent_turns} agent turns, {limits.concurrency} at a time, at most {limits.timeout_seconds:g} s each, "
+        f"isolation by {limits.isolation}"
+    )
+    write_lines(lines)
+    return _WRONG if plan.problems else 0

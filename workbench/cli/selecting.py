@@ -1,0 +1,135 @@
+"""From what was written on the command line to the project and the cases that are meant."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from workbench.cli.arguments import Named, split_argument
+from workbench.engine.plan import PlanError, Selection
+from workbench.store.discovery import EvalSetEntry, Project, find_root
+from workbench.store.discovery.pairing import ByLocation, Pairing
+from workbench.store.documents import EvalSetDocument
+
+_MARKS = ("workbench.toml", ".git", "pyproject.toml")
+
+
+def root_of(paths: Sequence[Path]) -> Path:
+    """The one project that all paths belong to; without any, the one around the working directory.
+
+    A folder that nothing marks as a project is no better a root than the working directory, where that holds it.
+    Raises PlanError for paths of several projects.
+    """
+    here = Path.cwd()
+    roots: dict[Path, Path] = {}
+    for path in paths:
+        root = find_root(path)
+        marked = any((root / mark).exists() for mark in _MARKS)
+        roots.setdefault(root if marked or not root.is_relative_to(here) else find_root(here), path)
+    if len(roots) <= 1:
+        return next(iter(roots), find_root(here))
+    places = "; ".join(f"{path} to {root}" for root, path in roots.items())
+    raise PlanError(f"the arguments belong to different projects ({places}): run them one at a time")
+
+
+def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
+    """The arguments, split. Raises PlanError for those that are neither a path nor a target."""
+    known = [*project.targets, *(entry.relative for entry in project.eval_sets)]
+    named = []
+    for text in arguments:
+        name = split_argument(text, exists=lambda text: Path(text).exists() or text in project.targets)
+        if name is None:
+            raise PlanError(f"{text}: no such file, folder or target{perhaps(text.rpartition(':')[0] or text, known)}")
+        named.append(name)
+    return named
+
+
+def with_named_sets(project: Project, named: Iterable[Named], *, target: str | None) -> Project:
+    """The project with the sets that were named but are called otherwise than discovery looks for.
+
+    With `target`, that agent runs all sets. Raises PlanError where there is no such target.
+    """
+    if target is not None and target not in project.targets:
+        raise PlanError(f"no such target: {target!r}{perhaps(target, project.targets)}")
+    entries = {entry.relative: entry for entry in project.eval_sets}
+    pairing = ByLocation((t for t in project.targets.values() if not t.eval_sets), root=project.root)
+    for name in named:
+        relative = relative_name(name.path, project.root)
+        if name.path.is_file() and relative not in entries:
+            entries[relative] = entry_of(name.path, root=project.root, pairing=pairing.pair(name.path.resolve()))
+    if target is not None:
+        forced = {"target": target, "unpaired_reason": None}
+        entries = {relative: entry.model_copy(update=forced) for relative, entry in entries.items()}
+    return project.model_copy(update={"eval_sets": tuple(entries.values())})
+
+
+def select(project: Project, named: Sequence[Named]) -> list[Selection]:
+    """The cases of these names; without any, all that have an agent.
+
+    Raises PlanError for a folder or target without eval sets.
+    """
+    if named:
+        return [selection for name in named for selection in _select_one(project, name)]
+    entries = [entry for entry in project.eval_sets if entry.target is not None]
+    if not entries:
+        raise PlanError(f"{project.root}: no eval set with an agent was found; see `workbench doctor`")
+    return [Selection(eval_set=entry.relative) for entry in entries]
+
+
+def only_cases(
+    selections: Sequence[Selection], cases: Sequence[str], *, document: Callable[[str], EvalSetDocument]
+) -> list[Selection]:
+    """Of these selections the cases with these ids, wherever they are. Raises PlanError for ids that are nowhere."""
+    kept: list[Selection] = []
+    missing = dict.fromkeys(cases)
+    known: list[str] = []
+    for selection in selections:
+        ids = [entry.eval_id for entry in document(selection.eval_set).entries]
+        known += ids
+        chosen = tuple(case for case in cases if case in ids)
+        if chosen:
+            kept.append(Selection(eval_set=selection.eval_set, cases=chosen))
+        for case in chosen:
+            missing.pop(case, None)
+    if missing:
+        raise PlanError(*(f"no eval case {case!r} in the eval sets named{perhaps(case, known)}" for case in missing))
+    return kept
+
+
+def entry_of(path: Path, *, root: Path, pairing: Pairing) -> EvalSetEntry:
+    """A set that was named on the command line."""
+    return EvalSetEntry(
+        path=path.resolve(),
+        relative=relative_name(path, root),
+        target=pairing.target,
+        kind="test" if path.name.endswith(".test.json") else "evalset",
+        unpaired_reason=pairing.reason,
+    )
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """The name of a set: its path relative to the root, with forward slashes, also where it lies outside."""
+    return Path(os.path.relpath(path.resolve(), root)).as_posix()
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """The nearest known name as the end of a message; nothing where none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _select_one(project: Project, named: Named) -> list[Selection]:
+    if not named.path.exists():
+        entries = [entry for entry in project.eval_sets if entry.target == named.name]
+        if not entries:
+            raise PlanError(f"target {named.name}: no eval set belongs to it; see `workbench doctor`")
+    elif named.path.is_dir():
+        folder = named.path.resolve()
+        entries = [entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder)]
+        if not entries:
+            raise PlanError(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
+    else:
+        return [Selection(eval_set=relative_name(named.path, project.root), cases=named.cases)]
+    return [Selection(eval_set=entry.relative, cases=named.cases) for entry in entries]
