@@ -53,6 +53,8 @@ class Draft:
         """Change when, where and for how much a campaign runs."""
         campaign = self.use(self.studio.find_campaign, name=name)
         updates = self.updates(campaign, prompt)
+        if not updates:
+            return NO_RULE
         self.use(self.studio.update_campaign, campaign_id=campaign["campaign_id"], updates=updates)
         wording = {"recurrence": "runs {}", "site": "site {}", "budget": "budget {:.2f}", "start": "only on {}"}
         changes = [wording[key].format(value) for key, value in updates.items() if key in wording]

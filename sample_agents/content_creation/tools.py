@@ -49,14 +49,22 @@ class Studio:
         """
         for key in updates.keys() & {"start", "end"}:
             date.fromisoformat(updates[key])
-        if updates.get("site", "Y") not in SITES:
-            raise CampaignError(f"We have no account on {updates['site']}.")
+        if "site" in updates:
+            longest_post(updates["site"])
         self.campaigns[campaign_id].update(updates)
         return dict(self.campaigns[campaign_id])
 
     def write_post(self, campaign_id, site, text):
         """Put a text in the queue of a site."""
-        if len(text) > SITES[site]:
-            raise CampaignError(f"A post on {site} has at most {SITES[site]} characters.")
+        longest = longest_post(site)
+        if len(text) > longest:
+            raise CampaignError(f"A post on {site} has at most {longest} characters.")
         self.campaigns[campaign_id].setdefault("posts", []).append({"site": site, "text": text})
         return {"site": site, "characters": len(text)}
+
+
+def longest_post(site):
+    """How many characters a post on a site may have."""
+    if site not in SITES:
+        raise CampaignError(f"We have no account on {site}.")
+    return SITES[site]
