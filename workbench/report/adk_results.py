@@ -3,7 +3,7 @@
 One file for each run of a set: `<agents_dir>/<app>/.adk/eval_history/<app>_<set>_<unix time>.evalset_result.json`, in
 snake_case, statuses as integers, without the nulls that ADK itself writes. ADK knows no error, no repeats and no
 reasons: a case that ended in ERROR is FAILED there, and what ADK has no field for stands under the key `workbench`,
-which ADK tolerates on a set's and on a case's result and nowhere else. Keys of invocations that it refuses are left out.
+which ADK tolerates on a set's and on a case's result and nowhere else. What it refuses in invocations is left out.
 """
 
 from __future__ import annotations

@@ -60,12 +60,16 @@ def describe_metric(metric: MetricResult) -> str:
         return f"{name}: undefined: {safe(metric.reason or 'no reason given')}"
     relation = ""
     if metric.threshold is not None:
-        sign = "<" if metric.status is MetricStatus.FAILED else ">="
-        relation = f" {sign} {score_text(metric.threshold, metric.score)}"
+        relation = f" {_relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
     notes = [safe(note) for note in (metric.reason, metric.hint) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
     return f"{name}: {score}{relation}{counted}" + "".join(f"; {note}" for note in notes)
+
+
+def _relation(score: float, threshold: float) -> str:
+    """How the two numbers stand: whether that is good is the status's to say, as some metrics are better low."""
+    return "<" if score < threshold else ">" if score > threshold else "="
 
 
 def score_text(score: float, other: float | None = None) -> str:
