@@ -45,8 +45,8 @@ def result_of_turns(
         score=mean,
         threshold=criterion.threshold,
         status=verdict(mean, threshold=criterion.threshold, lower_is_better=lower_is_better),
-        reason=None if values else _joined(score.reason for score in scores) or "the case has no turns",
-        hint=_joined(score.hint for score in scores),
+        reason=None if values else _joined([score.reason for score in scores]) or "the case has no turns",
+        hint=_joined([score.hint for score in scores]),
         scored=len(values),
         total=len(scores),
         per_invocation=tuple(map(invocation_score, scores)),
@@ -97,5 +97,5 @@ def result_of_error(
 
 def _joined(texts: Iterable[str | None]) -> str | None:
     """The different texts, in order, as one."""
-    different = dict.fromkeys(text for text in texts if text)
-    return "; ".join(different) or None
+    given = [text for text in texts if text]
+    return "; ".join(dict.fromkeys(given)) if given else None

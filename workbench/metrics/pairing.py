@@ -37,6 +37,10 @@ class Pairing(Protocol):
     def matched(self, turn: Turn) -> int:
         """How many calls of both sides can be matched one for one."""
 
+
+class MemberPairing(Pairing, Protocol):
+    """A pairing that can look at each call by itself too."""
+
     def membership(self, turn: Turn) -> Membership:
         """How many calls of either side the other one has at all."""
 
@@ -55,11 +59,6 @@ class PythonEquality:
     def matched(self, turn: Turn) -> int:
         """See Pairing."""
         return count_equal(self._calls(turn.predicted), self._calls(turn.reference))
-
-    def membership(self, turn: Turn) -> Membership:
-        """See Pairing."""
-        predicted, reference = self._calls(turn.predicted), self._calls(turn.reference)
-        return Membership(sum(call in reference for call in predicted), sum(call in predicted for call in reference))
 
     def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[ToolCall]:
         return calls or ()
@@ -83,7 +82,7 @@ class CanonicalEquality:
         return count_shared(*self._keys(turn))
 
     def membership(self, turn: Turn) -> Membership:
-        """See Pairing."""
+        """See MemberPairing."""
         predicted, reference = self._keys(turn)
         in_predicted, in_reference = set(predicted), set(reference)
         return Membership(sum(key in in_reference for key in predicted), sum(key in in_predicted for key in reference))
@@ -119,7 +118,7 @@ class RuledArguments:
         return count_assigned(turn.predicted or (), turn.reference or (), self.rules.fits)
 
     def membership(self, turn: Turn) -> Membership:
-        """See Pairing."""
+        """See MemberPairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         return Membership(
             sum(any(self.rules.fits(call, other) for other in reference) for call in predicted),

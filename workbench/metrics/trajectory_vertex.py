@@ -15,44 +15,44 @@ from typing import Any
 from workbench.metrics.arguments import read_argument_rules
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
 from workbench.metrics.options import Options, describe
-from workbench.metrics.pairing import CanonicalEquality, Membership, NameEquality, Pairing, RuledArguments
+from workbench.metrics.pairing import CanonicalEquality, MemberPairing, Membership, NameEquality, RuledArguments
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
 from workbench.model.trajectory import Trajectory
 
-Count = Callable[[Pairing, Turn], Membership]
+Count = Callable[[MemberPairing, Turn], Membership]
 """How many calls of either side the other one has."""
 
 _NAMES_ALONE = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
 
-def _one_for_one(pairing: Pairing, turn: Turn) -> Membership:
+def _one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
     """Each call of one side used once, however often the other side has it."""
     matched = pairing.matched(turn)
     return Membership(matched, matched)
 
 
-def _by_membership(pairing: Pairing, turn: Turn) -> Membership:
+def _by_membership(pairing: MemberPairing, turn: Turn) -> Membership:
     return pairing.membership(turn)
 
 
-def exact_match(turn: Turn, pairing: Pairing, _count: Count) -> Score:
+def exact_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
     """1 where the same calls were made in the same order and no others, else 0."""
     return _ONE if pairing.exact(turn) else _ZERO
 
 
-def in_order_match(turn: Turn, pairing: Pairing, _count: Count) -> Score:
+def in_order_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
     """1 where all reference calls were made in their order, with others anywhere, else 0."""
     return _ONE if pairing.in_order(turn) else _ZERO
 
 
-def any_order_match(turn: Turn, pairing: Pairing, count: Count) -> Score:
+def any_order_match(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     """1 where all reference calls were made, in any order, with others anywhere, else 0."""
     return _ONE if count(pairing, turn).reference == len(turn.reference or ()) else _ZERO
 
 
-def precision(turn: Turn, pairing: Pairing, count: Count) -> Score:
+def precision(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     """Share of the predicted calls that the reference contains, in [0, 1]; undefined where no tool was called.
 
     A reference call can be used once: calling a tool twice where it was expected once costs precision.
@@ -62,7 +62,7 @@ def precision(turn: Turn, pairing: Pairing, count: Count) -> Score:
     return Score(count(pairing, turn).predicted / len(turn.predicted))
 
 
-def recall(turn: Turn, pairing: Pairing, count: Count) -> Score:
+def recall(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     """Share of the reference calls that were made, in [0, 1]; undefined where no tool call was expected."""
     if not turn.reference:
         return Score.undefined("no tool call was expected")
@@ -80,7 +80,7 @@ def _has_names_alone(calls: Trajectory) -> bool:
     return bool(calls) and all(call.args is None for call in calls)
 
 
-Formula = Callable[[Turn, Pairing, Count], Score]
+Formula = Callable[[Turn, MemberPairing, Count], Score]
 
 
 def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
@@ -89,7 +89,7 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     rules = read_argument_rules(options)
     if rules is not None and ignore_args:
         options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
-    pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else CanonicalEquality()
+    pairing: MemberPairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else CanonicalEquality()
     count = _by_membership if membership else _one_for_one
 
     def score(turn: Turn) -> Score:
@@ -109,7 +109,7 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
 
 
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
-    """One judge for each tool: called `trajectory_single_tool_use(name)` for those of a list, as the metric for a text."""
+    """A judge for each tool: named `trajectory_single_tool_use(tool)` where a list is given, else like the metric."""
     names = options.names("tool_name")
     written = options.raw("tool_name")
     if not names and not options.problems:

@@ -1,0 +1,111 @@
+"""A case in a few words, and its judgement by name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.judge import JudgedCase, judge_case
+from workbench.metrics.registry import check_criteria
+from workbench.metrics.text import TextScorer
+from workbench.model.criteria import EvalConfig, read_config
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.results import Execution, Failure, MetricResult, TurnResult
+
+Judged = Mapping[str, MetricResult]
+
+
+class Services:
+    """What the engine would give: a text helper, and a custom function that the test provides."""
+
+    def __init__(self) -> None:
+        self.text = TextScorer()
+        self.function: Callable[[CustomScoreRequest], CustomScoreAnswer] | None = None
+
+    async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+        assert self.function is not None
+        return self.function(request)
+
+
+@pytest.fixture
+async def services() -> AsyncIterator[Services]:
+    given = Services()
+    yield given
+    await given.text.close()
+
+
+@pytest.fixture
+def turn() -> Callable[..., Invocation]:
+    """One turn: `turn("text", [call, ...])`, a call being a name, a pair (name, args) or an object."""
+
+    def build(
+        text: str | None = None, calls: Sequence[Any] = (), *, thought: str | None = None, events: bool = False
+    ) -> Invocation:
+        written = [_call(call) for call in calls]
+        parts = ([{"text": thought, "thought": True}] if thought is not None else []) + (
+            [{"text": text}] if text is not None else []
+        )
+        data: dict[str, Any] = {"tool_uses": written}
+        if events:
+            event_parts = [{"function_call": call} for call in written]
+            data = {"invocation_events": [{"author": "agent", "content": {"parts": event_parts}}]}
+        return Invocation.model_validate(
+            {
+                "user_content": {"role": "user", "parts": [{"text": "?"}]},
+                "final_response": {"role": "model", "parts": parts} if parts else None,
+                "intermediate_data": data,
+            }
+        )
+
+    return build
+
+
+def _call(call: Any) -> Any:
+    return {"name": call[0], "args": call[1]} if isinstance(call, tuple) else call
+
+
+@pytest.fixture
+def config() -> Callable[..., EvalConfig]:
+    """A config from criteria as a file has them; `config(criteria, check=False)` lets wrong ones through."""
+
+    def build(
+        criteria: Mapping[str, Any], *, custom: Mapping[str, Any] | None = None, check: bool = True
+    ) -> EvalConfig:
+        read = read_config({"criteria": criteria, "custom_metrics": custom or {}}, source="test_config.json")
+        assert not check or check_criteria(read) == []
+        return read
+
+    return build
+
+
+@pytest.fixture
+def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
+    """Judge turns: `await judge(config, expected=[...], actual=[...])` gives the results by name."""
+
+    async def run(
+        config: EvalConfig,
+        *,
+        actual: Sequence[Invocation],
+        expected: Sequence[Invocation] = (),
+        case: EvalCase | None = None,
+        failure: Failure | None = None,
+        final_state: dict[str, Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        recorded: bool = False,
+        **measured: Any,
+    ) -> Judged:
+        turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **measured) for item in actual)
+        execution = Execution(turns=turns, failure=failure, final_state=final_state)
+        subject = JudgedCase(
+            case=case, expected=expected, execution=execution, columns=columns or {}, recorded=recorded
+        )
+        results = await judge_case(subject, config, services)
+        assert [MetricResult.model_validate(result.model_dump()) for result in results] == list(results)
+        names = [result.name for result in results]
+        assert len(set(names)) == len(names)
+        return {result.name: result for result in results}
+
+    return run

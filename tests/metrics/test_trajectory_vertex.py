@@ -1,0 +1,280 @@
+"""Vertex's trajectory metrics, on the worked examples of the definitions and where these are silent."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.metrics.pairing import CanonicalEquality, Membership
+from workbench.metrics.subject import Turn
+from workbench.metrics.trajectory_vertex import any_order_match, exact_match, in_order_match, precision, recall
+from workbench.model.evalset import Invocation
+from workbench.model.results import MetricStatus, TurnResult
+from workbench.model.trajectory import read_trajectory
+
+FIVE = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
+CRITERIA = {f"trajectory_{name}": None for name in FIVE}
+
+DEVICE_2 = {"tool_name": "set_device_info", "tool_input": {"device_id": "device_2", "updates": {"status": "OFF"}}}
+DEVICE_3 = {"tool_name": "set_device_info", "tool_input": {"device_id": "device_3", "updates": {"status": "OFF"}}}
+USER_Y = {"tool_name": "get_user_preferences", "tool_input": {"user_id": "user_y"}}
+USER_Z = {"tool_name": "get_user_preferences", "tool_input": {"user_id": "user_z"}}
+TEMPERATURE = {"tool_name": "set_temperature", "tool_input": {"location": "Living Room", "temperature": 23}}
+DOCUMENTED = [([DEVICE_3], [DEVICE_2]), ([USER_Z, TEMPERATURE], [USER_Y, TEMPERATURE])]
+
+# Predicted, reference, then exact, in order, any order, precision, recall: (one for one, by membership) if they differ.
+WORKED = [
+    (*DOCUMENTED[0], 0, 0, 0, 0, 0),
+    (*DOCUMENTED[1], 0, 0, 0, 0.5, 0.5),
+    ("abc", "ac", 0, 1, 1, 2 / 3, 1),
+    ("ca", "ac", 0, 0, 1, 1, 1),
+    ("aa", "a", 0, 1, 1, (0.5, 1), 1),
+    ("a", "aa", 0, 0, (0, 1), 1, (0.5, 1)),
+    ("aab", "ab", 0, 1, 1, (2 / 3, 1), 1),
+    ("", "a", 0, 0, 0, None, 0),
+    ("a", "", 0, 1, 1, 0, None),
+    ("", "", 1, 1, 1, None, None),
+]
+
+
+@pytest.mark.parametrize("membership", [False, True])
+@pytest.mark.parametrize("row", WORKED, ids=lambda row: f"{row[0]} for {row[1]}"[:40])
+async def test_the_worked_examples(row: tuple[Any, ...], membership: bool, config: Any, judge: Any, turn: Any) -> None:
+    predicted, reference, *values = row
+    criteria = {name: {"membership": membership} for name in CRITERIA}
+
+    judged = await judge(config(criteria), actual=[turn(calls=list(predicted))], expected=[turn(calls=list(reference))])
+
+    expected = [value[membership] if isinstance(value, tuple) else value for value in values]
+    assert [judged[name].score for name in CRITERIA] == pytest.approx(expected)
+
+
+async def test_undefined_has_a_reason_and_leaves_the_mean(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(
+        config({"trajectory_precision": 0.5, "trajectory_recall": 0.5}),
+        actual=[turn(calls=[]), turn(calls=["a", "b"])],
+        expected=[turn(calls=["a"]), turn(calls=["a"])],
+    )
+
+    precision_result = judged["trajectory_precision"]
+    assert (precision_result.score, precision_result.scored, precision_result.total) == (0.5, 1, 2)
+    assert precision_result.per_invocation[0].reason == "no tool was called"
+    assert judged["trajectory_recall"].score == 0.5
+    assert judged["trajectory_recall"].scored == 2
+
+
+async def test_a_case_with_nothing_to_share_is_undefined_not_zero(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(config({"trajectory_recall": 1.0}), actual=[turn(calls=["a"])], expected=[turn(calls=[])])
+
+    assert judged["trajectory_recall"].status is MetricStatus.UNDEFINED
+    assert judged["trajectory_recall"].reason == "no tool call was expected"
+
+
+async def test_the_documented_aggregates(config: Any, judge: Any, turn: Any) -> None:
+    criteria = {**CRITERIA, "trajectory_single_tool_use": {"tool_name": "set_device_info"}}
+    rows = [
+        await judge(config(criteria), actual=[turn(calls=predicted)], expected=[turn(calls=reference)])
+        for predicted, reference in DOCUMENTED
+    ]
+
+    def aggregate(name: str) -> tuple[float, float]:
+        scores = [row[f"trajectory_{name}"].score for row in rows]
+        return round(statistics.mean(scores), 4), round(statistics.stdev(scores), 4)
+
+    assert {name: aggregate(name) for name in (*FIVE, "single_tool_use")} == {
+        "exact_match": (0, 0),
+        "in_order_match": (0, 0),
+        "any_order_match": (0, 0),
+        "precision": (0.25, 0.3536),
+        "recall": (0.25, 0.3536),
+        "single_tool_use": (0.5, 0.7071),
+    }
+
+
+async def test_the_documentation_s_file_has_these_rows(corpus: Path) -> None:
+    lines = (corpus / "documentation" / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+
+    assert [(row["predicted_trajectory"], row["reference_trajectory"]) for row in rows] == DOCUMENTED
+
+
+async def test_single_tool_use_gives_one_result_for_each_tool_of_a_list(config: Any, judge: Any, turn: Any) -> None:
+    criteria = {"trajectory_single_tool_use": {"threshold": 1, "tool_name": ["a", "b"]}}
+
+    judged = await judge(config(criteria), actual=[turn(calls=["a", "a"])])
+
+    assert judged["trajectory_single_tool_use(a)"].status is MetricStatus.PASSED
+    assert judged["trajectory_single_tool_use(b)"].status is MetricStatus.FAILED
+    assert judged["trajectory_single_tool_use(b)"].details == {"tool_name": "b"}
+
+
+async def test_membership_is_visible_in_the_result(config: Any, judge: Any, turn: Any) -> None:
+    criteria = {"trajectory_precision": {"membership": True}, "trajectory_recall": {}}
+
+    judged = await judge(config(criteria), actual=[turn(calls=["a"])], expected=[turn(calls=["a"])])
+
+    assert judged["trajectory_precision"].details == {"membership": True}
+    assert judged["trajectory_recall"].details == {}
+
+
+@pytest.mark.parametrize(
+    ("predicted", "reference", "equal"),
+    [
+        ({"x": 1, "y": 2}, {"y": 2, "x": 1}, True),
+        ({"x": 23}, {"x": 23.0}, True),
+        ({"x": 1}, {"x": True}, False),
+        ({"x": 1}, {"x": "1"}, False),
+        ({"x": None}, {}, False),
+        (None, {}, True),
+        ({"x": [1, 2]}, {"x": [2, 1]}, False),
+        ({"x": {"a": [{"b": 1}]}}, {"x": {"a": [{"b": 1.0}]}}, True),
+        ({"x": float("nan")}, {"x": float("nan")}, True),
+        ({"x": []}, {"x": {}}, False),
+        ({"x": "e\u0301"}, {"x": "\u00e9"}, False),
+    ],
+)
+async def test_arguments_are_compared_as_json(
+    *, predicted: Any, reference: Any, equal: bool, config: Any, judge: Any, turn: Any
+) -> None:
+    judged = await judge(
+        config({"trajectory_exact_match": 1}),
+        actual=[turn(calls=[("f", predicted)])],
+        expected=[turn(calls=[("f", reference)])],
+    )
+
+    assert judged["trajectory_exact_match"].score == float(equal)
+
+
+async def test_dialects_of_a_call_are_the_same_thing(config: Any, judge: Any, turn: Any) -> None:
+    ours = turn(calls=[{"name": "f", "args": {"x": 1}}, "g"])
+    vertex = turn(calls=[{"tool_name": "f", "tool_input": {"x": 1}}, {"tool_name": "g", "tool_input": {}}])
+
+    judged = await judge(config({"trajectory_exact_match": 1}), actual=[ours], expected=[vertex])
+
+    assert judged["trajectory_exact_match"].score == 1.0
+
+
+async def test_a_reference_of_names_alone_gets_a_hint_and_can_be_compared_by_name(
+    config: Any, judge: Any, turn: Any
+) -> None:
+    criteria = {"trajectory_exact_match": {}, "trajectory_recall": {"ignore_args": True}}
+
+    judged = await judge(config(criteria), actual=[turn(calls=[("f", {"x": 1})])], expected=[turn(calls=["f"])])
+
+    assert judged["trajectory_exact_match"].score == 0.0
+    assert "ignore_args" in judged["trajectory_exact_match"].hint
+    assert judged["trajectory_recall"].score == 1.0
+
+
+async def test_a_row_without_trajectory_is_undefined_and_an_empty_one_is_not(
+    config: Any, judge: Any, turn: Any
+) -> None:
+    row = {"prompt": "p", "predicted_trajectory": []}
+
+    judged = await judge(
+        config(CRITERIA | {"tool_trajectory_avg_score": 1}), actual=[turn()], expected=[turn()], columns=row
+    )
+
+    assert {judged[name].reason for name in CRITERIA} == {"the row has no reference_trajectory"}
+    assert judged["tool_trajectory_avg_score"].status is MetricStatus.UNDEFINED
+    assert judged["tool_call_count_v1"].score == 0.0
+
+
+# Properties
+
+calls = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from([None, {}, {"x": 1}, {"x": 1.0}, {"x": True}, {"y": [1, None]}])),
+    max_size=7,
+)
+
+
+def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[str, float | None]:
+    sides = [
+        Invocation.model_validate(
+            {
+                "user_content": {"parts": []},
+                "intermediate_data": {"tool_uses": [{"name": name, "args": args} for name, args in side]},
+            }
+        )
+        for side in (predicted, reference)
+    ]
+    pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), columns={})
+
+    def count(pairing: CanonicalEquality, turn: Turn) -> Membership:
+        matched = pairing.matched(turn)
+        return pairing.membership(turn) if membership else Membership(matched, matched)
+
+    formulas = (exact_match, in_order_match, any_order_match, precision, recall)
+    return {formula.__name__: formula(pair, CanonicalEquality(), count).value for formula in formulas}
+
+
+@given(calls, calls, st.booleans())
+def test_precision_is_recall_with_the_sides_exchanged(left: Any, right: Any, membership: bool) -> None:
+    one, other = scores(left, right, membership=membership), scores(right, left, membership=membership)
+
+    assert one["precision"] == other["recall"]
+    assert one["recall"] == other["precision"]
+
+
+@given(calls, calls.filter(bool), st.booleans())
+def test_any_order_matches_exactly_where_recall_is_one(predicted: Any, reference: Any, membership: bool) -> None:
+    found = scores(predicted, reference, membership=membership)
+
+    assert (found["any_order_match"] == 1) == (found["recall"] == 1)
+
+
+@given(calls, calls)
+def test_exact_implies_in_order_implies_any_order(predicted: Any, reference: Any) -> None:
+    found = scores(predicted, reference)
+
+    assert found["exact_match"] <= found["in_order_match"] <= found["any_order_match"]
+
+
+@given(calls)
+def test_a_trajectory_matches_itself(trajectory: Any) -> None:
+    found = scores(trajectory, trajectory)
+
+    assert set(found.values()) <= {1.0, None}
+
+
+@given(calls, calls, st.randoms(use_true_random=False))
+def test_order_does_not_change_precision_recall_and_any_order(predicted: Any, reference: Any, random: Any) -> None:
+    before = scores(predicted, reference)
+    random.shuffle(predicted)
+    random.shuffle(reference)
+    after = scores(predicted, reference)
+
+    assert [before[name] for name in FIVE[2:]] == [after[name] for name in FIVE[2:]]
+
+
+@given(calls, calls, st.booleans())
+def test_scores_are_between_zero_and_one_or_undefined(predicted: Any, reference: Any, membership: bool) -> None:
+    found = scores(predicted, reference, membership=membership)
+
+    assert all(value is None or 0 <= value <= 1 for value in found.values())
+    assert (found["precision"] is None) == (not predicted)
+    assert (found["recall"] is None) == (not reference)
+
+
+@given(calls, calls)
+def test_one_for_one_counting_is_the_best_assignment(predicted: Any, reference: Any) -> None:
+    short, long = sorted((predicted[:5], reference[:5]), key=len)
+    found = scores(short, long)
+    keys = [[(name, json.dumps(args or {}).replace("1.0", "1")) for name, args in side] for side in (short, long)]
+    best = max(
+        sum(left == right for left, right in zip(keys[0], order, strict=False))
+        for order in itertools.permutations(keys[1])
+    )
+
+    assert found["precision"] == (best / len(short) if short else None)
+
+
+def test_names_alone_and_json_text_are_trajectories() -> None:
+    assert read_trajectory('["f", "g"]') == read_trajectory([{"name": "f"}, {"tool_name": "g"}])
