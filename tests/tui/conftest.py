@@ -206,6 +206,20 @@ class FakeGateway:
 
 
 @pytest.fixture
+def make() -> Any:
+    """The builders above, for test modules, which cannot import this one."""
+    return SimpleNamespace(
+        turn=turn, case=case, key=key, result=result, turn_result=turn_result, run=FakeRun, gateway=FakeGateway
+    )
+
+
+@pytest.fixture
+def look() -> Any:
+    """What stands on the screen of a running application."""
+    return SimpleNamespace(screen=main_screen, text=visible_text)
+
+
+@pytest.fixture
 def gateway() -> FakeGateway:
     """A project with an agent `home` and no eval sets yet."""
     return FakeGateway()

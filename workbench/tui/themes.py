@@ -66,7 +66,14 @@ class ThemeFile(Fact):
     def theme(self) -> Theme:
         """The theme, with our own variables filled in where the file leaves them open."""
         values = self.model_dump(exclude={"variables"})
-        return Theme(**values, variables={"diff-removed": self.error, "diff-added": self.success, **self.variables})
+        return Theme(**values, variables={**self._default_variables(), **self.variables})
+
+    def _default_variables(self) -> dict[str, str]:
+        """Ours, and those that Textual's stylesheets need of a theme with the terminal's colours."""
+        ours = {"diff-removed": self.error, "diff-added": self.success}
+        if not self.ansi:
+            return ours
+        return {**ours, "ansi-background": "ansi_default", "ansi-foreground": "ansi_default"}
 
 
 @dataclass(frozen=True)

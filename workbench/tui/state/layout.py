@@ -17,11 +17,16 @@ SIDE_BY_SIDE_FROM = 100
 
 _SEPARATOR = "│ "
 _LEAST_WIDTH = 8
+_LEAST_WIDTH_OF_TWO = 24
 
 
 def lay_out(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[Line]:
-    """The lines of all blocks; no line is wider than `width` (which is taken to be at least 8)."""
+    """The lines of all blocks; no line is wider than `width` (which is taken to be at least 8).
+
+    Below 24 cells there is one column, whatever was asked for.
+    """
     width = max(width, _LEAST_WIDTH)
+    side_by_side = side_by_side and width >= _LEAST_WIDTH_OF_TWO
     lines: list[Line] = []
     for block in blocks:
         if isinstance(block, Whole):

@@ -57,3 +57,8 @@ def safe(text: str) -> str:
 def safe_line(text: str, *, width: int = 500) -> str:
     """Text from outside for one line: a name, an id, a short message."""
     return one_line(text[: 4 * width], width=width)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun: "1 case", "2 cases"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

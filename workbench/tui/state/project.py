@@ -14,7 +14,7 @@ from workbench.tui.state.blocks import Detail
 from workbench.tui.state.board import Board
 from workbench.tui.state.browser import Browser, ListedSet, Row, RowKind
 from workbench.tui.state.details import case_detail, empty_detail, message_detail, set_detail, target_detail
-from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
+from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.progress import RunProgress, duration
 from workbench.tui.state.standing import FALLS_SHORT, Standing, look_of
 
@@ -224,12 +224,12 @@ class ProjectState:
         pieces = [
             Piece(" workbench ", Tone.STRONG),
             Piece(f" {safe_line(self.project.root)}"),
-            Piece(f"   {sets:,} eval sets · {cases:,} cases", Tone.MUTED),
+            Piece(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Tone.MUTED),
         ]
         if reading:
             pieces.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
         if self.project.problems:
-            pieces.append(Piece(f"   ! {len(self.project.problems)} problems", Tone.WARNING))
+            pieces.append(Piece(f"   ! {plural(len(self.project.problems), 'problem')}", Tone.WARNING))
         return tuple(pieces)
 
     def run_line(self, *, now: float) -> Line:

@@ -1,0 +1,151 @@
+"""How cases stand, as RunEvents say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunSummary
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.tui.state.board import Board
+from workbench.tui.state.standing import Standing
+
+
+@pytest.fixture
+def board(make: Any) -> Board:
+    board = Board()
+    board.list_cases([make.key("a"), make.key("b"), make.key("c", eval_set="other.evalset.json")])
+    return board
+
+
+def _finished(result: CaseResult) -> CaseFinished:
+    return CaseFinished(
+        case=result.case, repeat=result.repeat, status=result.status, duration_seconds=0.1, result=result
+    )
+
+
+def _begin(board: Board, *keys: CaseKey, repeats: int = 1) -> None:
+    board.begin([JobKey(case=key, repeat=repeat) for repeat in range(repeats) for key in keys])
+
+
+def _standing(board: Board, key: CaseKey) -> Standing:
+    record = board.record(key)
+    assert record is not None
+    return record.standing
+
+
+def test_a_case_waits_then_runs_then_stands_as_it_ended(board: Board, make: Any) -> None:
+    seen = [_standing(board, make.key("a"))]
+    _begin(board, make.key("a"))
+    seen.append(_standing(board, make.key("a")))
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1))
+    seen.append(_standing(board, make.key("a")))
+    board.apply(_finished(make.result(make.key("a"), CaseStatus.FAILED)))
+    seen.append(_standing(board, make.key("a")))
+
+    assert seen == [Standing.NOT_RUN, Standing.WAITING, Standing.RUNNING, Standing.FAILED]
+
+
+def test_counts_roll_up_to_the_set_the_target_and_everything(board: Board, make: Any) -> None:
+    board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
+    board.apply(_finished(make.result(make.key("c", eval_set="other.evalset.json"), CaseStatus.ERROR)))
+
+    assert board.counts("home", "sets/lights.evalset.json")[Standing.PASSED] == 1
+    assert board.counts("home", "sets/lights.evalset.json")[Standing.ERROR] == 0
+    assert board.counts("home")[Standing.ERROR] == 1
+    assert sum(board.counts().values()) == 3
+
+
+def test_a_case_passes_only_where_all_its_repeats_do(board: Board, make: Any) -> None:
+    _begin(board, make.key("a"), repeats=3)
+    for repeat, status in enumerate([CaseStatus.PASSED, CaseStatus.FAILED]):
+        board.apply(_finished(make.result(make.key("a"), status, repeat=repeat)))
+    assert _standing(board, make.key("a")) is Standing.WAITING
+
+    board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED, repeat=2)))
+
+    record = board.record(make.key("a"))
+    assert record is not None
+    assert (record.standing, record.passed_repeats) == (Standing.FAILED, 2)
+
+
+def test_turns_are_there_as_soon_as_they_end(board: Board, make: Any) -> None:
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=2))
+    done = make.turn_result(make.turn("hi", "hello"))
+
+    board.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=done))
+
+    record = board.record(make.key("a"))
+    assert record is not None
+    assert record.turns == {0: [done]}
+
+
+def test_a_second_attempt_starts_without_the_turns_of_the_first(board: Board, make: Any) -> None:
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=2))
+    done = make.turn_result(make.turn("hi", "hello"))
+    board.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=done))
+
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=2, attempt=2))
+
+    record = board.record(make.key("a"))
+    assert record is not None
+    assert record.turns == {0: []}
+
+
+def test_the_last_results_stay_until_the_case_starts_again(board: Board, make: Any) -> None:
+    old = make.result(make.key("a"), CaseStatus.FAILED)
+    board.apply(_finished(old))
+    _begin(board, make.key("a"))
+    record = board.record(make.key("a"))
+    assert record is not None
+    assert record.results == {0: old}
+
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1))
+
+    assert record.results == {}
+
+
+def test_stored_results_count_for_cases_listed_before_and_after(make: Any) -> None:
+    board = Board()
+    board.list_cases([make.key("a")])
+    board.show_stored({name: [make.result(name, CaseStatus.PASSED)] for name in (make.key("a"), make.key("b"))})
+    board.list_cases([make.key("b")])
+
+    records = [board.record(make.key("a")), board.record(make.key("b"))]
+
+    assert [(r.standing, r.stored) for r in records if r is not None] == [(Standing.PASSED, True)] * 2
+
+
+def test_stored_results_never_replace_those_of_this_session(board: Board, make: Any) -> None:
+    board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
+
+    board.show_stored({make.key("a"): [make.result(make.key("a"), CaseStatus.FAILED)]})
+
+    record = board.record(make.key("a"))
+    assert record is not None
+    assert (record.standing, record.stored) == (Standing.PASSED, False)
+
+
+def test_a_run_that_ends_early_leaves_nothing_waiting(board: Board, make: Any) -> None:
+    board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
+    _begin(board, make.key("a"), make.key("b"))
+
+    changed = board.apply(RunFinished(run_id="r", summary=RunSummary(), duration_seconds=1, interrupted=True))
+
+    assert set(changed) == {make.key("a"), make.key("b")}
+    assert _standing(board, make.key("a")) is Standing.PASSED
+    assert _standing(board, make.key("b")) is Standing.NOT_RUN
+
+
+def test_events_of_cases_that_no_set_lists_change_nothing(board: Board, make: Any) -> None:
+    assert board.apply(_finished(make.result(make.key("gone"), CaseStatus.PASSED))) == ()
+    assert sum(board.counts().values()) == 3
+
+
+def test_forgotten_cases_leave_the_counts(board: Board, make: Any) -> None:
+    board.forget([make.key("a")])
+
+    assert board.record(make.key("a")) is None
+    assert sum(board.counts("home").values()) == 2

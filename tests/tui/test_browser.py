@@ -1,0 +1,158 @@
+"""The rows of the eval-set tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.tui.state.browser import Browser, ListedCase, ListedSet
+
+
+@pytest.fixture
+def browser(make: Any) -> Browser:
+    """Two agents, three sets, six cases."""
+    browser = Browser()
+    sets = [
+        ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "y", "z")),
+        ListedSet("a/two.evalset.json", "alpha", _cases(make, "a/two.evalset.json", "alpha", "p")),
+        ListedSet("b/one.test.json", "beta", _cases(make, "b/one.test.json", "beta", "q", "r")),
+    ]
+    browser.show(["alpha", "beta"], sets)
+    for listed in sets:
+        browser.show_set(listed)
+    return browser
+
+
+def _cases(make: Any, eval_set: str, target: str, *ids: str) -> tuple[ListedCase, ...]:
+    return tuple(ListedCase(make.key(name, eval_set=eval_set, target=target)) for name in ids)
+
+
+def _labels(browser: Browser) -> list[str]:
+    return ["  " * row.depth + row.label for row in browser.rows]
+
+
+def test_rows_are_targets_then_their_sets_then_their_cases(browser: Browser) -> None:
+    assert _labels(browser) == [
+        "alpha", "  one", "    x", "    y", "    z", "  two", "    p", "beta", "  one", "    q", "    r",
+    ]  # fmt: skip
+
+
+def test_folding_hides_what_is_below_and_folding_again_goes_up(browser: Browser) -> None:
+    browser.move_to(2)
+
+    browser.fold()
+    assert browser.selected is not None
+    assert browser.selected.label == "one"
+
+    browser.fold()
+    assert _labels(browser)[:3] == ["alpha", "  one", "  two"]
+    browser.fold()
+    assert browser.cursor == 0
+    browser.fold()
+    assert _labels(browser) == ["alpha", "beta", "  one", "    q", "    r"]
+
+
+def test_unfolding_shows_what_is_below_and_unfolding_again_goes_in(browser: Browser) -> None:
+    browser.toggle()
+    assert _labels(browser)[:2] == ["alpha", "beta"]
+
+    browser.unfold()
+    browser.unfold()
+
+    assert browser.selected is not None
+    assert browser.selected.label == "one"
+
+
+def test_the_cursor_stays_within_the_rows(browser: Browser) -> None:
+    browser.move(-5)
+    assert browser.cursor == 0
+    browser.move(500)
+    assert browser.cursor == len(browser.rows) - 1
+
+
+def test_the_cursor_stays_on_its_case_when_rows_before_it_come_and_go(browser: Browser, make: Any) -> None:
+    browser.go_to(make.key("q", eval_set="b/one.test.json", target="beta"))
+
+    browser.show_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "new")))
+
+    assert browser.selected is not None
+    assert browser.selected.label == "q"
+
+
+def test_a_case_that_is_gone_leaves_the_cursor_on_its_set(browser: Browser, make: Any) -> None:
+    browser.go_to(make.key("y", eval_set="a/one.evalset.json", target="alpha"))
+
+    browser.show_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x")))
+
+    assert browser.selected is not None
+    assert browser.selected.label == "one"
+
+
+def test_going_to_a_case_unfolds_what_hides_it(browser: Browser, make: Any) -> None:
+    browser.toggle()
+
+    browser.go_to(make.key("z", eval_set="a/one.evalset.json", target="alpha"))
+
+    assert browser.selected is not None
+    assert browser.selected.label == "z"
+
+
+@pytest.mark.parametrize(
+    ("start", "backwards", "found"),
+    [("x", False, "z"), ("z", False, "q"), ("q", False, "z"), ("z", True, "q"), ("q", True, "z")],
+)
+def test_the_next_case_is_looked_for_all_the_way_round(
+    browser: Browser, start: str, backwards: bool, found: str
+) -> None:
+    row = next(row for row in browser.case_rows() if row.label == start)
+    assert row.case is not None
+    browser.go_to(row.case)
+
+    key = browser.next_case(lambda key: key.eval_id in ("z", "q"), backwards=backwards)
+
+    assert key is not None
+    assert key.eval_id == found
+
+
+def test_from_a_set_the_next_case_may_be_the_first_in_it(browser: Browser) -> None:
+    browser.move_to(1)
+
+    key = browser.next_case(lambda key: key.eval_id in ("x", "q"))
+
+    assert key is not None
+    assert key.eval_id == "x"
+
+
+def test_a_filter_keeps_the_cases_it_wants_and_what_they_are_in(browser: Browser) -> None:
+    browser.filter(lambda row: row.label in ("y", "r"))
+    assert _labels(browser) == ["alpha", "  one", "    y", "beta", "  one", "    r"]
+
+    browser.filter(None)
+    assert len(browser.rows) == 11
+
+
+def test_sets_of_one_name_in_one_target_are_told_apart_by_their_paths(make: Any) -> None:
+    browser = Browser()
+    browser.show(["a"], [ListedSet("x/s.evalset.json", "a"), ListedSet("y/s.evalset.json", "a")])
+
+    assert [row.label for row in browser.rows] == ["a", "x/s.evalset.json", "y/s.evalset.json"]
+
+
+def test_sets_without_an_agent_come_last_under_a_heading_of_their_own(make: Any) -> None:
+    browser = Browser()
+    browser.show(["a"], [ListedSet("lost.evalset.json", unpaired="no agent"), ListedSet("s.evalset.json", "a")])
+
+    assert [(row.label, row.problem) for row in browser.rows] == [
+        ("a", ""), ("s", "reading"), ("(no agent found)", ""), ("lost", "no agent"),
+    ]  # fmt: skip
+
+
+def test_ids_from_outside_are_shown_on_one_line_without_control_characters(make: Any) -> None:
+    browser = Browser()
+    browser.show(["a"], [ListedSet("s.evalset.json", "a")])
+    browser.show_set(
+        ListedSet("s.evalset.json", "a", (*_cases(make, "s.evalset.json", "a", "a\x1b[31m\nb", "", "[bold]"),))
+    )
+
+    assert [row.label for row in browser.case_rows()] == ["a␛[31m b", "(empty id)", "[bold]"]

@@ -1,0 +1,49 @@
+"""`[keys]` of the settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.tui.keymap import KEY_ACTIONS, check_keys
+
+
+def test_the_default_keys_are_in_nobodys_way() -> None:
+    defaults = {item.id: item.keys for item in KEY_ACTIONS}
+
+    assert check_keys(defaults) == (defaults, [])
+
+
+@pytest.mark.parametrize("keys", ["ctrl+r", "f6", "R", "ctrl+shift+up", "slash", "/", ",", "z,ctrl+z"])
+def test_keys_may_be_written_as_characters_names_and_with_modifiers(keys: str) -> None:
+    usable, problems = check_keys({"run_all": keys})
+
+    assert problems == []
+    assert list(usable) == ["run_all"]
+
+
+def test_an_unknown_action_is_named_with_the_nearest_known_one() -> None:
+    assert check_keys({"run_al": "z"}) == ({}, ["[keys] run_al: no such action; did you mean run_all?"])
+
+
+@pytest.mark.parametrize("keys", ["contrl+r", "flipper", "", "ctrl+"])
+def test_a_key_that_does_not_exist_is_refused(keys: str) -> None:
+    usable, problems = check_keys({"run_all": keys})
+
+    assert usable == {}
+    assert "is no key" in problems[0]
+
+
+def test_a_key_that_is_taken_is_refused_unless_its_owner_moves_too() -> None:
+    assert check_keys({"run_case": "j"}) == (
+        {},
+        ["[keys] run_case: j is already the key of list_down; it keeps its own"],
+    )
+
+    usable, problems = check_keys({"run_all": "r", "run_case": "a"})
+    assert (usable, problems) == ({"run_all": "r", "run_case": "a"}, [])
+
+
+def test_the_list_and_the_pane_may_share_keys() -> None:
+    usable, problems = check_keys({"pane_down": "enter"})
+
+    assert (usable, problems) == ({"pane_down": "enter"}, [])

@@ -1,0 +1,98 @@
+"""From blocks to lines: widths in cells, nothing lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from workbench.tui.state.blocks import Block, Both, Columns, Side, Whole
+from workbench.tui.state.layout import fit, lay_out, wrap
+from workbench.tui.state.pieces import MOST_CHARACTERS, Line, Piece, Tone, safe, safe_line
+
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=200).map(safe)
+
+
+def _text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def _shown(*blocks: Block, width: int, side_by_side: bool = True) -> list[str]:
+    return [_text(line).rstrip() for line in lay_out(blocks, width=width, side_by_side=side_by_side)]
+
+
+def _both(expected: str | None, actual: str | None, *, differs: bool) -> Both:
+    sides = [None if text is None else Side((Piece(text),)) for text in (expected, actual)]
+    return Both(sides[0], sides[1], differs)
+
+
+@given(_TEXTS, st.integers(2, 60))
+def test_wrapping_loses_nothing_but_the_blanks_and_line_feeds_it_breaks_at(text: str, width: int) -> None:
+    lines = [text[start:end] for start, end in wrap(text, width)]
+
+    assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
+
+
+@given(_TEXTS, _TEXTS, st.integers(8, 120), st.booleans(), st.booleans())
+def test_no_line_is_wider_than_the_pane(one: str, other: str, width: int, side_by_side: bool, differs: bool) -> None:
+    blocks = [Whole.of(one, indent=4), _both(one, other, differs=differs), Columns("EXPECTED", "ACTUAL")]
+
+    lines = lay_out(blocks, width=width, side_by_side=side_by_side)
+
+    assert max(cell_len(_text(line)) for line in lines) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one two three", ["one two", "three"]),
+        ("unbreakable", ["unbreak", "able"]),
+        ("打开卧室的灯", ["打开卧", "室的灯"]),
+        ("a 打开卧室", ["a 打开", "卧室"]),
+        ("x\n\ny", ["x", "", "y"]),
+        ("", [""]),
+    ],
+)
+def test_lines_break_at_blanks_and_between_east_asian_characters(text: str, lines: list[str]) -> None:
+    assert [text[start:end] for start, end in wrap(text, 7)] == lines
+
+
+def test_what_differs_is_marked_on_both_sides() -> None:
+    assert _shown(_both("lamp", "stove", differs=True), width=30) == ["- lamp        │ + stove"]
+
+
+def test_in_one_column_the_expected_comes_before_the_actual() -> None:
+    assert _shown(_both("lamp", "stove", differs=True), width=30, side_by_side=False) == ["- lamp", "+ stove"]
+
+
+def test_in_one_column_what_is_the_same_stands_once() -> None:
+    assert _shown(_both("lamp", "lamp", differs=False), width=30, side_by_side=False) == ["  lamp"]
+
+
+def test_columns_stay_aligned_where_one_side_has_more_lines_and_wide_characters() -> None:
+    shown = _shown(_both("打开卧室的灯", "on", differs=True), width=24)
+
+    assert shown == ["- 打开卧室 │ + on", "  的灯     │"]
+
+
+def test_continued_lines_keep_the_indent() -> None:
+    assert _shown(Whole.of("one two three", indent=2), width=10) == ["  one two", "  three"]
+
+
+def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
+    line = (Piece("卧室的灯", Tone.STRONG), Piece(" on"))
+
+    assert _text(fit(line, 11)) == "卧室的灯 on"
+    assert _text(fit(line, 6)) == "卧室…"
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert safe("a\x1b[31mb\tc\r\nd") == "a␛[31mb c\nd"
+    assert safe_line("x [/foo]\n\x9b1m[bold]") == "x [/foo] \\x9b1m[bold]"
+
+
+def test_a_text_too_long_to_show_says_how_much_is_missing() -> None:
+    text = safe("x" * (MOST_CHARACTERS + 1_234))
+
+    assert text.endswith("… 1,234 more characters are not shown")

@@ -1,0 +1,64 @@
+"""The progress of a run in one line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workbench.model.events import CaseFinished, InvocationFinished, RunFinished, RunStarted, RunSummary
+from workbench.model.results import CaseStatus
+from workbench.tui.state.progress import RunProgress, duration
+
+
+@pytest.fixture
+def progress() -> RunProgress:
+    progress = RunProgress(total=0, began=0.0)
+    progress.apply(RunStarted(run_id="r7", total=4, at=datetime(2026, 1, 1, tzinfo=UTC)), now=10.0)
+    return progress
+
+
+def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float) -> None:
+    done = make.result(make.key("a"), status)
+    progress.apply(CaseFinished(case=done.case, repeat=0, status=status, duration_seconds=1, result=done), now=now)
+
+
+def _line(progress: RunProgress, now: float) -> str:
+    return "".join(piece.text for piece in progress.line(now=now))
+
+
+def test_rate_and_time_left_come_from_what_has_ended(progress: RunProgress, make: Any) -> None:
+    assert progress.rate(now=12.0) is None
+
+    _finish(progress, make, CaseStatus.PASSED, 12.0)
+
+    assert progress.rate(now=12.0) == pytest.approx(0.5)
+    assert progress.seconds_left(now=12.0) == pytest.approx(6.0)
+
+
+def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, make: Any) -> None:
+    turn = make.turn_result(make.turn("hi", "hello"))
+    progress.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=turn), now=11.0)
+    _finish(progress, make, CaseStatus.PASSED, 12.0)
+    _finish(progress, make, CaseStatus.ERROR, 12.0)
+
+    line = _line(progress, 12.0)
+
+    assert line == " run r7 running  ████████░░░░░░░░  2/4  ✓1 !1  1.0/s  eta 2.00 s  10 tokens"
+
+
+def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: RunProgress, make: Any) -> None:
+    _finish(progress, make, CaseStatus.PASSED, 12.0)
+    progress.apply(RunFinished(run_id="r7", summary=RunSummary(), duration_seconds=5, interrupted=True), now=15.0)
+
+    assert "run r7 cancelled" in _line(progress, 99.0)
+    assert "in 5.00 s" in _line(progress, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.2071, "0.21 s"), (9.9, "9.90 s"), (42.4, "42 s"), (125, "2 min 05 s"), (3600 * 3 + 60, "3 h 01 min")],
+)
+def test_times_are_written_for_people(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown

@@ -1,0 +1,382 @@
+"""The main screen with a keyboard, on a project made of plain objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from workbench.engine.plan import PlanError, Selection
+from workbench.model.events import CaseStarted, InvocationFinished, Notice
+from workbench.model.results import CaseStatus
+from workbench.store.errors import StoreError
+from workbench.store.settings import Settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.widgets.case_list import CaseList
+from workbench.tui.widgets.case_pane import CasePane
+
+SET = "sets/lights.evalset.json"
+
+
+class Driver:
+    """A running application, driven by keys and read from the screen."""
+
+    def __init__(self, app: WorkbenchApp, pilot: Pilot[None], look: Any) -> None:
+        self.app = app
+        self.pilot = pilot
+        self._look = look
+
+    @property
+    def text(self) -> str:
+        return str(self._look.text(self.app))
+
+    @property
+    def state(self) -> Any:
+        return self._look.screen(self.app).state
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def until(self, *wanted: str) -> str:
+        """Wait until all of this stands on the screen; the screen is the message of the failure."""
+        for _ in range(100):
+            if all(text in self.text for text in wanted):
+                return self.text
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
+
+    async def until_gone(self, unwanted: str) -> None:
+        for _ in range(100):
+            if unwanted not in self.text:
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"still on the screen: {unwanted}\n{self.text}")
+
+
+@pytest.fixture
+def running(make_app: Callable[..., WorkbenchApp], look: Any) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def start(
+        gateway: Any, *, size: tuple[int, int] = (120, 30), settings: Settings | None = None
+    ) -> AsyncIterator[Driver]:
+        app = make_app(gateway, settings)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            yield Driver(app, pilot, look)
+
+    return start
+
+
+async def test_sets_and_cases_are_listed_with_what_is_expected_of_the_selected_one(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("lights", "两盏灯", "1 eval set · 3 cases")
+
+        await screen.press("j", "down")
+
+        await screen.until("turn 1 · user  Turn on the lamp", '"lamp"', "The lamp is on.", "○ NOT RUN")
+
+
+async def test_r_runs_the_selected_case_and_R_all(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("j", "j", "r")
+        await screen.until("running")
+        lights.runs[0].begin()
+        lights.runs[0].end()
+        await screen.until("finished")
+
+        await screen.press("R")
+        await screen.until("0/3")
+
+    assert lights.asked == [[Selection(eval_set=SET, cases=("on",))], [Selection(eval_set=SET)]]
+
+
+async def test_progress_and_turns_are_shown_while_the_run_goes_on(running: Any, lights: Any, make: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("j", "j", "R")
+        await screen.until("waiting")
+        run = lights.runs[0]
+        run.begin()
+        on = make.key("on")
+        run.send(CaseStarted(case=on, repeat=0, turns=1))
+        await screen.until("● RUNNING")
+
+        done = make.turn("Turn on the lamp", "The stove is on.", ("set_device", {"id": "stove", "status": "ON"}))
+        run.send(InvocationFinished(case=on, repeat=0, turn=0, result=make.turn_result(done)))
+        await screen.until("The stove is on.", '"stove"')
+
+        run.finish(make.result(on, CaseStatus.FAILED, done))
+        await screen.until("✗ FAILED", "1/3", "✗1", "20 tokens", "threshold 1")
+
+
+async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, lights: Any, make: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("R")
+        await screen.until("x cancel")
+        run = lights.runs[0]
+        run.begin()
+        run.finish(make.result(make.key("on"), CaseStatus.PASSED))
+        await screen.until("✓1")
+
+        await screen.press("x")
+
+        await screen.until("cancelled", "✓ on", "○ off")
+        assert run.cancelled
+        assert not screen.state.is_running
+        await screen.until_gone("x cancel")
+
+
+async def test_f_runs_those_that_did_not_pass_and_n_and_p_go_to_them(running: Any, lights: Any, make: Any) -> None:
+    statuses = {"on": CaseStatus.PASSED, "off": CaseStatus.FAILED, "两盏灯": CaseStatus.ERROR}
+    lights.stored = {make.key(name): [make.result(make.key(name), status)] for name, status in statuses.items()}
+    async with running(lights) as screen:
+        await screen.until("✗ off", "n next failing")
+
+        await screen.press("n")
+        await screen.until("FAILED", "lights.evalset.json / off")
+        await screen.press("n")
+        await screen.until("! ERROR", "it broke here", "ValueError: no")
+        await screen.press("p")
+        await screen.until("lights.evalset.json / off")
+        await screen.press("f")
+        await screen.until("running")
+
+    assert lights.asked == [[Selection(eval_set=SET, cases=("off", "两盏灯"))]]
+
+
+async def test_results_of_earlier_sessions_are_marked_as_stored(running: Any, lights: Any, make: Any) -> None:
+    lights.stored = {make.key("on"): [make.result(make.key("on"), CaseStatus.PASSED, make.turn("Turn on", "It is on"))]}
+    async with running(lights) as screen:
+        await screen.until("stored")
+        await screen.press("j", "j")
+        await screen.until("✓ PASSED  0.25 s  stored", "It is on")
+
+
+async def test_repeats_show_how_many_passed_and_the_one_that_did_not(running: Any, lights: Any, make: Any) -> None:
+    on = make.key("on")
+    lights.repeats = 2
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("j", "j", "r")
+        await screen.until("0/2")
+        lights.runs[0].begin()
+        lights.runs[0].finish(make.result(on, CaseStatus.PASSED, make.turn("Turn on", "good")))
+        lights.runs[0].finish(make.result(on, CaseStatus.FAILED, make.turn("Turn on", "bad"), repeat=1))
+        lights.runs[0].end()
+
+        await screen.until("repeat 2 of 2, 1 passed", "bad", "1/2")
+
+
+async def test_text_from_outside_is_shown_as_it_is(running: Any, gateway: Any, make: Any) -> None:
+    nasty = "x [/foo] [bold]\x1b[31m\x9b2J"
+    gateway.problems = (f"problem {nasty}",)
+    gateway.targets = {nasty: (("path", nasty),)}
+    gateway.add(
+        make.case(nasty, make.turn(nasty, nasty, (nasty, {nasty: nasty}))), eval_set=f"{nasty}.json", target=nasty
+    )
+    key = next(iter(gateway.cases))
+    gateway.stored = {key: [make.result(key, CaseStatus.ERROR, make.turn(nasty, nasty), stdout=nasty)]}
+    shown = "x [/foo] [bold]␛[31m\\x9b2J"
+    async with running(gateway, size=(200, 50)) as screen:
+        await screen.until(f"problem {shown}")
+        await screen.press("n")
+        await screen.until(f"user  {shown}", "stdout, its end", f"! {shown}")
+        gateway.refuses_to_start = PlanError(f"refused {nasty}")
+        await screen.press("r")
+        await screen.until(f"refused {shown}")
+        await screen.press("ctrl+p")
+        await screen.until("Run all")
+        await screen.press("escape")
+        assert "\x1b" not in screen.text
+        assert "\x9b" not in screen.text
+
+
+async def test_a_notice_of_the_run_is_shown(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("R")
+        await screen.until("0/3")
+
+        lights.runs[0].send(Notice(message="no criteria [in] sets; using the default ones", severity="warning"))
+
+        await screen.until("no criteria [in] sets")
+
+
+async def test_a_refused_run_says_why_and_leaves_everything_as_it_was(running: Any, lights: Any) -> None:
+    lights.refuses_to_start = PlanError("criteria.tool_trajectory: no such metric")
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+
+        await screen.press("R")
+
+        await screen.until("criteria.tool_trajectory: no such metric", "○ on")
+        assert not screen.state.is_busy
+
+
+async def test_an_empty_project_says_what_was_looked_for_and_what_to_do(running: Any, gateway: Any) -> None:
+    async with running(gateway, size=(80, 24)) as screen:
+        text = await screen.until("No eval sets were found.", "*.evalset.json", "workbench demo")
+
+        assert "/project" in text
+        assert "home" in text
+
+
+async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(running: Any, lights: Any) -> None:
+    broken, lost = "sets/broken.evalset.json", "lost.evalset.json"
+    lights.sets[broken] = ListedSet(broken, "home", problem=f"{broken}:12:7: found null, expected a list")
+    lights.sets[lost] = ListedSet(lost, cases=(), unpaired="no folder with an agent above it")
+    async with running(lights) as screen:
+        await screen.until("broken", "no agent")
+        await screen.press(*["j"] * 5)
+        await screen.until("sets/broken.evalset.json:12:7: found null, expected a list")
+        await screen.press("G")
+        await screen.until("no folder with an agent above it", "[targets.NAME]")
+        await screen.press("r")
+        await screen.until("nothing here can run")
+
+
+async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, gateway: Any, make: Any) -> None:
+    gateway.add(make.case("twin", make.turn("Hi", "Hello")))
+    twins = tuple(ListedCase(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
+    gateway.sets[SET] = ListedSet(SET, "home", twins)
+    async with running(gateway) as screen:
+        await screen.until("! twin", "! twin #2", "broken")
+        await screen.press("j")
+        await screen.until("2 of its cases cannot run", "the id stands 2 times")
+
+
+async def test_ten_thousand_cases_are_moved_through_by_drawing_only_what_is_seen(
+    running: Any, gateway: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.add(*(make.case(f"case_{n:05}", make.turn(f"prompt {n}", "done")) for n in range(10_000)))
+    drawn: list[int] = []
+    render_line = CaseList.render_line
+    monkeypatch.setattr(CaseList, "render_line", lambda self, y: drawn.append(y) or render_line(self, y))
+    async with running(gateway) as screen:
+        await screen.until("case_00003", "10,000 cases")
+
+        await screen.press("G")
+        await screen.until("case_09999", "prompt 9999")
+        drawn.clear()
+        await screen.press("k")
+        await screen.until("prompt 9998")
+        assert len(drawn) < 300
+
+        await screen.press("pageup", "g", "left")
+        await screen.until_gone("case_00003")
+        await screen.press("space", "j", "h")
+        assert len(screen.state.browser.rows) == 2
+
+
+async def test_expected_and_actual_are_below_each_other_on_a_narrow_screen(
+    running: Any, lights: Any, make: Any
+) -> None:
+    done = make.turn("Turn on the lamp", "No.", ("set_device", {"id": "stove", "status": "ON"}))
+    lights.stored = {make.key("on"): [make.result(make.key("on"), CaseStatus.FAILED, done)]}
+    async with running(lights, size=(80, 24)) as screen:
+        await screen.until("stored")
+        await screen.press("n")
+        text = await screen.until('-   id  "lamp"', '+   id  "stove"', "- EXPECTED  + ACTUAL")
+        lines = text.splitlines()
+        assert next(i for i, line in enumerate(lines) if '"lamp"' in line) + 1 == next(
+            i for i, line in enumerate(lines) if '"stove"' in line
+        )
+
+        await screen.pilot.resize_terminal(120, 30)
+        await screen.until("  EXPECTED", "│   ACTUAL")
+
+
+async def test_a_long_case_scrolls_in_its_pane(running: Any, gateway: Any, make: Any) -> None:
+    gateway.add(make.case("long", *(make.turn(f"prompt {n}", "word " * 40) for n in range(30))))
+    async with running(gateway) as screen:
+        await screen.until("long")
+        await screen.press("j", "j")
+        await screen.until("prompt 0")
+
+        await screen.press("enter", "G")
+        await screen.until("prompt 29")
+        assert isinstance(screen.app.focused, CasePane)
+        await screen.press("g")
+        await screen.until("prompt 0")
+        await screen.press("h")
+        assert isinstance(screen.app.focused, CaseList)
+
+
+async def test_quitting_asks_only_while_a_run_is_going_on(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("R")
+        await screen.until("running")
+
+        await screen.press("q")
+        await screen.until("Stop it and quit?")
+        await screen.press("n")
+        await screen.until_gone("Stop it and quit?")
+        await screen.press("q", "y")
+
+        assert screen.app._exit
+
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("q")
+        assert screen.app._exit
+
+
+async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> None:
+    async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+r"})) as screen:
+        await screen.until("两盏灯")
+        await screen.press("question_mark")
+        await screen.until("ctrl+r", "next failing", "not evaluated", "run_failed")
+        await screen.press("escape")
+        await screen.until_gone("What the symbols mean")
+
+
+async def test_keys_of_the_settings_replace_the_default_ones(running: Any, lights: Any) -> None:
+    async with running(lights, settings=Settings(keys={"run_all": "ctrl+a", "run_cse": "z"})) as screen:
+        await screen.until("两盏灯", "run_cse: no such action; did you mean run_case?")
+
+        await screen.press("R")
+        assert lights.asked == []
+        await screen.press("ctrl+a")
+        await screen.until("running")
+
+    assert lights.asked == [[Selection(eval_set=SET)]]
+
+
+async def test_reloading_shows_what_was_added(running: Any, lights: Any, make: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        lights.add(make.case("fresh", make.turn("Hi", "Hello")), eval_set="sets/new.evalset.json")
+
+        await screen.press("f5")
+
+        await screen.until("fresh", "2 eval sets · 4 cases")
+
+
+async def test_a_click_selects_and_a_click_on_the_mark_folds(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.pilot.click(CaseList, offset=(10, 3))
+        await screen.until("lights.evalset.json / on")
+
+        await screen.pilot.click(CaseList, offset=(3, 2))
+
+        await screen.until_gone("两盏灯")
+
+
+async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_reason(running: Any, gateway: Any) -> None:
+    gateway.refuses_to_open = StoreError(Path("workbench.toml"), "not TOML", line=3, column=1)
+    async with running(gateway) as screen:
+        for _ in range(50):
+            if screen.app.refusal is not None:
+                break
+            await screen.pilot.pause(0.02)
+
+        assert screen.app.refusal == "workbench.toml:3:1: not TOML"
+        assert screen.app.return_code == 2
