@@ -1,8 +1,8 @@
 """Dice and primes as a real ADK agent: the root agent rolls, and hands over to a sub-agent that knows primes.
 
-The model is Gemini where it can be asked (GOOGLE_API_KEY, GEMINI_API_KEY, or GOOGLE_GENAI_USE_VERTEXAI for Vertex AI), and
-else the script of `script.py`, which needs no network and says that it is a script. `HELLO_WORLD_MODEL` chooses by hand:
-`script`, or the name of a Gemini model. The verdicts in `expected.json` are those of the script.
+The model is Gemini where it can be asked (GOOGLE_API_KEY, GEMINI_API_KEY, or GOOGLE_GENAI_USE_VERTEXAI for Vertex AI),
+and else the script of `script.py`, which needs no network and says that it is a script. `HELLO_WORLD_MODEL` chooses by
+hand: `script`, or the name of a Gemini model. The verdicts in `expected.json` are those of the script.
 """
 
 import os
