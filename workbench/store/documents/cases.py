@@ -51,34 +51,26 @@ class Head(NamedTuple):
     fault: Fault | None
 
 
-def read_head(data: Any) -> Head:
-    """The head of a case in the current format, at the cost of a few look-ups."""
-    if type(data) is not dict:
-        return Head("", Fault((), kind_of(data), "an eval case (an object)"))
-    eval_id = data.get("eval_id", data.get("evalId"))
-    if type(eval_id) is not str:
-        found = "none" if eval_id is None else kind_of(eval_id)
-        return Head("", Fault(("eval_id",), found, "a text as the id of the case"))
-    conversation = data.get("conversation")
-    scenario = data.get("conversation_scenario", data.get("conversationScenario"))
-    if (conversation is None) == (scenario is None):
-        found = "neither" if conversation is None else "both"
-        return Head(eval_id, Fault((), found, "exactly one of conversation and conversation_scenario"))
-    if conversation is not None and type(conversation) is not list:
-        return Head(eval_id, Fault(("conversation",), kind_of(conversation), "a list of invocations"))
-    return Head(eval_id, None)
+def read_head(data: Any, *, format: DocumentFormat, eval_id: str) -> Head:
+    """The head of a case; the case is validated for it, which costs about as much as decoding it."""
+    if format is DocumentFormat.LEGACY_TURNS:
+        found: Any = eval_id
+    elif not isinstance(data, dict):
+        found = None
+    elif format is DocumentFormat.LEGACY_EVALS:
+        found = data.get("name")
+    else:
+        found = data.get("eval_id", data.get("evalId"))
+    return Head(found if isinstance(found, str) else "", fault_of(data, format=format, eval_id=eval_id))
 
 
-def read_legacy_head(data: Any) -> Head:
-    """The head of a named eval of the old format."""
-    if not isinstance(data, dict):
-        return Head("", Fault((), kind_of(data), "an eval (an object with name and data)"))
-    name = data.get("name")
-    if not isinstance(name, str):
-        return Head("", Fault(("name",), "none" if name is None else kind_of(name), "a text as the name of the eval"))
-    if not isinstance(data.get("data"), list):
-        return Head(name, Fault(("data",), kind_of(data.get("data")), "a list of turns"))
-    return Head(name, None)
+def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
+    """The first fault of a case, None where it can be read."""
+    try:
+        read_case(data, format=format, eval_id=eval_id)
+    except InvalidCase as invalid:
+        return invalid.faults[0]
+    return None
 
 
 def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
@@ -87,21 +79,35 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     Raises InvalidCase with places in the data as it is in the file.
     """
     if format is DocumentFormat.CURRENT:
-        head = read_head(data)
-        if head.fault is not None:
-            raise InvalidCase([head.fault])
+        _refuse_wrong_shape(data)
         return _validated(data)
-    faults: list[Fault] = []
-    if format is DocumentFormat.LEGACY_TURNS:
-        migrated = case_of_turns(data, eval_id=eval_id, note=lambda *fault: faults.append(Fault(*fault)))
-    else:
-        head = read_legacy_head(data)
-        if head.fault is not None:
-            raise InvalidCase([head.fault])
-        migrated = case_of_eval(data, note=lambda *fault: faults.append(Fault(*fault)))
+    migrated, faults = migrated_case(data, format=format, eval_id=eval_id)
     if faults:
         raise InvalidCase(faults)
     return _validated(migrated)
+
+
+def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
+    """A case of an old format as data of the current one, and what was wrong with it."""
+    faults: list[Fault] = []
+
+    def note(place: Place, found: str, expected: str) -> None:
+        faults.append(Fault(place, found, expected))
+
+    if format is DocumentFormat.LEGACY_TURNS:
+        return case_of_turns(data, eval_id=eval_id, note=note), faults
+    return case_of_eval(data, note=note), faults
+
+
+def _refuse_wrong_shape(data: Any) -> None:
+    """The commonest faults, in plainer words than the types have for them."""
+    if not isinstance(data, dict):
+        raise InvalidCase([Fault((), kind_of(data), "an eval case (an object)")])
+    conversation = data.get("conversation")
+    scenario = data.get("conversation_scenario", data.get("conversationScenario"))
+    if (conversation is None) == (scenario is None):
+        found = "neither" if conversation is None else "both"
+        raise InvalidCase([Fault((), found, "exactly one of conversation and conversation_scenario")])
 
 
 def _validated(data: Any) -> EvalCase:

@@ -96,7 +96,7 @@ def _placed(
             if i < len(pieces.cases)
             for part in (pieces.cases[i].data, pieces.gaps[i + 1])
         )
-        text = b"".join((*following, pieces.tail)).decode("utf-8")
+        text = b"".join((*following, pieces.ends.tail)).decode("utf-8")
         position = cursor.position(text, min(fault.offset, len(text)))
     else:
         text = pieces.cases[index].data.decode("utf-8")

@@ -1,37 +1,39 @@
-"""An eval-set file as a document: its cases listed, read on demand and edited in the text of the file.
-
-The text is kept as bytes in pieces (what stands before the cases, each case, what stands between them, the rest), so
-that an edit costs as much as the case it touches, whatever the size of the file, and every other byte stays as it was.
-"""
+"""An eval-set file as a document: edited in its text, step by step undoable, saved without losing anybody's work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench.model.evalset import EvalCase
-from workbench.store.documents.cases import Head, InvalidCase, read_case, read_head, read_legacy_head
-from workbench.store.documents.entries import CaseEntry, error_in_case, list_entries
-from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet, read_frame
+from workbench.store.documents import editing
+from workbench.store.documents.cases import read_head
+from workbench.store.documents.document_view import DocumentView
+from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
 from workbench.store.documents.names import name_of_file
-from workbench.store.documents.pieces import Pieces
-from workbench.store.documents.places import Place, find_key, position_of
+from workbench.store.documents.pieces import CasePiece, Pieces
+from workbench.store.documents.places import Place, format_place, position_of
+from workbench.store.documents.splice import Fragment, UnsafeEdit, WrongPlace
+from workbench.store.documents.undo import Change, Step, UndoLog
 from workbench.store.errors import StoreError
-from workbench.store.files import Stamp, decode_utf8, read_bytes
-
-BYTE_ORDER_MARK = "\ufeff"
+from workbench.store.files import Stamp, has_changed, read_bytes, write_atomic, write_new
 
 
-class EvalSetDocument:
-    """One eval-set file: its text, its cases, and the edits made to it."""
+class EvalSetDocument(DocumentView):
+    """One eval-set file: its text, its cases, and the edits made to it.
+
+    Places are counted from the case where `case` is given, else from the set. Every edit is one step of `undo`; an edit
+    that cannot be made raises StoreError and changes nothing. Nothing is written before `save`.
+    """
 
     def __init__(self, path: Path, data: bytes, stamp: Stamp | None) -> None:
         """Use `open`; this takes content already in memory. `stamp` is None for a file that is not there yet."""
-        self.path = path
         self._stamp = stamp
-        self._load(data)
+        self._log = UndoLog()
+        self._group: list[Change] | None = None
+        super().__init__(path, data)
 
     @classmethod
     def open(cls, path: Path) -> EvalSetDocument:
@@ -39,100 +41,200 @@ class EvalSetDocument:
         data, stamp = read_bytes(path)
         return cls(path, data, stamp)
 
-    def _load(self, data: bytes) -> None:
-        text = decode_utf8(self.path, data).removeprefix(BYTE_ORDER_MARK)
+    def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None:
+        """Replace the value at a place, or add it. Objects above it that are absent are added too.
+
+        A list or object is compared with the one that is there, and only what differs is touched. Keys may be given in
+        either style and are written in that of their neighbours.
+        """
+        self._edit(f"change {format_place(place)}", case, place, lambda fragment: fragment.set_value(place, value))
+
+    def insert_item(self, place: Place, index: int, value: Any, *, case: int | None = None) -> None:
+        """Insert a value into the list at a place."""
+        edit: Callable[[Fragment], str] = lambda fragment: fragment.insert_item(place, index, value)  # noqa: E731
+        self._edit(f"insert into {format_place(place)}", case, place, edit)
+
+    def remove_value(self, place: Place, *, case: int | None = None) -> None:
+        """Remove the member or item at a place. Comments around it stay."""
+        self._edit(f"remove {format_place(place)}", case, place, lambda fragment: fragment.remove(place))
+
+    def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None:
+        """Move an item of the list at a place, so that it stands at `target` afterwards."""
+        edit: Callable[[Fragment], str] = lambda fragment: fragment.move_item(place, source, target)  # noqa: E731
+        self._edit(f"move in {format_place(place)}", case, place, edit)
+
+    def set_case_text(self, index: int, text: str) -> None:
+        """Replace the whole text of a case, broken or not. Raises StoreError, with the place in `text`."""
+        text = text.strip()
         try:
-            frame = read_frame(
-                text,
-                read_heads={
-                    DocumentFormat.CURRENT: read_head,
-                    DocumentFormat.LEGACY_EVALS: read_legacy_head,
-                    DocumentFormat.LEGACY_TURNS: lambda _: Head(name_of_file(self.path), None),
-                },
-            )
-        except (BrokenJson, NotAnEvalSet) as error:
-            position = position_of(text, error.offset)
+            decode_tolerantly(text)
+            data = text.encode()
+        except BrokenJson as broken:
+            line, column = position_of(text, broken.offset)
+            message = f"line {line}, column {column} of the case: found {broken.found}, expected {broken.expected}"
+            raise StoreError(self.path, message, place=format_place(self.place_of_case(index))) from broken
+        except UnicodeEncodeError as error:
             raise StoreError(
-                self.path, line=position.line, column=position.column, found=error.found, expected=error.expected
+                self.path, found="half of a surrogate pair", expected="text that UTF-8 can hold"
             ) from error
-        self.format = frame.format
-        self.strict = frame.masked.strict
-        self._header = frame.header
-        self._pieces = Pieces.cut(data, text, frame, list_is_case=frame.format is DocumentFormat.LEGACY_TURNS)
-        self._broken = [
-            StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
-            for broken in frame.broken
-            for line, column in (position_of(text, broken.offset),)
-        ]
-        self._entries: list[CaseEntry] | None = None
+        self._commit(
+            f"edit {self.entries[index].eval_id}",
+            lambda pieces: editing.with_case(pieces, index, data, make_piece=self._make_piece),
+        )
 
-    @property
-    def eval_set_id(self) -> str:
-        """The id of the set; the name of the file where the file has none."""
-        value = self._header_value("eval_set_id")
-        return value if isinstance(value, str) and value else name_of_file(self.path)
+    def insert_case(self, index: int, data: Any) -> None:
+        """Insert a case, given as data in the format of the file, written in the manner of the others."""
+        self._refuse_unless_cases_can_move(index, len(self))
+        self._commit(
+            "insert a case", lambda pieces: editing.with_new_case(pieces, index, data, make_piece=self._make_piece)
+        )
 
-    @property
-    def name(self) -> str | None:
-        """The name of the set, where it has one."""
-        value = self._header_value("name")
-        return value if isinstance(value, str) else None
+    def duplicate_case(self, index: int, *, eval_id: str) -> None:
+        """Insert a copy of a case after it, under another id."""
+        self._refuse_unless_cases_can_move(index, len(self) - 1)
+        self.raw_case(index)
+        key = "eval_id" if self.format is DocumentFormat.CURRENT else "name"
+        with self.step(f"duplicate {self.entries[index].eval_id}"):
+            self._commit("", lambda pieces: editing.with_copied_case(pieces, index))
+            self.set_value((key,), eval_id, case=index + 1)
 
-    @property
-    def description(self) -> str | None:
-        """The description of the set, where it has one."""
-        value = self._header_value("description")
-        return value if isinstance(value, str) else None
+    def remove_case(self, index: int) -> None:
+        """Remove a case. Comments around it stay."""
+        self._refuse_unless_cases_can_move(index, len(self) - 1)
+        label = f"remove {self.entries[index].eval_id}"
+        self._commit(label, lambda pieces: editing.without_case(pieces, index))
 
-    @property
-    def header(self) -> dict[str, Any]:
-        """Everything the set says besides its cases."""
-        return dict(self._header)
+    def move_case(self, source: int, target: int) -> None:
+        """Move a case, so that it stands at `target` afterwards."""
+        for index in (source, target):
+            self._refuse_unless_cases_can_move(index, len(self) - 1)
+        label = f"move {self.entries[source].eval_id}"
+        self._commit(label, lambda pieces: editing.with_case_moved(pieces, source, target))
 
-    def __len__(self) -> int:
-        """How many cases there are, broken ones included."""
-        return len(self._pieces.cases)
+    def replace_content(self, data: bytes, *, label: str) -> None:
+        """Replace the whole file, for instance with what a recovery file holds. Raises StoreError."""
+        pieces = self._read(data)
+        self._commit(label, lambda _: pieces)
 
-    @property
-    def entries(self) -> Sequence[CaseEntry]:
-        """One entry for each case in the order of the file."""
-        if self._entries is None:
-            places = [self.place_of_case(index) for index in range(len(self))]
-            self._entries = list_entries(self._pieces, path=self.path, places=places)
-        return self._entries
-
-    def place_of_case(self, index: int) -> Place:
-        """Where a case is in the data of the file."""
-        if self.format is DocumentFormat.CURRENT:
-            return ("eval_cases", index)
-        return () if self.format is DocumentFormat.LEGACY_TURNS else (index,)
-
-    def case(self, index: int) -> EvalCase:
-        """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
-        data = self.raw_case(index)
+    @contextmanager
+    def step(self, label: str) -> Iterator[None]:
+        """Make the edits inside one step of undo. Where one of them raises, none of them remains."""
+        if self._group is not None:
+            yield
+            return
+        before, self._group = self._pieces, []
         try:
-            return read_case(data, format=self.format, eval_id=name_of_file(self.path))
-        except InvalidCase as invalid:
-            raise self._error_in(index, invalid.faults[0]) from invalid
+            yield
+        except BaseException:
+            self._group = None
+            self._show(before)
+            raise
+        changes, self._group = self._group, None
+        if changes:
+            self._log.add(Step(label, tuple(changes)))
 
-    def raw_case(self, index: int) -> Any:
-        """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
-        piece = self._pieces.cases[index]
-        if piece.broken is not None:
-            raise self._error_in(index, piece.broken)
-        return decode_tolerantly(piece.data.decode())[0]
+    def undo(self) -> str | None:
+        """Take back the last step; gives what it was, None where there is none."""
+        label = self._log.undoable
+        if label is not None:
+            self._show(self._log.undo(self._pieces))
+        return label
 
-    def case_text(self, index: int) -> str:
-        """The text of the case as it stands in the file."""
-        return self._pieces.cases[index].data.decode()
+    def redo(self) -> str | None:
+        """Do again what was undone last; gives what it was, None where there is nothing."""
+        label = self._log.redoable
+        if label is not None:
+            self._show(self._log.redo(self._pieces))
+        return label
 
-    def content(self) -> bytes:
-        """The whole file as it would be saved now."""
-        return b"".join(self._pieces)
+    @property
+    def undoable(self) -> str | None:
+        """What the next undo takes back, in words."""
+        return self._log.undoable
 
-    def _error_in(self, index: int, fault: Any) -> StoreError:
-        return error_in_case(self._pieces, index, fault, path=self.path, place=self.place_of_case(index))
+    @property
+    def redoable(self) -> str | None:
+        """What the next redo does again, in words."""
+        return self._log.redoable
 
-    def _header_value(self, key: str) -> Any:
-        spelling = find_key(self._header, key, free=False)
-        return None if spelling is None else self._header[spelling]
+    @property
+    def stamp(self) -> Stamp | None:
+        """Which content the file had when it was last read or written; None where it is not there yet."""
+        return self._stamp
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there are edits that are not on disk."""
+        return self._log.dirty
+
+    def changed_on_disk(self) -> bool:
+        """Whether the file is no longer what was read or written last."""
+        return self._stamp is not None and has_changed(self.path, self._stamp)
+
+    def save(self, *, overwrite: bool = False) -> None:
+        """Write the file. Raises FileChanged where it changed on disk, unless the user chose to `overwrite` that."""
+        if self._stamp is None and not overwrite:
+            self._stamp = write_new(self.path, self.content())
+        else:
+            self._stamp = write_atomic(self.path, self.content(), expect=None if overwrite else self._stamp)
+        self._log.mark_saved()
+
+    def reload(self) -> None:
+        """Take what is on disk now; an undo brings back what was here. Raises StoreError."""
+        data, stamp = read_bytes(self.path)
+        self.replace_content(data, label="take the file as it is on disk")
+        self._stamp = stamp
+        self._log.mark_saved()
+
+    def _edit(self, label: str, case: int | None, place: Place, edit: Callable[[Fragment], str]) -> None:
+        if case is not None:
+            self.raw_case(case)
+        above = () if case is None else self.place_of_case(case)
+        try:
+            if case is None:
+                self._commit(label, lambda pieces: editing.edited_set(pieces, place, edit))
+            else:
+                self._commit(
+                    label,
+                    lambda pieces: editing.edited_case(pieces, case, edit, make_piece=self._make_piece),
+                )
+        except WrongPlace as wrong:
+            where = format_place((*above, *wrong.place))
+            raise StoreError(self.path, place=where, found=wrong.found, expected=wrong.expected) from wrong
+        except BrokenJson as broken:
+            message = f"found {broken.found}, expected {broken.expected}; mend the JSON of the file before editing this"
+            raise StoreError(self.path, message) from broken
+
+    def _commit(self, label: str, edit: Callable[[Pieces], Pieces]) -> None:
+        """Make an edit and note it as a step, or as a part of the step that is being made."""
+        before = self._pieces
+        try:
+            after = edit(before)
+        except UnsafeEdit as unsafe:
+            message = f"cannot {label}: the comments around it leave no safe place for it; edit the text of the case"
+            raise StoreError(self.path, message) from unsafe
+        except UnicodeEncodeError as error:
+            raise StoreError(self.path, found="half of a surrogate pair", expected="text for UTF-8") from error
+        except ValueError as error:
+            raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
+        if after is before:
+            return
+        self._show(after)
+        change = Change.between(before, after)
+        if self._group is not None:
+            self._group.append(change)
+        else:
+            self._log.add(Step(label, (change,)))
+
+    def _make_piece(self, data: bytes) -> CasePiece:
+        value, masked = decode_tolerantly(data.decode())
+        head = read_head(value, format=self.format, eval_id=name_of_file(self.path))
+        return CasePiece(data, head, strict=masked.strict)
+
+    def _refuse_unless_cases_can_move(self, index: int, last: int) -> None:
+        if self.format is DocumentFormat.LEGACY_TURNS:
+            raise StoreError(self.path, "a list of turns is one case; migrate the file to have several")
+        if self._pieces.ends.broken:
+            raise StoreError(self.path, "the JSON around the cases is broken; mend it before moving cases")
+        if not 0 <= index <= last:
+            raise StoreError(self.path, found=f"case {index}", expected=f"0 to {last}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,6 +66,14 @@ class Masked:
     def strict(self) -> bool:
         """Whether there was nothing to mask."""
         return not self.comments and not self.trailing_commas
+
+    def any_between(self, start: int, end: int) -> bool:
+        """Whether something was masked in a stretch of the text."""
+        comment = bisect_left(self.comments, (start, start))
+        comma = bisect_left(self.trailing_commas, start)
+        return (comment < len(self.comments) and self.comments[comment][0] < end) or (
+            comma < len(self.trailing_commas) and self.trailing_commas[comma] < end
+        )
 
 
 def skip_space(text: str, start: int) -> int:

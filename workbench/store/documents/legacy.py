@@ -21,9 +21,13 @@ def case_of_turns(data: Any, *, eval_id: str, note: Note) -> dict[str, Any]:
     return {"eval_id": eval_id, "conversation": _conversation(data, (), note)}
 
 
-def case_of_eval(data: dict[str, Any], *, note: Note) -> dict[str, Any]:
+def case_of_eval(data: Any, *, note: Note) -> dict[str, Any]:
     """The case that a named eval is. A session that says nothing is no session input, as in ADK."""
-    case: dict[str, Any] = {"eval_id": data["name"], "conversation": _conversation(data["data"], ("data",), note)}
+    if not isinstance(data, dict):
+        note((), kind_of(data), "an eval (an object with name and data)")
+        data = {"name": "", "data": []}
+    name = _text(data, "name", None, (), note)
+    case: dict[str, Any] = {"eval_id": name, "conversation": _conversation(data.get("data"), ("data",), note)}
     session_input = _session_input(data, note)
     if session_input is not None:
         case["session_input"] = session_input

@@ -12,6 +12,7 @@ from workbench.store.documents.jsontext import skip_space
 
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*"?|[\[\]{}]')
 _CASE_START = re.compile(r'\{\s*"(?:eval_id|evalId)"\s*:')
+_ID = re.compile(r'"(?:eval_id|evalId|name)"\s*:\s*"([^"\\\r\n]+)"')
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -25,6 +26,12 @@ def end_of_broken_case(text: str, start: int, *, list_start: int) -> int:
         before = text[start:following].rstrip(" \t\r\n,")
         return start + max(len(before), 1)
     return _end_of_list(text, start, list_start=list_start)
+
+
+def id_of_broken_case(text: str) -> str:
+    """The id of a case as far as it can be seen; "" where it cannot."""
+    match = _ID.search(text)
+    return match.group(1) if match else ""
 
 
 def _end_by_brackets(text: str, start: int) -> int | None:

@@ -1,0 +1,182 @@
+"""An eval set as it is read: what the set says, its cases listed and read on demand, what is wrong with it.
+
+The text is kept as bytes in pieces (what stands before the cases, each case, what stands between them, the rest), so
+that memory is about the size of the file and an edit costs as much as the case it touches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from workbench.model.evalset import EvalCase
+from workbench.store.documents.cases import Fault, Head, InvalidCase, fault_of, read_case, read_head
+from workbench.store.documents.entries import CaseEntry, error_in_case, list_entries
+from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet, kind_of, read_frame
+from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
+from workbench.store.documents.names import name_of_file
+from workbench.store.documents.pieces import Pieces
+from workbench.store.documents.places import Place, find_key, position_of
+from workbench.store.documents.problems import Problem
+from workbench.store.errors import StoreError
+from workbench.store.files import decode_utf8
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class DocumentView:
+    """The content of an eval-set file, to look at."""
+
+    _pieces: Pieces
+    _entries: Sequence[CaseEntry] | None
+    _problems: Sequence[Problem] | None
+    _strict: bool | None
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        """Raises StoreError where not even a list of cases can be had."""
+        self.path = path
+        self._show(self._read(data))
+
+    @property
+    def format(self) -> DocumentFormat:
+        """The format of the file."""
+        return self._pieces.ends.format
+
+    @property
+    def strict(self) -> bool:
+        """Whether the file is JSON without comments, trailing commas and byte order mark."""
+        if self._strict is None:
+            self._strict = self._pieces.strict
+        return self._strict
+
+    @property
+    def eval_set_id(self) -> str:
+        """The id of the set; the name of the file where the file has none."""
+        return self._header_text("eval_set_id") or name_of_file(self.path)
+
+    @property
+    def name(self) -> str | None:
+        """The name of the set, where it has one."""
+        return self._header_text("name")
+
+    @property
+    def description(self) -> str | None:
+        """The description of the set, where it has one."""
+        return self._header_text("description")
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Everything the set says besides its cases."""
+        return dict(self._pieces.ends.header)
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with the set as a whole: broken JSON between cases, ids that occur twice, no id of the set.
+
+        What is wrong with one case is the `problem` of its entry.
+        """
+        if self._problems is None:
+            self._problems = [*self._broken_between_cases(), *self._wrong_header(), *self._duplicate_ids()]
+        return self._problems
+
+    def __len__(self) -> int:
+        """How many cases there are, broken ones included."""
+        return len(self._pieces.cases)
+
+    @property
+    def entries(self) -> Sequence[CaseEntry]:
+        """One entry for each case in the order of the file."""
+        if self._entries is None:
+            places = [self.place_of_case(index) for index in range(len(self))]
+            self._entries = list_entries(self._pieces, path=self.path, places=places)
+        return self._entries
+
+    def place_of_case(self, index: int) -> Place:
+        """Where a case is in the data of the file."""
+        if self.format is DocumentFormat.CURRENT:
+            return ("eval_cases", index)
+        return () if self.format is DocumentFormat.LEGACY_TURNS else (index,)
+
+    def case(self, index: int) -> EvalCase:
+        """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
+        data = self.raw_case(index)
+        try:
+            return read_case(data, format=self.format, eval_id=name_of_file(self.path))
+        except InvalidCase as invalid:
+            raise self.error_in(index, invalid.faults[0]) from invalid
+
+    def raw_case(self, index: int) -> Any:
+        """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
+        piece = self._pieces.cases[index]
+        if piece.broken is not None:
+            raise self.error_in(index, piece.broken)
+        return decode_tolerantly(piece.data.decode())[0]
+
+    def case_text(self, index: int) -> str:
+        """The text of the case as it stands in the file."""
+        return self._pieces.cases[index].data.decode()
+
+    def fault_of(self, data: Any) -> Fault | None:
+        """What would be wrong with a case if it had this data; None where it could run."""
+        return fault_of(data, format=self.format, eval_id=name_of_file(self.path))
+
+    def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+        """The error that a fault of a case is, with its line and column in the file."""
+        return error_in_case(self._pieces, index, fault, path=self.path, place=self.place_of_case(index))
+
+    def content(self) -> bytes:
+        """The whole file as it is here."""
+        return b"".join(self._pieces)
+
+    def _show(self, pieces: Pieces) -> None:
+        """Look at other pieces from now on; what was derived from the old ones is forgotten."""
+        self._pieces = pieces
+        self._entries = None
+        self._problems = None
+        self._strict = None
+
+    def _read(self, data: bytes) -> Pieces:
+        text = decode_utf8(self.path, data).removeprefix(_BYTE_ORDER_MARK)
+        try:
+            return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads()))
+        except (BrokenJson, NotAnEvalSet) as error:
+            line, column = position_of(text, error.offset)
+            raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
+
+    def _read_heads(self) -> dict[DocumentFormat, partial[Head]]:
+        file_name = name_of_file(self.path)
+        return {format: partial(read_head, format=format, eval_id=file_name) for format in DocumentFormat}
+
+    def _header_text(self, key: str) -> str | None:
+        spelling = find_key(self._pieces.ends.header, key, free=False)
+        value = None if spelling is None else self._pieces.ends.header[spelling]
+        return value if isinstance(value, str) else None
+
+    def _broken_between_cases(self) -> Iterator[Problem]:
+        if not self._pieces.ends.broken:
+            return
+        text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
+        for broken in read_frame(text, read_heads=self._read_heads()).broken:
+            line, column = position_of(text, broken.offset)
+            error = StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
+            yield Problem.of_error(error, rule="broken-json")
+
+    def _wrong_header(self) -> Iterator[Problem]:
+        if self.format is not DocumentFormat.CURRENT or self._pieces.ends.broken:
+            return
+        spelling = find_key(self._pieces.ends.header, "eval_set_id", free=False)
+        value = None if spelling is None else self._pieces.ends.header[spelling]
+        if not isinstance(value, str):
+            found = "none" if spelling is None else kind_of(value)
+            error = StoreError(self.path, place="eval_set_id", line=1, column=1, found=found, expected="a text as id")
+            yield Problem.of_error(error, rule="set-id")
+
+    def _duplicate_ids(self) -> Iterator[Problem]:
+        counts = Counter(entry.eval_id for entry in self.entries)
+        for entry in self.entries:
+            if entry.occurrence and not (entry.problem and entry.eval_id.startswith("(case ")):
+                fault = Fault(("eval_id",), f"{entry.eval_id!r} {counts[entry.eval_id]} times", "an id only once")
+                yield Problem.of_error(self.error_in(entry.index, fault), rule="duplicate-id")

@@ -1,0 +1,143 @@
+"""Edits of a document cut into pieces: each takes the pieces and gives new ones, touching only what it must.
+
+Inside a case, or inside what the set says of itself, `splice` does the work; cases are inserted, removed and moved by
+the layout of the gaps between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from workbench.store.documents.frame import CASES_KEYS, read_frame
+from workbench.store.documents.gaps import Layout
+from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
+from workbench.store.documents.manner import Manner, manner_of, write_value
+from workbench.store.documents.pieces import BYTE_ORDER_MARK, CasePiece, Pieces
+from workbench.store.documents.places import Place
+from workbench.store.documents.spelling import spelt_like
+from workbench.store.documents.splice import Fragment, WrongPlace
+
+MakePiece = Callable[[bytes], CasePiece]
+"""Reads the head of a case from its text."""
+
+
+def edited_case(pieces: Pieces, index: int, edit: Callable[[Fragment], str], *, make_piece: MakePiece) -> Pieces:
+    """The document with the text of one case edited. Raises WrongPlace, UnsafeEdit, ValueError."""
+    text = pieces.cases[index].data.decode()
+    fragment = Fragment(text, indentation=_indentation_of_case(pieces, index), default=document_manner(pieces))
+    return with_case(pieces, index, edit(fragment).encode(), make_piece=make_piece)
+
+
+def with_case(pieces: Pieces, index: int, data: bytes, *, make_piece: MakePiece) -> Pieces:
+    """The document with another text for a case; the same document where the text is the same."""
+    if data == pieces.cases[index].data:
+        return pieces
+    return replace(pieces, cases=(*pieces.cases[:index], make_piece(data), *pieces.cases[index + 1 :]))
+
+
+def edited_set(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -> Pieces:
+    """The document with something edited that the set says of itself. Raises BrokenJson, WrongPlace and the like."""
+    if not place or place[0] in CASES_KEYS:
+        raise WrongPlace((), found="the list of cases", expected="a key of the set (cases are edited one by one)")
+    text = edit(Fragment(_skeleton(pieces)))
+    mark = BYTE_ORDER_MARK if pieces.ends.head.startswith(BYTE_ORDER_MARK) else b""
+    start = read_frame(text, read_heads={pieces.ends.format: lambda data: data}).cases_start + 1
+    header = {key: value for key, value in decode_tolerantly(text)[0].items() if key not in CASES_KEYS}
+    ends = replace(pieces.ends, head=mark + text[:start].encode(), tail=text[start:].encode(), header=header)
+    return pieces if ends == pieces.ends else replace(pieces, ends=ends)
+
+
+def with_new_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece) -> Pieces:
+    """The document with a case inserted, written in the manner of the others. Raises ValueError for NaN."""
+    manner = document_manner(pieces)
+    spelt = spelt_like(data, None, style=manner.key_style, free=False)
+    if pieces.cases:
+        neighbour = min(index, len(pieces.cases) - 1)
+        indentation = _indentation_of_case(pieces, neighbour)
+        if b"\n" not in pieces.cases[neighbour].data:
+            manner = manner.on_one_line()
+    else:
+        indentation = _last_line_indentation(pieces.ends.head) + (manner.indent or "")
+    text = write_value(spelt, manner, indentation=indentation)
+    return _with_inserted(pieces, index, make_piece(text.encode()))
+
+
+def with_copied_case(pieces: Pieces, index: int) -> Pieces:
+    """The document with a case repeated after itself, comments inside it included."""
+    return _with_inserted(pieces, index + 1, pieces.cases[index])
+
+
+def without_case(pieces: Pieces, index: int) -> Pieces:
+    """The document without a case; comments around it stay."""
+    layout = _layout(pieces)
+    layout.remove(index)
+    return _relaid(pieces, layout, (*pieces.cases[:index], *pieces.cases[index + 1 :]))
+
+
+def with_case_moved(pieces: Pieces, source: int, target: int) -> Pieces:
+    """The document with a case moved, so that it stands at `target` afterwards."""
+    layout = _layout(pieces)
+    layout.move(source, target)
+    cases = list(pieces.cases)
+    cases.insert(target, cases.pop(source))
+    return _relaid(pieces, layout, cases)
+
+
+def document_manner(pieces: Pieces) -> Manner:
+    """The manner of the first case that can be read; what it does not show is as in the rest of the file."""
+    skeleton = _skeleton(pieces)
+    try:
+        data, masked = decode_tolerantly(skeleton)
+        manner = manner_of(masked.text, data=data)
+    except BrokenJson:
+        manner = Manner(indent=None)
+    first = next((index for index, case in enumerate(pieces.cases) if case.broken is None), None)
+    if first is None:
+        return manner
+    data, masked = decode_tolerantly(pieces.cases[first].data.decode())
+    return manner_of(masked.text, data=data, indentation=_indentation_of_case(pieces, first), default=manner)
+
+
+def _with_inserted(pieces: Pieces, index: int, piece: CasePiece) -> Pieces:
+    manner = document_manner(pieces)
+    outer = _last_line_indentation(pieces.ends.head)
+    layout = _layout(pieces)
+    layout.insert(
+        index,
+        "",
+        line_break=None if manner.indent is None else manner.line_break,
+        indentation=outer + (manner.indent or ""),
+        outer=outer,
+        space=manner.comma[1:],
+    )
+    return _relaid(pieces, layout, (*pieces.cases[:index], piece, *pieces.cases[index:]))
+
+
+def _layout(pieces: Pieces) -> Layout:
+    return Layout.of_gaps([gap.decode() for gap in pieces.gaps], [""] * len(pieces.cases))
+
+
+def _relaid(pieces: Pieces, layout: Layout, cases: Sequence[CasePiece]) -> Pieces:
+    """The document with other cases and gaps; gaps that say the same stay the same objects, for the undo log."""
+    known = {gap: gap for gap in pieces.gaps}
+    gaps = (gap.encode() for gap in layout.to_gaps())
+    return replace(pieces, cases=tuple(cases), gaps=tuple(known.get(gap, gap) for gap in gaps))
+
+
+def _skeleton(pieces: Pieces) -> str:
+    """The file without its cases, as an eval set of none."""
+    return (pieces.ends.head + pieces.ends.tail).decode().removeprefix("\ufeff")
+
+
+def _indentation_of_case(pieces: Pieces, index: int) -> str:
+    gap = pieces.gaps[index]
+    if b"\n" in gap:
+        return _last_line_indentation(gap)
+    return _last_line_indentation(pieces.ends.head) if index == 0 else ""
+
+
+def _last_line_indentation(data: bytes) -> str:
+    line = data[data.rfind(b"\n") + 1 :].decode().removeprefix("\ufeff")
+    return line[: len(line) - len(line.lstrip(" \t"))]
