@@ -312,3 +312,54 @@ async def test_content_that_google_genai_does_not_know_is_told_before_the_agent_
         await session.turn({"role": "user", "parts": [{"hologram": 1}]}, 0)
 
     assert caught.value.kind == "unsupported"
+
+
+async def test_tools_and_plugins_that_sessions_share_are_closed_when_the_last_of_them_is_over(agents: Agents) -> None:
+    agents.write_agent(
+        "shared",
+        """
+        class Counted(BasePlugin):
+            closed = 0
+
+            async def close(self):
+                Counted.closed += 1
+
+        class Moody(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                if ctx.user_content.parts[0].text == "fail":
+                    raise RuntimeError("no")
+                yield Event(author=self.name, invocation_id=ctx.invocation_id, content=ctx.user_content)
+
+        app = App(name="shared", root_agent=Moody(name="root"), plugins=[Counted(name="counted")])
+        """,
+    )
+    adapter = agents.adapter("shared")
+    first, failing, last = [await adapter.open({}, lambda span: None) for _ in range(3)]
+
+    from shared.agent import Counted
+
+    await first.close()
+    with pytest.raises(RuntimeError, match="no"):
+        await failing.turn({"role": "user", "parts": [{"text": "fail"}]}, 0)
+    assert Counted.closed == 0
+    await last.close()
+    assert Counted.closed == 1
+
+
+async def test_a_plugin_that_fails_to_close_is_told_on_stderr_and_the_answer_stands(
+    agents: Agents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Sticky(BasePlugin):
+            async def close(self):
+                raise OSError("cannot let go")
+
+        app = App(name="sticky", root_agent=llm_agent("root", "hello"), plugins=[Sticky(name="sticky")])
+        """,
+        "hi",
+    )
+
+    assert conversation.text == "hello"
+    assert conversation.state == {}
+    assert "Failed to close plugins: 'sticky'" in capsys.readouterr().err

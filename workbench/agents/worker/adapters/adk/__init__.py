@@ -6,6 +6,7 @@ google.adk.evaluation is never imported; it costs 6 s and 340 MB, and nothing of
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from typing import Any
@@ -33,7 +34,7 @@ class Adapter(base.Adapter):
         super().__init__(target)
         self._folder = agent_folder(target)
         self._source: AgentSource | None = None
-        self._open_sessions = 0
+        self._users: set[object] = set()
         # ADK's own modules use what ADK calls experimental; a warning about the user's modules stays.
         warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", module=r"google\.adk\.")
 
@@ -76,15 +77,15 @@ class Adapter(base.Adapter):
         assert source is not None
         agent, stack = (source.agent, None) if source.factory is None else await make_agent(source)
         # An agent that a factory made is this session's alone; any other is closed by the last session that uses it.
-        release = self._release_shared if source.factory is None else _release_own
+        users = self._users if source.factory is None else set()
+        user = object()
+        release = functools.partial(_release, users, user)
         opened = await open_session(session, emit_span, app=source.app, agent=agent, release=release, stack=stack)
-        self._open_sessions += 1
+        users.add(user)
         return opened
 
-    def _release_shared(self) -> bool:
-        self._open_sessions -= 1
-        return self._open_sessions == 0
 
-
-def _release_own() -> bool:
-    return True
+def _release(users: set[object], user: object) -> bool:
+    """Count a session out of those that use an agent; whether none is left."""
+    users.discard(user)
+    return not users

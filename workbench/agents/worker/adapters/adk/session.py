@@ -24,7 +24,11 @@ _PASSING_CODES = frozenset({"408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "
 
 
 class AdkSession(Session):
-    """A runner with services of its own. `release` says at the end whether what is shared may be closed, too."""
+    """A runner with services of its own.
+
+    `release` is called when the session is over, and tells whether the agent's tools and plugins may be closed with it;
+    `stack` is the exit stack that came with the agent, or None.
+    """
 
     def __init__(self, *, runner: Any, session: Any, trace: Trace, release: Callable[[], bool], stack: Any) -> None:
         self._runner = runner
@@ -46,10 +50,13 @@ class AdkSession(Session):
             async with aclosing(stream):
                 async for event in stream:
                     events.append(event)
+            duration = time.perf_counter() - started
+            _check_answered(events)
+        except BaseException:
+            self._release()  # a session that failed is not closed: its process ends, or serves others
+            raise
         finally:
             self._trace.end_turn()
-        duration = time.perf_counter() - started
-        _check_answered(events)
         calls, usage = self._trace.inference_calls, self._trace.usage
         if not calls:
             calls, usage = usage_of_events(events)
