@@ -80,6 +80,12 @@ def test_continued_lines_keep_the_indent() -> None:
     assert _shown(Whole.of("one two three", indent=2), width=10) == ["  one two", "  three"]
 
 
+def test_lines_after_the_first_may_hang() -> None:
+    block = Whole((Piece("one two three four\nfive"),), hang=2)
+
+    assert _shown(block, width=10) == ["one two", "  three", "  four", "  five"]
+
+
 def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
     line = (Piece("卧室的灯", Tone.STRONG), Piece(" on"))
 

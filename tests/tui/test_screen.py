@@ -139,11 +139,11 @@ async def test_f_runs_those_that_did_not_pass_and_n_and_p_go_to_them(running: An
         await screen.until("✗ off", "n next failing")
 
         await screen.press("n")
-        await screen.until("FAILED", "lights.evalset.json / off")
+        await screen.until("FAILED", "off · lights")
         await screen.press("n")
         await screen.until("! ERROR", "it broke here", "ValueError: no")
         await screen.press("p")
-        await screen.until("lights.evalset.json / off")
+        await screen.until("off · lights")
         await screen.press("f")
         await screen.until("running")
 
@@ -363,7 +363,7 @@ async def test_a_click_selects_and_a_click_on_the_mark_folds(running: Any, light
     async with running(lights) as screen:
         await screen.until("两盏灯")
         await screen.pilot.click(CaseList, offset=(10, 3))
-        await screen.until("lights.evalset.json / on")
+        await screen.until("on · lights")
 
         await screen.pilot.click(CaseList, offset=(3, 2))
 

@@ -9,10 +9,11 @@ from workbench.tui.state.pieces import Piece, Tone
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A paragraph over the whole width. Lines after the first are indented as the first is."""
+    """A paragraph over the whole width. Lines after the first are indented by `hang` more than the first."""
 
     pieces: tuple[Piece, ...]
     indent: int = 0
+    hang: int = 0
 
     @classmethod
     def of(cls, text: str, tone: Tone = Tone.TEXT, *, indent: int = 0) -> Whole:

@@ -246,7 +246,7 @@ class Browser:
 
     def _rows_of_target(self, target: str) -> list[Row]:
         sets = self.sets_of(target)
-        names = [_set_name(listed.relative) for listed in sets]
+        names = [set_name(listed.relative) for listed in sets]
         times = Counter(names)
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):
@@ -287,7 +287,8 @@ def _case_label(key: CaseKey) -> str:
     return f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
 
 
-def _set_name(relative: str) -> str:
+def set_name(relative: str) -> str:
+    """The name of an eval set's file without folder and ending."""
     name = relative.rsplit("/", 1)[-1]
     for ending in (".evalset.json", ".test.json", ".json"):
         if name.endswith(ending):

@@ -38,7 +38,7 @@ def case_blocks(case: EvalCase | None, *, turns: Sequence[TurnResult], result: C
     expected = (case.conversation if case is not None else None) or []
     stopped = failure is not None and len(turns) < len(expected)
     for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
-        yield from _turn_blocks(number, wanted, turn)
+        yield from _turn_blocks(number, wanted, turn, is_over=result is not None)
         if stopped and number == len(turns):
             yield Whole.of("the agent did not finish this turn", Tone.ERROR, indent=2)
         yield BLANK
@@ -48,16 +48,18 @@ def case_blocks(case: EvalCase | None, *, turns: Sequence[TurnResult], result: C
         yield from _output_blocks(result)
 
 
-def _turn_blocks(number: int, expected: Invocation | None, turn: TurnResult | None) -> Iterator[Block]:
+def _turn_blocks(
+    number: int, expected: Invocation | None, turn: TurnResult | None, *, is_over: bool
+) -> Iterator[Block]:
     actual = turn.invocation if turn is not None else None
     asked = expected if expected is not None else actual
     prompt = safe(_text(asked.user_content if asked is not None else None))
-    yield Whole((Piece(f"turn {number + 1} · user  ", Tone.HEADING), Piece(prompt)))
+    yield Whole((Piece(f"turn {number + 1} · user  ", Tone.HEADING), Piece(prompt)), hang=2)
     if expected is None and actual is None:
         return
     yield Columns(
         "EXPECTED" if expected is not None else "EXPECTED (nothing)",
-        "ACTUAL" if actual is not None else "ACTUAL (none yet)",
+        "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
     )
     yield from _call_blocks(
         trajectory_of(expected) if expected is not None else None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from workbench.model.evalset import EvalCase
 from workbench.tui.state.blocks import BLANK, Block, Detail, Whole
 from workbench.tui.state.board import CaseRecord
-from workbench.tui.state.browser import ListedSet, Row
+from workbench.tui.state.browser import ListedSet, Row, set_name
 from workbench.tui.state.comparison import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -38,8 +38,9 @@ def case_detail(
         blocks += case_blocks(case, turns=result.execution.turns, result=result)
     else:
         blocks += case_blocks(case, turns=(), result=None)
-    set_name = row.eval_set.rsplit("/", 1)[-1]
-    return Detail(title=f"{safe_line(set_name)} / {row.label}", status=_status(record), blocks=tuple(blocks))
+    return Detail(
+        title=f"{row.label} · {safe_line(set_name(row.eval_set))}", status=_status(record), blocks=tuple(blocks)
+    )
 
 
 def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
@@ -161,4 +162,4 @@ def _what_to_pair(listed: ListedSet) -> Iterator[Block]:
 
 
 def _fact(name: str, value: str) -> Whole:
-    return Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(value))))
+    return Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(value))), hang=2)

@@ -30,7 +30,7 @@ def lay_out(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[
     lines: list[Line] = []
     for block in blocks:
         if isinstance(block, Whole):
-            lines += _wrapped(block.pieces, width=width, first="", indent=block.indent)
+            lines += _wrapped(block.pieces, width=width, first="", indent=block.indent, hang=block.hang)
         elif isinstance(block, Columns):
             lines += _headline(block, width=width, side_by_side=side_by_side)
         elif side_by_side:
@@ -55,22 +55,25 @@ def fit(line: Line, width: int) -> Line:
     return (*pieces, Piece("…" if width > 0 else "", Tone.MUTED))
 
 
-def wrap(text: str, width: int) -> list[tuple[int, int]]:
+def wrap(text: str, width: int, *, hang: int = 0) -> list[tuple[int, int]]:
     """Where the lines of a text begin and end: at line feeds, at blanks, and within words wider than a line.
 
-    A blank at which a line is broken belongs to neither line.
+    A blank at which a line is broken belongs to neither line. All lines but the first are narrower by `hang`.
     """
     spans: list[tuple[int, int]] = []
     start = 0
     for paragraph in text.split("\n"):
-        spans += [(start + begin, start + end) for begin, end in _wrap_paragraph(paragraph, width)]
+        first = width - hang if spans else width
+        lines = _wrap_paragraph(paragraph, first=first, others=width - hang)
+        spans += [(start + begin, start + end) for begin, end in lines]
         start += len(paragraph) + 1
     return spans
 
 
-def _wrap_paragraph(text: str, width: int) -> Iterator[tuple[int, int]]:
+def _wrap_paragraph(text: str, *, first: int, others: int) -> Iterator[tuple[int, int]]:
     start = 0
     while True:
+        width = others if start else first
         end = start + len(_head(text[start : start + width + 1], width))
         if end >= len(text):
             yield start, len(text)
@@ -106,14 +109,16 @@ def _head(text: str, width: int) -> str:
     return text
 
 
-def _wrapped(pieces: tuple[Piece, ...], *, width: int, first: str, indent: int, tone: Tone = Tone.TEXT) -> list[Line]:
+def _wrapped(
+    pieces: tuple[Piece, ...], *, width: int, first: str, indent: int, hang: int = 0, tone: Tone = Tone.TEXT
+) -> list[Line]:
     """Wrap pieces; `first` stands before the first line, blanks of its width before the others."""
-    indent = min(indent, max(width - cell_len(first) - _LEAST_WIDTH, 0))
+    indent = min(indent, max(width - cell_len(first) - hang - _LEAST_WIDTH, 0))
     margin = cell_len(first) + indent
     text = "".join(piece.text for piece in pieces)
     lines: list[Line] = []
-    for number, (start, end) in enumerate(wrap(text, max(width - margin, 2))):
-        lead = f"{first}{' ' * indent}" if number == 0 else " " * margin
+    for number, (start, end) in enumerate(wrap(text, max(width - margin, 2), hang=hang)):
+        lead = f"{first}{' ' * indent}" if number == 0 else " " * (margin + hang)
         head = (Piece(lead, tone),) if lead else ()
         lines.append((*head, *_cut(pieces, start, end)))
     return lines

@@ -64,7 +64,7 @@ class RunProgress:
         """The progress in one line, the most important first."""
         filled = _BAR_WIDTH * self.done // self.total if self.total else _BAR_WIDTH
         pieces = [
-            Piece(f" {self._title()}  ", Tone.STRONG),
+            Piece(f" {self._activity()}  ", Tone.STRONG),
             Piece("█" * filled, Tone.RUNNING),
             Piece("░" * (_BAR_WIDTH - filled), Tone.MUTED),
             Piece(f"  {self.done:,}/{self.total:,} "),
@@ -83,14 +83,14 @@ class RunProgress:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
         if self.tokens:
             pieces.append(Piece(f"  {_thousands(self.tokens)} tokens", Tone.MUTED))
+        if self.run_id:
+            pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
         return tuple(pieces)
 
-    def _title(self) -> str:
+    def _activity(self) -> str:
         if self.ended is not None:
-            verb = "cancelled" if self.interrupted else "finished"
-        else:
-            verb = "cancelling" if self.cancelling else "running"
-        return f"run {safe_line(self.run_id)} {verb}" if self.run_id else verb
+            return "cancelled" if self.interrupted else "finished"
+        return "cancelling" if self.cancelling else "running"
 
 
 def duration(seconds: float) -> str:

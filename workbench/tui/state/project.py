@@ -12,11 +12,12 @@ from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
 from workbench.tui.state.blocks import Detail
 from workbench.tui.state.board import Board
-from workbench.tui.state.browser import Browser, ListedSet, Row, RowKind
+from workbench.tui.state.browser import Browser, ListedSet, RowKind
 from workbench.tui.state.details import case_detail, empty_detail, message_detail, set_detail, target_detail
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
-from workbench.tui.state.progress import RunProgress, duration
-from workbench.tui.state.standing import FALLS_SHORT, Standing, look_of
+from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.rows import RowView, case_view, group_view
+from workbench.tui.state.standing import FALLS_SHORT, look_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,6 @@ class ReadCase:
     key: CaseKey
     case: EvalCase | None
     problem: str = ""
-
-
-@dataclass(slots=True)
-class RowView:
-    """A row as it is drawn."""
-
-    depth: int
-    fold: str  # the mark of a row that can be folded, else a blank
-    symbol: Piece
-    label: Piece
-    right: Piece
 
 
 @dataclass(slots=True)
@@ -197,22 +187,9 @@ class ProjectState:
         """One row of the browser as it is drawn now."""
         row = self.browser.rows[index]
         if row.case is not None:
-            return self._case_view(row, row.case)
+            return case_view(row, self.board.record(row.case))
         counts = self.board.counts(row.target, row.eval_set or None)
-        total = sum(counts.values())
-        failing = [standing for standing in (Standing.ERROR, Standing.FAILED) if counts.get(standing)]
-        passed = counts.get(Standing.PASSED, 0)
-        right = Piece(
-            row.problem or f"{passed:,}/{total:,}", Tone.ERROR if row.problem in ("broken", "no agent") else Tone.MUTED
-        )
-        symbol = Piece(" ")
-        if failing:
-            look = look_of(failing[0])
-            symbol = Piece(look.symbol, look.tone)
-        elif total and passed == total:
-            symbol = Piece(look_of(Standing.PASSED).symbol, Tone.PASSED)
-        fold = "▸" if self.browser.is_folded(row) else "▾"
-        return RowView(row.depth, fold, symbol, Piece(row.label, Tone.STRONG), right)
+        return group_view(row, counts, is_folded=self.browser.is_folded(row))
 
     def header(self) -> Line:
         """The line at the top."""
@@ -244,22 +221,6 @@ class ProjectState:
                 look = look_of(standing)
                 pieces += [Piece(f"   {look.symbol} {count:,}", look.tone), Piece(f" {look.word}", Tone.MUTED)]
         return tuple(pieces)
-
-    def _case_view(self, row: Row, key: CaseKey) -> RowView:
-        record = self.board.record(key)
-        look = look_of(record.standing if record is not None else Standing.NOT_RUN)
-        if row.problem:
-            broken = look_of(Standing.ERROR)
-            return RowView(row.depth, " ", Piece("!", broken.tone), Piece(row.label), Piece("broken", broken.tone))
-        right = Piece(look.word, look.tone if look.tone is not Tone.PASSED else Tone.MUTED)
-        if record is not None and record.standing in (Standing.PASSED, Standing.FAILED):
-            if record.stored:
-                right = Piece("stored", Tone.MUTED)
-            elif len(record.results) > 1:
-                right = Piece(f"{record.passed_repeats}/{len(record.results)}", Tone.MUTED)
-            elif record.duration_seconds is not None:
-                right = Piece(duration(record.duration_seconds), Tone.MUTED)
-        return RowView(row.depth, " ", Piece(look.symbol, look.tone), Piece(row.label), right)
 
     def _falls_short(self, key: CaseKey) -> bool:
         record = self.board.record(key)

@@ -17,7 +17,8 @@ from textual.strip import Strip
 from workbench.tui.keymap import bindings
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece
-from workbench.tui.state.project import ProjectState, RowView
+from workbench.tui.state.project import ProjectState
+from workbench.tui.state.rows import RowView
 from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 
 
@@ -121,7 +122,7 @@ class CaseList(ScrollView, can_focus=True):
             return
         self.post_message(self.WentTo(index))
         view = self._state.row_view(index)
-        if view.fold != " " and offset.x <= 2 * view.depth + 1:
+        if view.can_fold and offset.x <= 2 * view.depth + 1:
             self.post_message(self.Toggled())
 
     def _keep_in_sight(self, index: int) -> None:
@@ -134,8 +135,8 @@ class CaseList(ScrollView, can_focus=True):
 
 def _row_line(view: RowView, width: int) -> Line:
     """Label on the left, time or word on the right; where there is no room for both the label is cut."""
-    lead = f"{'  ' * view.depth}{view.fold} "
+    lead = "  " * view.depth
     room = width - cell_len(lead) - 2 - cell_len(view.right.text) - 2
     label = fit((view.label,), max(room, 4))
     gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
-    return (Piece(lead), view.symbol, Piece(" "), *label, Piece(" " * (gap + 1)), view.right, Piece(" "))
+    return (Piece(lead), view.mark, Piece(" "), *label, Piece(" " * (gap + 1)), view.right, Piece(" "))
