@@ -82,7 +82,7 @@ class Player:
     def _count(self, clause):
         found = re.finditer(self.language.count, clause, re.IGNORECASE)
         words = [group.lower() for match in found for group in match.groups() if group]
-        return max((int(word) if word.isdecimal() else self.language.counts.get(word, 1) for word in words), default=1)
+        return max([1, *(int(word) if word.isdecimal() else self.language.counts.get(word, 1) for word in words)])
 
     def _first_group(self, pattern, clause):
         match = re.search(pattern, clause, re.IGNORECASE)
