@@ -1,0 +1,91 @@
+"""Informational measures: always there, never failing a case unless a criterion sets a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.metrics.judge import JudgedCase, judge_case
+from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, TokenUsage, TurnResult
+
+ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
+
+
+async def test_measures_follow_the_criteria_of_every_case(config: Any, judge: Any, turn: Any) -> None:
+    usage = TokenUsage(prompt=10, tool_use_prompt=1, candidates=4, thoughts=2, cached=8, total=99)
+
+    judged = await judge(
+        config({"exact_match": 1.0}),
+        actual=[turn("a", ["f", "g"]), turn("b", [])],
+        expected=[turn("a"), turn("b")],
+        inference_calls=3,
+        usage=usage,
+    )
+
+    assert tuple(judged) == ("exact_match", *ALWAYS)
+    assert {name: judged[name].score for name in ALWAYS} == {
+        "latency": 0.5,
+        "failure": 0.0,
+        "tool_call_count_v1": 1.0,
+        "inference_call_count_v1": 3.0,
+        "token_usage_v1": 17.0,
+    }
+    assert {judged[name].status for name in ALWAYS} == {MetricStatus.INFORMATIONAL}
+
+
+async def test_what_was_not_reported_is_null_not_zero(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(config({"exact_match": 1.0}), actual=[turn("a")], expected=[turn("a")])
+
+    assert judged["token_usage_v1"].score is None
+    assert judged["token_usage_v1"].reason == "tokens were not reported"
+    assert judged["inference_call_count_v1"].reason == "model calls were not reported"
+
+
+async def test_a_turn_without_tokens_beside_one_with_some_counts_as_zero_as_in_adk(
+    config: Any, services: Any, turn: Any
+) -> None:
+    turns = (
+        TurnResult(invocation=turn("a"), duration_seconds=0.1, usage=TokenUsage(prompt=6, candidates=4)),
+        TurnResult(invocation=turn("b"), duration_seconds=0.1),
+    )
+    subject = JudgedCase(case=None, expected=[], execution=Execution(turns=turns))
+
+    judged = {result.name: result for result in await judge_case(subject, config({"exact_match": 1}), services)}
+
+    assert judged["token_usage_v1"].score == 5.0
+    assert (judged["token_usage_v1"].scored, judged["token_usage_v1"].total) == (1, 2)
+
+
+@pytest.mark.parametrize(("limit", "status"), [(0.25, "PASSED"), (0.2, "FAILED")])
+async def test_a_threshold_is_the_most_that_passes(
+    *, limit: float, status: str, config: Any, judge: Any, turn: Any
+) -> None:
+    criteria = {"latency": limit, "invocation_duration_v1": limit}
+
+    judged = await judge(config(criteria), actual=[turn("a")])
+
+    assert [judged[name].status for name in criteria] == [status, status]
+    assert sorted(judged) == sorted({*ALWAYS, "invocation_duration_v1"})
+
+
+async def test_a_failed_case_has_failure_one_and_no_latency(config: Any, judge: Any, turn: Any) -> None:
+    failure = Failure(kind=FailureKind.AGENT, message="boom", turn=1)
+
+    judged = await judge(config({"failure": 0}), actual=[turn("a", ["f"])], expected=[turn(), turn()], failure=failure)
+
+    assert (judged["failure"].score, judged["failure"].status) == (1.0, MetricStatus.FAILED)
+    assert judged["latency"].reason == "the agent did not finish"
+    assert (judged["tool_call_count_v1"].score, judged["tool_call_count_v1"].scored) == (1.0, 1)
+    assert judged["tool_call_count_v1"].total == 2
+
+
+async def test_recorded_rows_know_only_what_their_columns_say(config: Any, judge: Any, turn: Any) -> None:
+    criteria = config({"exact_match": 1})
+
+    known = await judge(criteria, actual=[turn("a")], columns={"latency_in_seconds": 1.5, "failure": 0}, recorded=True)
+    unknown = await judge(criteria, actual=[turn("a")], columns={"response": "a"}, recorded=True)
+
+    assert (known["latency"].score, known["failure"].score) == (1.5, 0.0)
+    assert unknown["latency"].reason == "no agent ran, and the row has no latency_in_seconds"
+    assert unknown["failure"].score is None

@@ -1,0 +1,115 @@
+"""What is known of metrics, and what a config is told about its mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.metrics.registry import check_criteria, known_metrics, nearest, needs_of
+from workbench.model.criteria import default_config
+
+ADK_NAMES = (
+    "tool_trajectory_avg_score response_evaluation_score response_match_score safety_v1 final_response_match_v2 "
+    "rubric_based_final_response_quality_v1 hallucinations_v1 rubric_based_tool_use_quality_v1 "
+    "per_turn_user_simulator_quality_v1 multi_turn_task_success_v1 multi_turn_trajectory_quality_v1 "
+    "multi_turn_tool_use_quality_v1 rubric_based_multi_turn_trajectory_quality_v1 tool_call_count_v1 "
+    "inference_call_count_v1 token_usage_v1 invocation_duration_v1"
+)
+
+
+def test_every_metric_of_adk_is_known() -> None:
+    assert set(ADK_NAMES.split()) <= set(known_metrics())
+
+
+@pytest.mark.needs_adk
+def test_no_metric_of_the_installed_adk_is_unknown() -> None:
+    from google.adk.evaluation.eval_metrics import PrebuiltMetrics
+
+    assert {metric.value for metric in PrebuiltMetrics} <= set(known_metrics())
+
+
+def test_every_metric_says_what_a_picker_needs() -> None:
+    for name, info in known_metrics().items():
+        assert info.name == name
+        assert info.family
+        assert info.purpose.endswith(".")
+        assert info.when.endswith(".")
+        assert info.available == (not info.missing)
+        assert info.needs <= {"text", "worker", "judge", "service"}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("tool_trajectory_avg_scor", "tool_trajectory_avg_score"),
+        ("Response_Match_Score", "response_match_score"),
+        ("rouge1", "rouge_1"),
+        ("trajectory_exact", "trajectory_exact_match"),
+        ("my_metrik", "my_metric"),
+        ("zzz", None),
+    ],
+)
+def test_the_nearest_name_is_found(name: str, meant: str | None) -> None:
+    assert nearest(name, also=["my_metric"]) == meant
+
+
+def test_an_unknown_metric_is_a_problem_with_the_nearest_name(config: Any) -> None:
+    (problem,) = check_criteria(config({"tool_trajectory_avg": 1.0}, check=False))
+
+    assert str(problem) == (
+        "criteria.tool_trajectory_avg: found the unknown metric 'tool_trajectory_avg', "
+        "expected 'tool_trajectory_avg_score' (did you mean that?)"
+    )
+
+
+def test_without_a_near_name_the_known_ones_are_listed(config: Any) -> None:
+    (problem,) = check_criteria(config({"zzz": 1.0}, check=False))
+
+    assert "exact_match" in problem.expected
+    assert "safety_v1" not in problem.expected
+
+
+def test_custom_metrics_may_be_named_and_misspelt(config: Any) -> None:
+    custom = {"polite": {"code_config": {"name": "checks.polite"}}}
+
+    assert check_criteria(config({"polite": 1.0}, custom=custom)) == []
+    (problem,) = check_criteria(config({"polit": 1.0}, custom=custom, check=False))
+    assert problem.expected == "'polite' (did you mean that?)"
+
+
+@pytest.mark.parametrize(
+    ("criteria", "place"),
+    [
+        ({"rouge_1": {"stemer": True}}, "criteria.rouge_1.stemer"),
+        ({"rouge_1": {"tokenizer": "char"}}, "criteria.rouge_1.tokenizer"),
+        ({"bleu": {"effective_order": 1}}, "criteria.bleu.effective_order"),
+        ({"response_match_score": {"match_type": "EXACT"}}, "criteria.response_match_score.match_type"),
+        ({"trajectory_single_tool_use": 1.0}, "criteria.trajectory_single_tool_use.tool_name"),
+        ({"trajectory_single_tool_use": {"tool_name": []}}, "criteria.trajectory_single_tool_use.tool_name"),
+        ({"trajectory_single_tool_use": {"tool_name": [1]}}, "criteria.trajectory_single_tool_use.tool_name"),
+        ({"trajectory_recall": {"membership": "yes"}}, "criteria.trajectory_recall.membership"),
+        ({"final_session_state_match": {"match": "loose"}}, "criteria.final_session_state_match.match"),
+        ({"latency": {"limit": 3}}, "criteria.latency.limit"),
+    ],
+)
+def test_a_wrong_option_is_one_problem_with_its_place(criteria: Any, place: str, config: Any) -> None:
+    (problem,) = check_criteria(config(criteria, check=False))
+
+    assert problem.place == place
+
+
+def test_options_that_adk_allows_on_every_metric_are_no_problem(config: Any) -> None:
+    options = {"threshold": 0.5, "includeIntermediateResponsesInFinal": True, "judge_model_options": {}}
+
+    assert check_criteria(config({"response_match_score": options})) == []
+
+
+def test_metrics_that_are_known_but_missing_are_no_problem_of_the_config(config: Any) -> None:
+    assert check_criteria(config({"hallucinations_v1": {"threshold": 0.5, "anything": 1}})) == []
+
+
+def test_what_a_config_needs_is_known_before_it_runs(config: Any) -> None:
+    assert needs_of(default_config()) == {"text"}
+    assert needs_of(config({"tool_trajectory_avg_score": 1})) == set()
+    assert needs_of(config({"mine": 1}, custom={"mine": "checks.mine"})) == {"worker"}

@@ -1,0 +1,204 @@
+"""Metrics on the final response, in many scripts, and what they say where there is nothing to compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.model.results import MetricStatus
+
+NAME = "response_match_score"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "score"),
+    [
+        ("你好世界", "你好世界", 1.0),
+        ("界世好你", "你好世界", 1.0),
+        ("你好中国", "你好世界", 0.5),
+        ("你好，世界。", "你好世界", 1.0),
+        ("１２３元", "123元", 1.0),
+        ("㐂㐂", "㐂", 0.0),
+        ("東京は晴れです", "東京は雨です", 10 / 13),
+        ("안녕하세요", "안녕히 가세요", 8 / 11),
+        ("olá, tudo bem?", "olá, tudo bem?", 1.0),
+        ("ola, tudo bem?", "olá, tudo bem?", 2 / 3),
+        ("ola\u0301", "ol\u00e1", 1.0),
+        ("não", "nao", 0.0),
+        ("reuniões marcadas", "reunião marcada", 0.5),
+        ("مرحبا بالعالم", "مرحبا بالعالم", 1.0),
+        ("مَرْحَبًا", "مرحبا", 0.0),
+        ("สวัสดีชาวโลก", "สวัสดีชาวโลก", 1.0),
+        ("नमस्ते दुनिया", "नमस्ते दुनिया", 1.0),
+        ("שלום עולם", "שלום עולם", 1.0),
+        ("Straße", "Strasse", 0.0),
+        ("книги", "книга", 0.0),
+        ("1,000,000", "1000000", 0.0),
+        ("3.14", "3.15", 0.5),
+        ("ok 😀", "ok 😢", 1.0),
+        ("the cats are running", "cat runs", 2 / 3),
+        ("", "hello", 0.0),
+    ],
+)
+async def test_response_match_is_right_in_many_scripts(
+    *, candidate: str, reference: str, score: float, config: Any, judge: Any, turn: Any
+) -> None:
+    judged = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
+
+    assert judged[NAME].score == pytest.approx(score, abs=1e-9)
+    assert judged[NAME].status is (MetricStatus.PASSED if score >= 0.8 else MetricStatus.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "hint"),
+    [
+        ("", "", "Both responses are empty"),
+        (None, None, "Both responses are empty"),
+        ("hello", None, "expects no text"),
+        ("😀😀", "😀😀", "equal, but have no word"),
+        ("!!!", "???", "have no word"),
+        ("hello", "hello", None),
+        ("hello", "bye", None),
+    ],
+)
+async def test_a_score_of_zero_that_misleads_has_a_hint(
+    *, candidate: Any, reference: Any, hint: str | None, config: Any, judge: Any, turn: Any
+) -> None:
+    judged = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
+
+    assert judged[NAME].hint is None if hint is None else hint in judged[NAME].hint
+    assert judged[NAME].score == (1.0 if candidate == reference == "hello" else 0.0)
+
+
+async def test_thoughts_count_as_in_adk_and_a_hint_says_so(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(
+        config({NAME: 0.8, "rouge_1": 0.8}),
+        actual=[turn("the answer", thought="one two three four five six seven eight")],
+        expected=[turn("the answer")],
+    )
+
+    assert judged[NAME].score == pytest.approx(1 / 3)
+    assert judged[NAME].hint == "ADK counts thoughts as part of the response; without them the score is 1."
+    assert judged["rouge_1"].score == 1.0
+
+
+async def test_rouge_by_hand(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(
+        config(dict.fromkeys(("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum"))),
+        actual=[turn("the dog bit the man\nand ran")],
+        expected=[turn("the man bit the dog\nand ran")],
+    )
+
+    # Seven words each, all shared; of six pairs bit-the, and-ran, and two of the-man, the-dog are shared.
+    assert judged["rouge_1"].score == 1.0
+    assert judged["rouge_2"].score == pytest.approx(4 / 6)
+    assert judged["rouge_l"].score == pytest.approx(5 / 7)
+    assert judged["rouge_l_sum"].score == pytest.approx(5 / 7)
+
+
+async def test_rouge_options(config: Any, judge: Any, turn: Any) -> None:
+    plain = await judge(config({"rouge_1": {}}), actual=[turn("the cats ran")], expected=[turn("the cat ran")])
+    stemmed = await judge(
+        config({"rouge_1": {"stemmer": True}}), actual=[turn("the cats ran")], expected=[turn("the cat ran")]
+    )
+    ascii_only = await judge(
+        config({"rouge_1": {"tokenizer": "rouge_score"}}), actual=[turn("你好 a")], expected=[turn("世界 a")]
+    )
+
+    assert plain["rouge_1"].score == pytest.approx(2 / 3)
+    assert stemmed["rouge_1"].score == 1.0
+    assert ascii_only["rouge_1"].score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "candidate", "reference", "reason"),
+    [
+        ("rouge_1", "!!!", "😀", "neither text has a word to compare"),
+        ("rouge_2", "hello", "hello", "neither text has a pair of words to compare"),
+        ("rouge_l", "hello", None, "the case expects no response"),
+        ("bleu", "", "", "neither text has a word to compare"),
+        ("exact_match", "hello", None, "the case expects no response"),
+    ],
+)
+async def test_nothing_to_compare_is_undefined(
+    *, metric: str, candidate: Any, reference: Any, reason: str, config: Any, judge: Any, turn: Any
+) -> None:
+    judged = await judge(config({metric: 0.5}), actual=[turn(candidate)], expected=[turn(reference)])
+
+    assert (judged[metric].status, judged[metric].reason) == (MetricStatus.UNDEFINED, reason)
+
+
+async def test_no_response_where_one_is_expected_is_zero(config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(
+        config({"rouge_1": 0.5, "bleu": 0.5, "exact_match": 0.5}), actual=[turn(None)], expected=[turn("hello")]
+    )
+
+    assert {judged[name].score for name in ("rouge_1", "bleu", "exact_match")} == {0.0}
+
+
+async def test_bleu_of_a_correct_short_answer(config: Any, judge: Any, turn: Any) -> None:
+    texts = {"actual": [turn("device off")], "expected": [turn("device off")]}
+
+    ours = await judge(config({"bleu": 0.9}), **texts)
+    as_vertex = await judge(config({"bleu": {"threshold": 0.9, "effective_order": False}}), **texts)
+
+    assert ours["bleu"].score == pytest.approx(1.0)
+    assert as_vertex["bleu"].score == 0.0
+    assert "effective_order" in as_vertex["bleu"].hint
+
+
+async def test_bleu_sees_the_characters_of_scripts_without_spaces(config: Any, judge: Any, turn: Any) -> None:
+    texts = {"actual": [turn("我已经关闭了卧室的灯。")], "expected": [turn("我已经关闭了客厅的灯。")]}
+
+    ours = await judge(config({"bleu": None}), **texts)
+    library = await judge(config({"bleu": {"tokenizer": "13a"}}), **texts)
+
+    assert ours["bleu"].score > 0.4
+    assert library["bleu"].score < 0.1
+
+
+async def test_bleu_of_spaced_text_is_sacrebleu_s(config: Any, judge: Any, turn: Any) -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    candidate, reference = "The device, in the bedroom, is off now.", "The bedroom's device is off now."
+
+    judged = await judge(config({"bleu": None}), actual=[turn(candidate)], expected=[turn(reference)])
+
+    theirs = sacrebleu.BLEU(effective_order=True).sentence_score(candidate, [reference]).score
+    assert judged["bleu"].score == pytest.approx(theirs / 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "candidate", "score"),
+    [
+        ({}, "Hello  World", 0),
+        ({"ignore_case": True}, "hello world", 1),
+        ({"ignore_whitespace": True}, "\n Hello \t World ", 1),
+        ({"ignore_case": True, "ignore_whitespace": True}, " HELLO\nWORLD", 1),
+        ({}, "Hello World", 1),
+    ],
+)
+async def test_exact_match(*, options: Any, candidate: str, score: int, config: Any, judge: Any, turn: Any) -> None:
+    judged = await judge(config({"exact_match": options}), actual=[turn(candidate)], expected=[turn("Hello World")])
+
+    assert judged["exact_match"].score == score
+
+
+async def test_texts_that_would_take_minutes_are_refused(config: Any, judge: Any, turn: Any) -> None:
+    long = "a " * 5000
+
+    judged = await judge(config({"rouge_l": 0.5, "rouge_1": 0.5}), actual=[turn(long)], expected=[turn(long)])
+
+    assert judged["rouge_l"].status is MetricStatus.ERROR
+    assert "too long for rouge_l: 5,000 and 5,000 words" in judged["rouge_l"].reason
+    assert judged["rouge_1"].score == 1.0
+
+
+async def test_a_row_without_response_or_reference_is_undefined(config: Any, judge: Any, turn: Any) -> None:
+    criteria = config({NAME: 0.8, "exact_match": 1})
+
+    no_reference = await judge(criteria, actual=[turn("a")], expected=[turn(None)], columns={"response": "a"})
+    no_response = await judge(criteria, actual=[turn(None)], expected=[turn("a")], columns={"reference": "a"})
+
+    assert {no_reference[name].status for name in (NAME, "exact_match")} == {MetricStatus.UNDEFINED}
+    assert no_response["exact_match"].reason == "the row has no response"
