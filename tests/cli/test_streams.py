@@ -40,7 +40,10 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_characters_that_the_encoding_lacks_do_not_end_the_program() -> None:
-    code = "from workbench.cli.streams import *\nprepare_streams(); write_lines(['\\u2713 \\u5173']); write_document('\\u5173')"
+    code = (
+        "from workbench.cli.streams import *\n"
+        "prepare_streams(); write_lines(['\\u2713 \\u5173']); write_document('\\u5173')"
+    )
     process = python(code, PYTHONIOENCODING="latin-1")
 
     out, error = process.communicate()

@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from workbench.cli.options import FOLDER
-from workbench.cli.output import save_report, stdout_style, table_lines
-from workbench.cli.streams import message, write_document, write_lines
+from workbench.cli.streams import write_document, write_lines
 
 if TYPE_CHECKING:
-    from workbench.model.evalset import EvalCase
-    from workbench.model.keys import CaseKey
-    from workbench.report.run_report import RunReport
+    from workbench.store.history import StoredRun
 
 _WRONG = 2
+
+path_option = click.option(
+    "--path", type=FOLDER, default=Path(), help="A folder of the project; by default the current one."
+)
 
 
 @click.command()
 @click.argument("run", required=False)
-@click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the list."
-)
+@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List so many runs at most.")
-@click.option("--path", type=FOLDER, default=Path(), help="A folder of the project; by default the current one.")
+@path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 @click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr.")
-def history(run: str | None, report_format: str, limit: int, path: Path, plain: bool, verbose: bool) -> int:
-    """List earlier runs, newest first; with RUN (an id, the start of one, or `latest`) show that one."""
+def history(*, run: str | None, report_format: str, limit: int, path: Path, plain: bool, verbose: bool) -> int:
+    """List earlier runs, or show one of them.
+
+    RUN is the id of a run, the start of one, or `latest`.
+    """
+    from workbench.cli.output import stdout_style, table_lines
+    from workbench.cli.stored import stored_report, stored_runs
+    from workbench.report.formats import write_report
+    from workbench.report.table import row_name, width_of_names
+    from workbench.store.discovery import find_root
+
+    root = find_root(path)
     if run is None:
-        _list_runs(path, limit=limit, as_json=report_format == "json")
+        runs = stored_runs(root, limit=limit)
+        if report_format == "json":
+            write_document(_list_as_json(runs))
+        else:
+            write_lines(_list(runs))
         return 0
-    report = stored_report(path, run)
+    shown = stored_report(root, run)
     if report_format == "json":
-        _write(report, "json")
+        write_document(write_report(shown, "json"))
     else:
-        write_lines(_table(report, plain=plain, verbose=verbose))
+        style = stdout_style(plain=plain, verbose=verbose)
+        write_lines(
+            table_lines(shown, style=style, name_width=width_of_names([row_name(case) for case in shown.cases]))
+        )
     return 0
 
 
@@ -51,20 +66,66 @@ def history(run: str | None, report_format: str, limit: int, path: Path, plain: 
     help="By default json, or what the name of --output tells.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
-@click.option("--path", type=FOLDER, default=Path(), help="A folder of the project; by default the current one.")
-def report(run: str, report_format: str | None, output: Path | None, path: Path) -> int:
-    """Write an earlier run as a document.
+@path_option
+def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
+    """Write an earlier run as JSON, JUnit XML, Markdown or CSV.
 
-    Differences are held against the eval sets as they are now.
+    RUN is the id of a run, the start of one, or `latest`, the default. Differences are held against the eval sets as
+    they are now.
     """
-    from workbench.cli.output import TEXT, format_for
+    from workbench.cli.output import TEXT, format_for, save_report
+    from workbench.cli.stored import stored_report
+    from workbench.report.formats import write_report
+    from workbench.store.discovery import find_root
 
     chosen = format_for(report_format, output)
     chosen = "json" if chosen == TEXT else chosen
-    document = stored_report(path, run)
+    shown = stored_report(find_root(path), run)
     if output is None:
-        _write(document, chosen)
-    elif not save_report(document, chosen, output, table_text=""):
-        _write(document, chosen)
+        write_document(write_report(shown, chosen))
+    elif not save_report(shown, chosen, output, table_text=""):
+        write_document(write_report(shown, chosen))
         return _WRONG
     return 0
+
+
+def _list(runs: list[StoredRun]) -> list[str]:
+    from workbench.model.text import one_line
+    from workbench.report.wording import counts_text, duration_text
+
+    if not runs:
+        return ["no runs yet"]
+    width = max(len(run.run_id) for run in runs)
+    lines = []
+    for run in runs:
+        started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        duration = "unfinished" if run.duration_seconds is None else duration_text(run.duration_seconds)
+        counts = counts_text(run.summary) + (", interrupted" if run.interrupted else "")
+        lines.append(
+            one_line(f"{run.run_id:<{width}}  {started}  {run.total} {_cases(run.total)}: {counts}, {duration}")
+        )
+        lines.append(f"  {one_line(run.command)}")
+    return lines
+
+
+def _cases(count: int) -> str:
+    return "case" if count == 1 else "cases"
+
+
+def _list_as_json(runs: list[StoredRun]) -> str:
+    from workbench.report.json_format import SCHEMA_VERSION, dump, summary_record
+
+    entries = [
+        {
+            "run_id": run.run_id,
+            "started_at": run.started_at.isoformat(),
+            "duration_seconds": run.duration_seconds,
+            "interrupted": run.interrupted,
+            "ended": run.ended,
+            "command": run.command,
+            "targets": list(run.targets),
+            "summary": summary_record(run.summary),
+        }
+        for run in runs
+    ]
+    return dump({"schema_version": SCHEMA_VERSION, "runs": entries}, indent=2) + "\n"

@@ -123,14 +123,15 @@ def _selections(workspace: Workspace, named: list[Named], *, cases: tuple[str, .
 
 def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
     """Of these cases those whose newest results are not all PASSED. A case that never ran did not fail."""
+    from workbench.cli.stored import open_history
     from workbench.engine.plan import Selection
     from workbench.model.results import CaseStatus
 
-    with workspace.history() as history:
-        latest = history.latest_results()
+    with open_history(workspace.root) as history:
+        latest = {} if history is None else history.latest_jobs()
     failed: dict[str, list[str]] = {}
-    for key, results in latest.items():
-        if any(result.status is not CaseStatus.PASSED for result in results):
+    for key, jobs in latest.items():
+        if any(job.status is not CaseStatus.PASSED for job in jobs):
             failed.setdefault(key.eval_set, []).append(key.eval_id)
     for selection in selections:
         there = {entry.eval_id for entry in workspace.document(selection.eval_set).entries}

@@ -1,0 +1,178 @@
+"""What people get wrong and what breaks: one clear message each, the right exit status, the other cases finished."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Done
+
+MakeTurn = Callable[..., dict[str, Any]]
+
+
+def outcome(done: Done) -> dict[str, str]:
+    """Case by case the status, and for errors the message."""
+    assert "Traceback" not in done.error
+    return {
+        case["eval_id"]: case["error"]["message"] if case["status"] == "ERROR" else case["status"]
+        for case in done.data["cases"]
+    }
+
+
+def test_broken_json_is_named_with_its_place_and_other_sets_run(workbench: CommandLine) -> None:
+    workbench.write("home/broken.evalset.json", '{"eval_set_id": "b",\n "eval_cases": [')
+
+    done = workbench("run", "home", "--format", "json")
+
+    assert done.status == 2
+    assert "home/broken.evalset.json:2:" in done.error
+    assert outcome(done) == {"on": "PASSED", "off": "FAILED"}
+
+
+def test_a_broken_case_does_not_hide_its_neighbours(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    scenario = {"starting_prompt": "hi", "conversation_plan": "talk"}
+    good = {"eval_id": "good", "conversation": [make_turn("light x", room="x")]}
+    both = {"eval_id": "both", "conversation": [make_turn("x")], "conversation_scenario": scenario}
+    twin = {"eval_id": "twin", "conversation": [make_turn("light x", room="x")]}
+    workbench.write("home/odd.evalset.json", {"eval_set_id": "odd", "eval_cases": [both, good, twin, twin]})
+
+    done = workbench("run", "home/odd.evalset.json", "--format", "json")
+
+    assert done.status == 2
+    found = outcome(done)
+    assert found["good"] == "PASSED"
+    assert "conversation" in found["both"]
+    assert "home/odd.evalset.json" in found["both"]
+    assert "twin" in found["twin"]
+
+
+def test_an_agent_that_is_not_there_is_named(workbench: CommandLine) -> None:
+    workbench.write("workbench.toml", '[targets.home]\nkind = "function"\ntarget = "nowhere.agent:answer"\n'
+                    'eval_sets = ["home/*.evalset.json"]\n')  # fmt: skip
+
+    done = workbench("run", "home/light.evalset.json", "--format", "json")
+
+    assert done.status == 3
+    assert all("nowhere" in message for message in outcome(done).values())
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("raise RuntimeError('at import')", "at import"),
+        ("def answer(prompt): return 42", "42"),
+        ("def answer(prompt): return None", "None"),
+        ("def other(prompt): return 'x'", "answer"),
+        ("import sys\ndef answer(prompt): sys.exit(4)", "4"),
+        ("def answer(prompt): yield", "answer"),
+        ("def answer(prompt) return 1", "agent.py"),
+    ],
+)
+def test_an_agent_that_breaks_is_an_error_with_its_reason(workbench: CommandLine, agent: str, said: str) -> None:
+    workbench.write("home/agent.py", agent)
+
+    done = workbench("run", "home/light.evalset.json:on", "--format", "json")
+
+    assert done.status == 3
+    assert said in outcome(done)["on"]
+
+
+def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine) -> None:
+    workbench.write(
+        "home/agent.py",
+        "def answer(prompt):\n    print('x' * 5_000_000)\n"
+        "    return {'response': 'ok', 'predicted_trajectory': [{'name': 'set_light', 'args': {'room': 'kitchen'}}]}\n",
+    )
+
+    done = workbench("run", "home/light.evalset.json:on", "--format", "json")
+
+    assert outcome(done) == {"on": "PASSED"}
+    assert len(done.out) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"criteria": {"tool_trajectory_avg_scor": 1.0}}, "tool_trajectory_avg_score"),
+        ({"criteria": {"tool_trajectory_avg_score": "high"}}, "expected a number"),
+        ({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "SOMEHOW"}}}, "match_type"),
+        ({"criteria": {"safety_v1": 0.5}}, "safety_v1"),
+        ([], "expected an object"),
+    ],
+)
+def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, config: Any, said: str) -> None:
+    workbench.write("home/test_config.json", config)
+
+    done = workbench("run", "home")
+
+    assert done.status == 2
+    assert said in done.error
+    assert "home/test_config.json" in done.error
+    assert done.out == ""
+
+
+def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:
+    workbench.write("workbench.toml", "[run]\nconcurrency = 'many'\n")
+
+    done = workbench("run", "home")
+
+    assert done.status == 2
+    assert "workbench.toml:2" in done.error
+    assert "expected a whole number" in done.error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
+def test_a_full_disk_costs_the_file_and_not_the_results(workbench: CommandLine) -> None:
+    done = workbench("run", "home", "--format", "json", "--output", "/dev/full")
+
+    assert done.status == 2
+    assert "the disk is full" in done.error
+    assert "✓ PASSED" in done.out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_costs_the_file_and_not_the_results(workbench: CommandLine) -> None:
+    folder = workbench.root / "locked"
+    folder.mkdir(mode=0o555)
+
+    done = workbench("run", "home", "--output", "locked/report.json")
+
+    assert done.status == 2
+    assert "no permission" in done.error
+    assert "✓ PASSED" in done.out
+
+
+def test_a_history_that_cannot_be_kept_costs_no_verdict(workbench: CommandLine) -> None:
+    workbench.write(".workbench", "a file where a folder should be")
+
+    done = workbench("run", "home", "--format", "json")
+
+    assert outcome(done) == {"on": "PASSED", "off": "FAILED"}
+    assert ".workbench" in done.error
+
+
+def test_odd_text_from_files_and_agents_never_reaches_the_terminal_raw(
+    workbench: CommandLine, make_turn: MakeTurn
+) -> None:
+    workbench.add_set("home/odd.evalset.json", {"\x1b[2Jcase": [make_turn("raise \x1b]0;owned\x07", room="\x1b[31m")]})
+
+    done = workbench("run", "home/odd.evalset.json", "--verbose")
+
+    assert done.status == 3
+    assert not {"\x1b", "\x07"} & set(done.out + done.error)
+
+
+def test_nothing_is_lost_when_one_turn_fails(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/two.evalset.json", {"two": [make_turn("light x", room="y"), make_turn("raise it")]})
+
+    workbench("run", "home/two.evalset.json")
+
+    stored = json.loads(workbench("report", "--format", "json").out)["cases"][0]
+    assert stored["turns"][0]["trajectory"] == [{"name": "set_light", "args": {"room": "x"}}]
+    assert stored["differences"][0]["expected"] == "y"

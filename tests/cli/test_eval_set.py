@@ -1,0 +1,110 @@
+"""`workbench eval-set`: making, extending, migrating and checking files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+
+def test_create_and_add_make_a_set_of_scenarios(workbench: CommandLine) -> None:
+    scenarios = [{"starting_prompt": f"Hello {n}", "conversation_plan": "Talk."} for n in range(2)]
+    workbench.write("scenarios.json", {"scenarios": scenarios})
+    workbench.write("session.json", {"app_name": "home", "user_id": "u"})
+    add = (
+        "eval-set",
+        "add-eval-case",
+        "home",
+        "new",
+        "--scenarios-file=scenarios.json",
+        "--session_input_file=session.json",
+    )
+
+    created = workbench("eval-set", "create", "home", "new")
+    added, again = workbench(*add), workbench(*add)
+
+    assert created.out == "Eval set 'new' created for app 'home'.\n"
+    assert added.out.count("added to eval set 'new'.") == 2
+    assert again.out.count("already exists in eval set 'new', skipped adding.") == 2
+    cases = json.loads((workbench.root / "home/new.evalset.json").read_text())["eval_cases"]
+    assert [case["conversation_scenario"]["starting_prompt"] for case in cases] == ["Hello 0", "Hello 1"]
+    assert cases[0]["session_input"]["user_id"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "home", "../evil"], "letters, digits and underscores"),
+        (["create", "home", "light"], "exists"),
+        (["create", "nowhere", "x"], "nowhere"),
+        (["create", "home", "x", "--eval_storage_uri", "gs://b"], "gs://b"),
+        (
+            ["add-eval-case", "home", "missing", "--scenarios_file", "s.json", "--session_input_file", "s.json"],
+            "missing",
+        ),
+        (["add-eval-case", "home", "light"], "--scenarios"),
+        (["migrate", "home/light.evalset.json", "home/light.evalset.json"], "exists"),
+        (["migrate", "missing.json", "new.json"], "missing.json"),
+        (["validate", "missing.json"], "missing.json"),
+        (["generate-eval-cases", "home", "x"], "generate-eval-cases"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message(workbench: CommandLine, arguments: list[str], said: str) -> None:
+    workbench.write("s.json", {"scenarios": []})
+
+    done = workbench("eval-set", *arguments)
+
+    assert done.status == 2
+    assert said in done.error
+    assert "Traceback" not in done.error
+
+
+def test_migrate_writes_the_current_format(workbench: CommandLine) -> None:
+    turns = [
+        {
+            "query": "light x",
+            "reference": "done: x",
+            "expected_tool_use": [{"tool_name": "set_light", "tool_input": {"room": "x"}}],
+        }
+    ]
+    workbench.write("old.test.json", turns)
+    workbench.write("session.json", {"app_name": "home", "user_id": "u", "state": {"a": 1}})
+
+    done = workbench("eval-set", "migrate", "old.test.json", "home/new.test.json", "--initial-session", "session.json")
+
+    assert done.status == 0
+    (case,) = json.loads((workbench.root / "home/new.test.json").read_text())["eval_cases"]
+    assert case["session_input"]["state"] == {"a": 1}
+    assert workbench("run", "home/new.test.json").status == 0
+
+
+def test_validate_names_problems_with_their_place(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    case = {"eval_id": "twin", "conversation": [make_turn("x")]}
+    workbench.write("home/bad.evalset.json", {"eval_set_id": "bad", "eval_cases": [case, case]})
+
+    bad = workbench("eval-set", "validate", "home/bad.evalset.json")
+    good = workbench("eval-set", "validate", "home/light.evalset.json")
+
+    assert bad.status == 2
+    assert "home/bad.evalset.json" in bad.out
+    assert "twin" in bad.out
+    assert (good.status, good.out) == (0, "")
+
+
+def test_validate_names_comments_and_fix_removes_them(workbench: CommandLine) -> None:
+    path = workbench.root / "home/light.evalset.json"
+    strict = path.read_bytes()
+    path.write_bytes(strict.replace(b'"eval_cases"', b'/* all of them */ "eval_cases"'))
+
+    assert "comment" in workbench("eval-set", "validate", "--strict", "home/light.evalset.json").out
+    fixed = workbench("eval-set", "validate", "--fix", "home/light.evalset.json")
+
+    assert fixed.status == 0
+    assert json.loads(path.read_bytes()) == json.loads(strict)

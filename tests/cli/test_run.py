@@ -1,0 +1,254 @@
+"""`workbench run`: what is selected, how it ends, what it prints."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Done
+
+MakeTurn = Callable[..., dict[str, Any]]
+
+
+def statuses(done: Done) -> dict[str, str]:
+    return {case["eval_id"]: case["status"] for case in done.data["cases"]}
+
+
+def test_a_set_is_run_and_each_failure_explained(workbench: CommandLine) -> None:
+    done = workbench.process("run", "home/light.evalset.json")
+
+    assert done.status == 1
+    assert "✓ PASSED         on" in done.out
+    assert "✗ FAILED         off" in done.out
+    assert 'set_light: room: expected "bedroom", got "hall"' in done.out
+    assert "2 cases: 1 passed, 1 failed" in done.out
+    assert "\x1b" not in done.out + done.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], {"on": "PASSED", "off": "FAILED"}),
+        (["home"], {"on": "PASSED", "off": "FAILED"}),
+        (["home/light.evalset.json:on"], {"on": "PASSED"}),
+        (["home/light.evalset.json:off,on"], {"on": "PASSED", "off": "FAILED"}),
+        (["home", "--case", "on"], {"on": "PASSED"}),
+        (["--case=on", "home/light.evalset.json"], {"on": "PASSED"}),
+        (["--target", "home", "--case", "on"], {"on": "PASSED"}),
+    ],
+)
+def test_what_is_named_is_run(workbench: CommandLine, arguments: list[str], expected: dict[str, str]) -> None:
+    assert statuses(workbench("run", *arguments, "--format", "json")) == expected
+
+
+def test_case_ids_may_hold_colons_and_commas(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/odd.evalset.json", {"a:b,c": [make_turn("light x", room="x")], "d": [make_turn("light x")]})
+
+    assert statuses(workbench("run", "home/odd.evalset.json", "--case", "a:b,c", "--format", "json")) == {
+        "a:b,c": "PASSED"
+    }
+
+
+def test_a_set_of_any_name_runs_with_the_agent_near_it(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/anything.json", {"on": [make_turn("light x", room="x")]})
+
+    done = workbench("run", "home/anything.json", "--target", "home", "--format", "json")
+
+    assert statuses(done) == {"on": "PASSED"}
+
+
+def test_each_folder_has_its_own_criteria(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.write("home/other/test_config.json", {"criteria": {"exact_match": 1.0}})
+    workbench.add_set("home/other/words.test.json", {"words": [make_turn("say hi", response="done: hi")]})
+
+    cases = workbench("run", "home", "--format", "json").data["cases"]
+
+    decisive = {case["eval_id"]: case["metrics"][0]["name"] for case in cases}
+    assert decisive == {"on": "tool_trajectory_avg_score", "off": "tool_trajectory_avg_score", "words": "exact_match"}
+
+
+def test_an_agent_that_breaks_costs_only_its_case(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set(
+        "home/bad.evalset.json",
+        {
+            "raises": [make_turn("light x", room="x"), make_turn("raise it")],
+            "exits": [make_turn("exit now")],
+            "fine": [make_turn("light x", room="x")],
+        },
+    )
+
+    done = workbench("run", "home/bad.evalset.json", "--format", "json")
+
+    assert done.status == 3
+    assert statuses(done) == {"raises": "ERROR", "exits": "ERROR", "fine": "PASSED"}
+    by_id = {case["eval_id"]: case for case in done.data["cases"]}
+    assert "kaboom" in by_id["raises"]["error"]["message"]
+    assert by_id["raises"]["error"]["turn"] == 1
+    assert by_id["raises"]["turns"][0]["response"] == "done: x"
+    assert "7" in by_id["exits"]["error"]["message"]
+
+
+def test_a_case_that_takes_too_long_is_ended(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/slow.evalset.json", {"slow": [make_turn("sleep 60")]})
+
+    done = workbench("run", "home/slow.evalset.json", "--timeout", "0.5", "--format", "json")
+
+    assert done.status == 3
+    assert done.data["cases"][0]["error"]["kind"] == "timeout"
+
+
+def test_what_an_agent_prints_is_for_those_who_ask(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/loud.evalset.json", {"loud": [make_turn("loud", room="x")]})
+
+    assert "to stderr" not in workbench("run", "home/loud.evalset.json").out
+    assert "to stderr" in workbench("run", "home/loud.evalset.json", "--verbose").out
+
+
+def test_repeats_are_results_of_their_own(workbench: CommandLine) -> None:
+    cases = workbench("run", "home/light.evalset.json:on", "--runs", "3", "--format", "json").data["cases"]
+
+    assert sorted(case["repeat"] for case in cases) == [0, 1, 2]
+
+
+def test_json_lines_end_with_the_run(workbench: CommandLine) -> None:
+    lines = [json.loads(line) for line in workbench("run", "home", "--format", "jsonl").out.splitlines()]
+
+    assert [line["kind"] for line in lines] == ["case", "case", "run"]
+
+
+def test_a_file_gets_the_document_and_stdout_the_table(workbench: CommandLine) -> None:
+    done = workbench("run", "home", "--output", "report.xml")
+
+    assert "✗ FAILED" in done.out
+    assert ElementTree.parse(workbench.root / "report.xml").getroot().get("failures") == "1"
+
+
+@pytest.mark.parametrize("place", ["missing/report.json", "home"])
+def test_a_file_that_cannot_be_written_loses_no_result(workbench: CommandLine, place: str) -> None:
+    done = workbench("run", "home/light.evalset.json", "--format", "json", "--output", place)
+
+    assert done.status == 2
+    assert "✓ PASSED" in done.out
+    assert place in done.error
+
+
+def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:
+    done = workbench("run", "home", "--runs", "2", "--dry-run")
+
+    assert done.status == 0
+    assert "2 cases x 2 = 4" in done.out
+    assert "tool_trajectory_avg_score >= 1" in done.out
+    assert not (workbench.root / ".workbench").exists()
+
+
+def test_failed_runs_what_did_not_pass_last_time(workbench: CommandLine) -> None:
+    assert "nothing to run" in workbench("run", "--failed").error
+    workbench("run", "home")
+
+    assert statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
+
+
+def test_resume_keeps_what_was_finished(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set(
+        "home/bad.evalset.json", {"bad": [make_turn("raise it")], "good": [make_turn("light x", room="x")]}
+    )
+    workbench("run", "home/bad.evalset.json")
+
+    done = workbench("run", "--resume", "home/bad.evalset.json", "--dry-run")
+
+    assert "1 are kept from before" in done.out
+
+
+def test_ctrl_c_keeps_what_is_finished(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set(
+        "home/long.evalset.json", {"first": [make_turn("light x", room="x")], "long": [make_turn("sleep 60")]}
+    )
+    process = workbench.start("run", "home/long.evalset.json", "--format", "jsonl", "--concurrency", "1")
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert (first["eval_id"], first["status"]) == ("first", "PASSED")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [(line["kind"], line.get("status")) for line in lines] == [("case", "CANCELLED"), ("run", None)]
+    assert lines[-1]["interrupted"] is True
+    assert "interrupted" in error
+    assert "Traceback" not in error
+
+
+def test_a_second_ctrl_c_ends_at_once(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    code = (
+        "import os, signal, threading\n"
+        "from workbench.cli.interrupt import graceful_interrupt\n"
+        "never = threading.Event()\n"
+        "with graceful_interrupt(lambda: os.kill(os.getpid(), signal.SIGINT), announce=print):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    never.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+def test_sets_without_criteria_get_the_default_ones_and_say_so(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/plain/plain.test.json", {"a": [make_turn("light x", response="done: x", room="x")]})
+
+    done = workbench("run", "home/plain/plain.test.json", "--format", "json")
+
+    assert done.status == 0
+    assert "default" in done.error
+    assert {metric["name"] for metric in done.data["cases"][0]["metrics"] if metric["threshold"] is not None} == {
+        "tool_trajectory_avg_score",
+        "response_match_score",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["home/ligth.evalset.json"], "no such file, folder or target"),
+        (["hom"], "did you mean 'home'"),
+        (["home/light.evalset.json:onn"], "did you mean 'on'"),
+        (["home", "--case", "onn"], "did you mean 'on'"),
+        (["home", "--target", "homee"], "did you mean 'home'"),
+        (["home", "--config", "missing.json"], "missing.json"),
+        (["home", "--runs", "0"], "--runs"),
+        (["home", "--format", "yaml"], "yaml"),
+        (["home", "--resume", "nothing"], "nothing"),
+        (["empty"], "no eval set below this folder"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_message(workbench: CommandLine, arguments: list[str], said: str) -> None:
+    (workbench.root / "empty").mkdir()
+
+    done = workbench("run", *arguments)
+
+    assert done.status == 2
+    assert said in done.error
+    assert "Traceback" not in done.error
+    assert done.out == ""
+
+
+def test_arguments_of_different_projects_are_refused(workbench: CommandLine, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "workbench.toml").write_text("")
+    (other / "x.evalset.json").write_text("{}")
+
+    done = workbench("run", "home", str(other / "x.evalset.json"))
+
+    assert done.status == 2
+    assert "different projects" in done.error
