@@ -41,7 +41,7 @@ class TextScorer:
             async with self._slots:
                 answers = await (await self._living_helper()).ask(tasks)
         except HelperDied as death:
-            self._give_up_where_it_never_worked(death)
+            self._give_up_where_it_cannot_work(death)
             answers = await self._ask_alone(tasks)
         scores = [answer for answer in answers if isinstance(answer, TextScore)]
         if len(scores) < len(tasks):
@@ -49,7 +49,8 @@ class TextScorer:
         return scores
 
     async def close(self) -> None:
-        """End the helper. What is under way fails."""
+        """End the helper. What is under way, or comes later, fails."""
+        self._unusable = self._unusable or "the text helper was closed"
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -80,7 +81,8 @@ class TextScorer:
             finally:
                 await helper.close()
 
-    def _give_up_where_it_never_worked(self, death: HelperDied) -> None:
-        if not death.was_ready:
+    def _give_up_where_it_cannot_work(self, death: HelperDied) -> None:
+        if self._unusable is None and not death.was_ready:
             self._unusable = str(death)
+        if self._unusable is not None:
             raise TextError(self._unusable) from death

@@ -1,0 +1,301 @@
+"""The text helper: what it imports, what it survives, and that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.metrics.text import TextError, TextScorer, helper
+from workbench.metrics.text_helper.tasks import TextTask
+
+PROGRAM = helper._PROGRAM
+EQUAL = TextTask("response_match", "hello world", "hello world")
+WORDS = (
+    "the",
+    "cats",
+    "ran",
+    "running",
+    "generously",
+    "e-mail",
+    "3.14",
+    "naïve",
+    "ATOMIC",
+    "relational",
+    "hopefulness",
+)
+
+
+def run_python(program: str, *arguments: str, input: str = "", **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        input=input,
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def fake_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Put a program of the test in the helper's place; it may note each start in the file that is returned."""
+
+    def install(program: str) -> Path:
+        starts = tmp_path / "starts"
+        script = tmp_path / "helper.py"
+        note = f"open({str(starts)!r}, 'a').write('started\\n')\n"
+        script.write_text("import sys, json, os\n" + note + textwrap.dedent(program), encoding="utf-8")
+        monkeypatch.setattr(helper, "_PROGRAM", script)
+        return starts
+
+    return install
+
+
+def test_only_what_rouge_needs_is_imported() -> None:
+    program = """
+        import sys
+        from workbench.metrics.text_helper.libraries import import_rouge
+        import_rouge()
+        print(*sys.modules)
+    """
+
+    imported = set(run_python(program).split())
+
+    assert "nltk.stem.porter" in imported
+    assert not imported & {"scipy", "sklearn", "pandas", "matplotlib", "nltk.corpus", "nltk.tokenize", "asyncio"}
+
+
+async def test_scores_are_those_of_rouge_score_imported_whole() -> None:
+    generator = random.Random(1)
+    pairs = [[" ".join(generator.choices(WORDS, k=8)) for _ in range(2)] for _ in range(300)]
+    program = """
+        import json, sys
+        from rouge_score.rouge_scorer import RougeScorer
+        types = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+        scorer = RougeScorer(types, use_stemmer=True)
+        scores = [scorer.score(reference, candidate) for candidate, reference in json.load(sys.stdin)]
+        print(json.dumps([[score[name].fmeasure for name in types] for score in scores]))
+    """
+    whole = json.loads(run_python(program, input=json.dumps(pairs)))
+
+    scorer = TextScorer()
+    measures = ("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum")
+    answers = await scorer.score(
+        [
+            TextTask(measure, candidate, reference, stemmer=True, tokenizer="rouge_score")
+            for candidate, reference in pairs
+            for measure in measures
+        ]
+    )
+    await scorer.close()
+
+    assert [answer.value for answer in answers] == [value for row in whole for value in row]
+
+
+def test_an_nltk_that_cannot_be_imported_in_part_is_imported_whole(tmp_path: Path) -> None:
+    stem = tmp_path / "nltk" / "stem"
+    stem.mkdir(parents=True)
+    (tmp_path / "nltk" / "__init__.py").write_text("needed = 1\n", encoding="utf-8")
+    (stem / "__init__.py").write_text("", encoding="utf-8")
+    (stem / "porter.py").write_text(
+        "import nltk\nnltk.needed\nclass PorterStemmer:\n    def stem(self, word):\n        return word[:3]\n",
+        encoding="utf-8",
+    )
+    program = """
+        from workbench.metrics.text_helper.measures import compute
+        from workbench.metrics.text_helper.tasks import TextTask
+        print(compute(TextTask("response_match", "running", "runner")).value)
+    """
+
+    assert run_python(program, PYTHONPATH=str(tmp_path)).strip() == "1.0"
+
+
+async def test_modules_of_the_user_s_folder_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("json", "rouge_score", "nltk", "numpy", "re", "workbench"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    scorer = TextScorer()
+    try:
+        assert (await scorer.score([EQUAL]))[0].value == 1.0
+    finally:
+        await scorer.close()
+
+
+def test_garbage_is_answered_and_survived() -> None:
+    task = list(EQUAL)
+    lines = [b"garbage", b"\xff\xfe", b"[1]", b'{"id": 1, "tasks": [[]]}', b"[" * 100_000]
+    good = json.dumps({"id": 7, "tasks": [task, ["no_such_measure", "a", "b"], ["rouge_1", None, 3]]}).encode()
+
+    done = subprocess.run(
+        [sys.executable, "-I", str(PROGRAM), str(PROGRAM.parents[3])],
+        input=b"\n".join([*lines, good]),
+        capture_output=True,
+        check=True,
+    )
+
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert answers[0] == {"id": None, "ready": True}
+    assert [answer["id"] for answer in answers[1:]] == [None] * len(lines) + [7]
+    score, unknown, ill_typed = answers[-1]["answers"]
+    assert score == [1.0, 2, 2]
+    assert "no_such_measure" in unknown
+    assert isinstance(ill_typed, str)
+
+
+async def test_texts_are_data() -> None:
+    scorer = TextScorer()
+    texts = ["\ud800 lone", "line\nbreak\r\n\u2028", '{"id": 1}', "\x00\x1b[31m", "𝒳" * 10_000, "a " * 200_000]
+
+    answers = await scorer.score([TextTask("rouge_1", text, text) for text in texts])
+    await scorer.close()
+
+    assert {answer.value for answer in answers} == {1.0}
+
+
+async def test_many_questions_at_once_get_their_own_answers() -> None:
+    scorer = TextScorer()
+    scorer.start()
+
+    answers = await asyncio.gather(
+        *(scorer.score([TextTask("rouge_1", "w " * (index + 1), "w")] * 3) for index in range(200))
+    )
+    await scorer.close()
+
+    assert [[score.candidate_units for score in answer] for answer in answers] == [[n + 1] * 3 for n in range(200)]
+
+
+async def test_a_killed_helper_is_started_again_and_nothing_is_lost() -> None:
+    scorer = TextScorer()
+    await scorer.score([EQUAL])
+    running = await scorer._living_helper()
+    running._process.kill()
+
+    scores = await asyncio.gather(*(scorer.score([EQUAL]) for _ in range(20)))
+    await scorer.close()
+
+    assert {answer[0].value for answer in scores} == {1.0}
+
+
+async def test_texts_that_kill_the_helper_cost_only_themselves(fake_helper: Callable[[str], Path]) -> None:
+    fake_helper("""
+        print(json.dumps({"id": None, "ready": True}), flush=True)
+        for line in sys.stdin:
+            if "poison" in line:
+                print("out of luck", file=sys.stderr)
+                os._exit(7)
+            request = json.loads(line)
+            print(json.dumps({"id": request["id"], "answers": [[0.5, 1, 1] for _ in request["tasks"]]}), flush=True)
+    """)
+    scorer = TextScorer()
+    texts = ["good", "poison", "fine", "better"]
+
+    outcomes = await asyncio.gather(
+        *(scorer.score([TextTask("rouge_1", text, text)]) for text in texts), return_exceptions=True
+    )
+    afterwards = await scorer.score([EQUAL])
+    await scorer.close()
+
+    assert [isinstance(outcome, TextError) for outcome in outcomes] == [False, True, False, False]
+    message = str(outcomes[1])
+    assert "exit status 7" in message
+    assert "out of luck" in message
+    assert afterwards[0].value == 0.5
+
+
+async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
+    fake_helper: Callable[[str], Path],
+) -> None:
+    starts = fake_helper("raise ImportError('no such library')")
+    scorer = TextScorer()
+
+    for _ in range(5):
+        with pytest.raises(TextError, match="no such library"):
+            await scorer.score([EQUAL])
+    await scorer.close()
+
+    assert starts.read_text(encoding="utf-8").count("started") == 1
+
+
+async def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helper.sys, "executable", "/nowhere/python")
+    scorer = TextScorer()
+
+    with pytest.raises(TextError, match="could not be started"):
+        await scorer.score([EQUAL])
+    await scorer.close()
+
+
+async def test_what_is_no_answer_ends_the_helper_with_a_reason(fake_helper: Callable[[str], Path]) -> None:
+    fake_helper("""
+        print(json.dumps({"id": None, "ready": True}), flush=True)
+        sys.stdin.readline()
+        print("Traceback: this is no JSON", flush=True)
+        sys.stdin.read()
+    """)
+    scorer = TextScorer()
+
+    with pytest.raises(TextError, match="no answer"):
+        await scorer.score([EQUAL])
+    await scorer.close()
+
+
+async def test_closing_fails_what_comes_later_and_costs_nothing_before_the_start() -> None:
+    scorer = TextScorer()
+    await scorer.close()
+
+    with pytest.raises(TextError, match="closed"):
+        await scorer.score([EQUAL])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
+def test_the_helper_ends_with_its_parent(tmp_path: Path) -> None:
+    program = """
+        import asyncio, os
+        from workbench.metrics.text import TextScorer
+        from workbench.metrics.text_helper.tasks import TextTask
+
+        async def main():
+            scorer = TextScorer()
+            await scorer.score([TextTask("rouge_1", "a", "a")])
+            print((await scorer._living_helper())._process.pid, flush=True)
+            await asyncio.sleep(600)
+
+        asyncio.run(main())
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGKILL)
+
+    for _ in range(600):
+        if not _is_running(pid):
+            return
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the helper outlived its parent by a minute")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    # Where nobody collects orphans at once, one that has ended stays for a while.
+    return not (status.exists() and status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")
