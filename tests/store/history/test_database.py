@@ -1,0 +1,172 @@
+"""The file of the history: shared, full, locked, damaged, of another version."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from workbench.store.errors import StoreError
+from workbench.store.history import History, database
+
+from .conftest import make_record, make_result
+
+WRITER = textwrap.dedent(
+    """
+    import sys
+    from datetime import UTC, datetime
+    from pathlib import Path
+    from workbench.model.events import RunSummary
+    from workbench.model.keys import CaseKey
+    from workbench.model.results import CaseResult, CaseStatus
+    from workbench.store.history import History, RunRecord
+
+    root, name = Path(sys.argv[1]), sys.argv[2]
+    with History.open(root) as history:
+        history.begin_run(RunRecord(run_id=name, started_at=datetime.now(UTC), root=root))
+        for number in range(100):
+            key = CaseKey(target="t", eval_set="s", eval_id=str(number))
+            history.finish_job(name, CaseResult(case=key, eval_set_id="s", status=CaseStatus.PASSED))
+        history.end_run(name, RunSummary(passed=100), duration_seconds=1, interrupted=False)
+    """
+)
+
+
+def file_of(root: Path) -> Path:
+    return root / ".workbench" / "history.db"
+
+
+def test_several_processes_may_begin_a_history_and_write_it_at_the_same_time(tmp_path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), f"run-{n}"]) for n in range(4)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+
+    with History.open(tmp_path) as history:
+        assert {run.run_id: len(history.jobs(run.run_id)) for run in history.runs()} == {
+            f"run-{n}": 100 for n in range(4)
+        }
+
+
+def test_what_was_stored_survives_a_process_that_is_killed(tmp_path: Path) -> None:
+    script = WRITER[: WRITER.index("    history.end_run")] + "    import os; os._exit(9)\n"
+
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path), "r"], check=False).returncode == 9
+
+    with History.open(tmp_path) as history:
+        assert len(history.jobs("r")) == 100
+
+
+def test_a_reader_sees_results_while_the_run_goes_on(tmp_path: Path, history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+
+    with History.open(tmp_path) as reader:
+        results = reader.results("r")
+        next(results)
+        history.finish_job("r", make_result("b"))
+        assert list(results) == []
+        assert len(reader.jobs("r")) == 2
+
+
+def test_a_full_disk_is_said_and_loses_nothing_stored(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+    pages = history._database.execute("PRAGMA page_count").fetchone()[0]
+    history._database.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(StoreError, match=r"history\.db: cannot be used: the disk is full"):
+        history.finish_job("r", make_result("b", answer=os.urandom(100_000).hex()))
+
+    assert list(history.results("r")) == [make_result("a")]
+    history._database.execute("PRAGMA max_page_count = 1000000")
+    history.finish_job("r", make_result("b"))
+    assert len(history.jobs("r")) == 2
+
+
+def test_a_read_only_file_is_said(history: History) -> None:
+    history._database.execute("PRAGMA query_only = 1")
+
+    with pytest.raises(StoreError, match=r"history\.db: cannot be used: it is read-only"):
+        history.begin_run(make_record("r"))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user whom permissions bind")
+def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="no permission"):
+            History.open(tmp_path)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".workbench").write_text("")
+    with pytest.raises(StoreError, match=r"\.workbench: cannot create it"):
+        History.open(tmp_path)
+
+    (tmp_path / "b" / ".workbench" / "history.db").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"history\.db: it is a folder"):
+        History.open(tmp_path / "b")
+
+
+def test_a_file_that_stays_locked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with History.open(tmp_path) as history:
+        other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another process has kept it locked"):
+            history.begin_run(make_record("r"))
+        other.execute("ROLLBACK")
+        other.close()
+
+        history.begin_run(make_record("r"))
+
+
+@pytest.mark.parametrize(
+    "damage", [b"this is no database" * 99, b"SQLite format 3\x00" + b"\xff" * 5000], ids=["text", "header"]
+)
+def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage: bytes) -> None:
+    for _ in range(2):
+        (tmp_path / ".workbench").mkdir(exist_ok=True)
+        file_of(tmp_path).write_bytes(damage)
+        with History.open(tmp_path) as history:
+            history.begin_run(make_record("r"))
+
+    kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
+    assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
+    assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    History.open(tmp_path).close()
+    with sqlite3.connect(file_of(tmp_path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = file_of(tmp_path).read_bytes()
+
+    with pytest.raises(
+        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 1\)"
+    ):
+        History.open(tmp_path)
+
+    assert file_of(tmp_path).read_bytes() == before
+
+
+def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+    history._database.execute("UPDATE blob SET data = x'00'")
+
+    with pytest.raises(StoreError, match=r"the result of sets/a\.evalset\.json:a cannot be read"):
+        list(history.results("r"))
+
+
+def test_the_tables_for_dependencies_are_there(history: History) -> None:
+    rows = history._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+
+    assert {row[0] for row in rows} == {"run", "job", "execution", "score", "dependency_set", "dependency", "blob"}

@@ -1,0 +1,203 @@
+"""Runs and results: what is stored comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from workbench.model.criteria import default_config
+from workbench.model.events import MetricSummary, RunSummary
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseStatus, Execution, Failure, FailureKind
+from workbench.store.errors import StoreError
+from workbench.store.history import FinishedJob, History, retention
+
+from .conftest import make_record, make_result
+
+StoredRun = Callable[..., str]
+
+
+def test_a_run_keeps_what_it_set_out_to_do_and_how_it_came_out(history: History) -> None:
+    record = make_record(
+        "20261121-140207-5f3a",
+        command="workbench run",
+        targets=("home",),
+        criteria={"sets/a.evalset.json": default_config()},
+        options={"runs": 2, "config": None},
+        versions={"workbench": "0.1", "python": "3.11.7"},
+        total=4,
+    )
+    summary = RunSummary(total=4, passed=4, metrics={"m": MetricSummary(mean=0.5, std=None, scored=1, total=4)})
+    history.begin_run(record)
+    history.end_run(record.run_id, summary, duration_seconds=2.5, interrupted=True)
+
+    stored = history.run(record.run_id)
+
+    assert {name: getattr(stored, name) for name in type(record).model_fields} == dict(record)
+    assert (stored.summary, stored.duration_seconds, stored.interrupted, stored.ended) == (summary, 2.5, True, True)
+    assert stored.started_at.astimezone(UTC) == record.started_at
+
+
+def test_a_run_that_never_ended_counts_what_it_has(history: History) -> None:
+    history.begin_run(make_record("r", total=3))
+    history.finish_job("r", make_result("a"))
+    history.finish_job("r", make_result("b", status=CaseStatus.NOT_EVALUATED))
+
+    stored = history.run("r")
+
+    assert not stored.ended
+    assert stored.summary == RunSummary(total=3, passed=1, not_evaluated=1)
+
+
+def test_runs_are_listed_newest_first_and_as_many_as_asked_for(history: History, stored_run: StoredRun) -> None:
+    for name in ("1", "2", "3"):
+        stored_run(name)
+
+    assert [run.run_id for run in history.runs(limit=2)] == ["3", "2"]
+
+
+def test_a_run_is_found_by_latest_or_the_start_of_its_id(history: History, stored_run: StoredRun) -> None:
+    with pytest.raises(StoreError, match="there are no runs yet"):
+        history.run("latest")
+    for name in ("20261121-1", "20261121-2", "2026"):
+        stored_run(name)
+
+    assert history.run("latest").run_id == "2026"
+    assert history.run("2026").run_id == "2026"
+    assert history.run("20261121-1").run_id == "20261121-1"
+    with pytest.raises(StoreError, match=r"'20261' begins the ids of several runs: 20261121-2, 20261121-1"):
+        history.run("20261")
+    with pytest.raises(StoreError, match="there is no run '%'"):
+        history.run("%")
+    with pytest.raises(StoreError, match="there is no run"):
+        list(history.results("\ud800"))
+
+
+def test_results_come_back_in_the_order_in_which_they_ended(history: History, stored_run: StoredRun) -> None:
+    results = [make_result("b"), make_result("a"), make_result("a", repeat=1)]
+    stored_run("r", *results)
+
+    assert list(history.results("r")) == results
+    assert history.result("r", JobKey(case=results[2].case, repeat=1)) == results[2]
+    assert history.result("r", JobKey(case=results[2].case, repeat=2)) is None
+
+
+def test_a_failure_without_execution_comes_back(history: History, stored_run: StoredRun) -> None:
+    failure = Failure(kind=FailureKind.SETUP, message="no agent", turn=0, traceback="…")
+    result = make_result(
+        "a", status=CaseStatus.ERROR, failure=failure, metrics=(), execution=Execution(failure=failure, stderr_tail="x")
+    )
+    cancelled = make_result("b", status=CaseStatus.CANCELLED, metrics=(), execution=Execution())
+    stored_run("r", result, cancelled)
+
+    assert list(history.results("r")) == [result, cancelled]
+    assert [job.failure for job in history.jobs("r")] == [failure, None]
+
+
+def test_a_job_that_is_finished_twice_counts_once(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a", answer="first"))
+    history.finish_job("r", make_result("a", answer="second"))
+
+    assert list(history.results("r")) == [make_result("a", answer="second")]
+
+
+def test_jobs_tell_by_their_keys_whether_they_still_hold(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_jobs("r", [FinishedJob(make_result(name), f"e-{name}", f"s-{name}") for name in "ab"])
+
+    jobs = history.jobs("r")
+
+    assert [(job.key.case.eval_id, job.execution_key, job.scoring_key) for job in jobs] == [
+        ("a", "e-a", "s-a"),
+        ("b", "e-b", "s-b"),
+    ]
+    assert all(job.run_id == "r" and job.finished_at.tzinfo is UTC for job in jobs)
+
+
+def test_of_a_run_that_goes_on_only_verdicts_are_finished(history: History) -> None:
+    history.begin_run(make_record("r", total=9))
+    for status in CaseStatus:
+        history.finish_job("r", make_result(status.value, status=status))
+    history.end_run("r", RunSummary(), duration_seconds=1, interrupted=True)
+
+    history.begin_run(make_record("r", total=9))
+
+    assert {job.case.eval_id for job in history.finished_jobs("r")} == {"PASSED", "FAILED", "NOT_EVALUATED"}
+    assert not history.run("r").ended
+    assert len(history.runs()) == 1
+
+
+def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(
+    history: History, stored_run: StoredRun
+) -> None:
+    stored_run("1", *(make_result(name, answer="old", repeat=n) for name in "ab" for n in range(3)))
+    stored_run("2", make_result("a", repeat=1), make_result("a", repeat=0), make_result("a", target="other"))
+    cancelled = make_result("a", status=CaseStatus.CANCELLED, metrics=(), execution=Execution())
+    stored_run("3", cancelled, make_result("c", status=CaseStatus.SKIPPED))
+
+    latest = history.latest_results()
+    a, b = make_result("a").case, make_result("b").case
+    other = make_result("a", target="other").case
+
+    assert latest == {
+        a: [make_result("a"), make_result("a", repeat=1)],
+        b: [make_result("b", answer="old", repeat=n) for n in range(3)],
+        other: [make_result("a", target="other")],
+    }
+    absent = CaseKey(target="t", eval_set="x", eval_id="x")
+    assert history.latest_results([a, absent]) == {a: latest[a]}
+    assert history.latest_results([]) == {}
+    assert {key: [job.key.repeat for job in jobs] for key, jobs in history.latest_jobs().items()} == {
+        a: [0, 1],
+        b: [0, 1, 2],
+        other: [0],
+    }
+
+
+def test_of_each_variant_five_traces_are_kept_and_all_verdicts(history: History, stored_run: StoredRun) -> None:
+    for number in range(7):
+        stored_run(str(number), make_result("a", answer=str(number)), make_result("a", repeat=1))
+    stored_run("other", make_result("a", answer="other"), execution_key="changed")
+
+    with_trace = [run.run_id for run in history.runs() if next(history.results(run.run_id)).execution.turns]
+    forgotten = list(history.results("0"))
+
+    assert with_trace == ["other", "6", "5", "4", "3", "2"]
+    assert [result.repeat for result in forgotten] == [0, 1]
+    assert [result.metrics for result in forgotten] == [make_result("a").metrics] * 2
+    assert all(result.execution == Execution() for result in forgotten)
+
+
+def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itself(
+    history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "SCORED_EXECUTIONS", 3)
+    monkeypatch.setattr(retention, "_AT_ONCE", 2)
+    stored_run("1", *(make_result(f"{n}") for n in range(3)))
+    stored_run("2", *(make_result(f"{n}") for n in range(5)))
+
+    assert list(history.results("2")) == [make_result(f"{n}") for n in range(5)]
+    assert [(result.status, result.metrics) for result in history.results("1")] == [(CaseStatus.PASSED, ())] * 3
+
+    stored_run("3", make_result("new"))
+    assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
+
+
+def test_names_that_are_no_utf_8_come_back(history: History) -> None:
+    key = CaseKey(target="t\udc80", eval_set="caf\udce9/a.evalset.json", eval_id="\ud800")
+    result = make_result("a").model_copy(update={"case": key, "eval_set_id": "\udfff"})
+    history.begin_run(make_record("r"))
+    history.finish_job("r", result)
+
+    assert list(history.results("r")) == [result]
+    assert history.latest_results([key]) == {key: [result]}
+    assert history.finished_jobs("r") == {JobKey(case=key)}
+
+
+def test_the_folder_keeps_itself_out_of_version_control(tmp_path: Path, history: History) -> None:
+    assert (tmp_path / ".workbench" / ".gitignore").read_text() == "*\n"
+    assert history.path == tmp_path / ".workbench" / "history.db"

@@ -1,0 +1,149 @@
+"""The database file: opened, brought up to date, moved aside where it is damaged; its errors in plain words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workbench.store.errors import StoreError, cannot
+from workbench.store.files import make_folder
+from workbench.store.history.schema import migrate
+
+FOLDER = ".workbench"
+FILE_NAME = "history.db"
+
+_BUSY_SECONDS = 10.0
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_SENTENCES = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "no permission to write in its folder",
+    sqlite3.SQLITE_PERM: "no permission to write it",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; it is moved aside when it is opened next",
+    sqlite3.SQLITE_NOTADB: "the file is damaged; it is moved aside when it is opened next",
+}
+
+
+class Database:
+    """One connection. Any thread may use it, but only one at a time."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self.execute = connection.execute
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction: all of it is stored or nothing. Raises StoreError."""
+        with self.reading():
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turns what the database reports into StoreError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _in_words(self.path, error) from error
+
+    def close(self) -> None:
+        """Close the connection; the last one to close folds the log file into the database."""
+        with contextlib.suppress(sqlite3.Error):  # everything is stored already
+            self._connection.close()
+
+
+def open_database(root: Path) -> Database:
+    """Open the history of a project; create or migrate it where needed.
+
+    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
+    """
+    folder = root / FOLDER
+    make_folder(folder)
+    _keep_out_of_version_control(folder)
+    path = folder / FILE_NAME
+    try:
+        try:
+            return _connect(path)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _DAMAGED:
+                raise
+        _move_aside(path)
+        return _connect(path)
+    except sqlite3.Error as error:
+        raise _in_words(path, error) from error
+
+
+def _connect(path: Path) -> Database:
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = NORMAL")
+        migrate(connection, path)
+        connection.execute("SELECT count(*) FROM run").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return Database(path, connection)
+
+
+def _patiently(action: Callable[[], object]) -> None:
+    """Try again while another process has the file locked: for this change SQLite itself does not wait."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _move_aside(path: Path) -> None:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    try:
+        path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            beside = path.with_name(path.name + suffix)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + suffix))
+    except OSError as error:
+        raise cannot("write", path, error) from error
+
+
+def _keep_out_of_version_control(folder: Path) -> None:
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        try:
+            ignore.write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            raise cannot("write", ignore, error) from error
+
+
+def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
+    code = _code(error)
+    if code in _BUSY:
+        return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
+    if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
+        return StoreError(path, "it is a folder, expected the file of the history")
+    return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code: the extended ones only say where in SQLite."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,352 @@
+"""Runs and results: written once, by the engine, as they happen; read by everyone."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from workbench.model.events import RunSummary
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.text import one_line
+from workbench.store.errors import StoreError
+from workbench.store.history import codec
+from workbench.store.history.database import Database, open_database
+from workbench.store.history.records import FinishedJob, RunRecord, StoredJob, StoredRun
+from workbench.store.history.retention import forget_old
+
+LATEST = "latest"
+
+_DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
+_RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
+
+_KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
+_JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
+_LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key FROM job"
+_FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
+_WITH_RESULT = """
+    LEFT JOIN score ON score.id = job.score
+    LEFT JOIN execution ON execution.id = job.execution
+    LEFT JOIN blob ON blob.id = execution.blob
+"""
+_WITH_RUN = "JOIN run ON run.id = job.run"
+_IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
+# All repeats that the newest run of a case has of it; a job that never ran says nothing about its case.
+_NEWEST = f"""
+    JOIN (
+        SELECT max(job.id) AS id FROM job WHERE {_RAN}
+        GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
+    ) AS newest
+    JOIN job AS last ON last.id = newest.id
+    WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
+        AND job.target = last.target AND job.occurrence = last.occurrence AND {_RAN}
+"""
+# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
+_NEWEST_OF_ONE = f"""
+    WHERE {_IS_CASE} AND {_RAN}
+        AND job.run = (SELECT job.run FROM job WHERE {_IS_CASE} AND {_RAN} ORDER BY +job.id DESC LIMIT 1)
+"""
+
+
+class History:
+    """The history of one project.
+
+    One thread at a time may use an instance. Another process may write at the same time. Every method raises
+    StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._run_rows: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, root: Path) -> History:
+        """Open the history of a project, a new one where there is none. Raises StoreError."""
+        return cls(open_database(root))
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    def begin_run(self, record: RunRecord) -> None:
+        """Store a run before its first job. A run that goes on after an interruption keeps its jobs."""
+        text = codec.fact_to_text(record)
+        with self._database.writing():
+            self._database.execute(
+                "INSERT INTO run (run_id, record) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET "
+                "record = excluded.record, summary = NULL, duration_seconds = NULL, interrupted = 0",
+                (record.run_id, text),
+            )
+
+    def finish_job(
+        self,
+        run_id: str,
+        result: CaseResult,
+        *,
+        execution_key: str = "",
+        scoring_key: str = "",
+        target_variant: str | None = None,
+    ) -> None:
+        """Store one result; of a job that is finished twice the second counts. See FinishedJob for the keys."""
+        self.finish_jobs(run_id, [FinishedJob(result, execution_key, scoring_key, target_variant)])
+
+    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> None:
+        """Store results in one transaction: for results that come by the thousand."""
+        run = self._run_row(run_id)
+        now = time.time()
+        with self._database.writing():
+            for job in jobs:
+                self._insert(run, job, now)
+
+    def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
+        """Store how a run came out, and forget what is older than the rules of retention keep."""
+        run = self._run_row(run_id)
+        with self._database.writing():
+            self._database.execute(
+                "UPDATE run SET summary = ?, duration_seconds = ?, interrupted = ? WHERE id = ?",
+                (codec.fact_to_text(summary), duration_seconds, interrupted, run),
+            )
+        forget_old(self._database, run)
+
+    def runs(self, limit: int = 50) -> list[StoredRun]:
+        """The newest runs, newest first."""
+        with self._database.reading():
+            rows = self._database.execute(
+                "SELECT id, record, summary, duration_seconds, interrupted FROM run ORDER BY id DESC LIMIT ?", (limit,)
+            ).fetchall()
+            return [self._stored_run(*row) for row in rows]
+
+    def run(self, run_id: str) -> StoredRun:
+        """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
+        with self._database.reading():
+            row = self._database.execute(
+                "SELECT id, record, summary, duration_seconds, interrupted FROM run WHERE id = ?",
+                (self._run_row(run_id),),
+            ).fetchone()
+            return self._stored_run(*row)
+
+    def jobs(self, run_id: str) -> list[StoredJob]:
+        """The jobs of a run in the order in which they ended, without metrics and executions."""
+        return self._jobs(f"{_LIGHT} {_WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._run_row(run_id),))
+
+    def results(self, run_id: str) -> Iterator[CaseResult]:
+        """The results of a run in the order in which they ended.
+
+        A result whose trace has been forgotten has an execution without turns; one whose scores are, no metrics.
+        """
+        run = self._run_row(run_id)
+        return self._results(f"{_FULL} {_WITH_RESULT} WHERE job.run = ? ORDER BY job.id", (run,))
+
+    def result(self, run_id: str, job: JobKey) -> CaseResult | None:
+        """One result of a run; None where the run has none of that job."""
+        query = f"{_FULL} {_WITH_RESULT} WHERE job.run = ? AND {_IS_CASE} AND job.repeat = ?"
+        return next(self._results(query, (self._run_row(run_id), *_key_to_sql(job.case), job.repeat)), None)
+
+    def finished_jobs(self, run_id: str) -> set[JobKey]:
+        """The jobs of a run that need not run again: those with a verdict. ERROR is none."""
+        return {job.key for job in self.jobs(run_id) if job.status in _DECIDED}
+
+    def latest_jobs(self) -> dict[CaseKey, list[StoredJob]]:
+        """For every case the jobs of the newest run in which it ran, by repeat, without metrics and executions."""
+        found: dict[CaseKey, list[StoredJob]] = {}
+        for job in self._jobs(f"{_LIGHT} {_WITH_RUN} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+            found.setdefault(job.case, []).append(job)
+        return found
+
+    def latest_results(self, keys: Collection[CaseKey] | None = None) -> dict[CaseKey, list[CaseResult]]:
+        """For every case (of `keys`) its results, by repeat, in the newest run in which it ran."""
+        found: dict[CaseKey, list[CaseResult]] = {}
+        if keys is None:
+            with _without_collecting():
+                for result in self._results(f"{_FULL} {_WITH_RESULT} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+                    found.setdefault(result.case, []).append(result)
+            return found
+        for key in keys:
+            names = _key_to_sql(key)
+            query = f"{_FULL} {_WITH_RESULT} {_NEWEST_OF_ONE} ORDER BY job.repeat"
+            results = list(self._results(query, (*names, *names)))
+            if results:
+                found[key] = results
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _insert(self, run: int, job: FinishedJob, now: float) -> None:
+        """Store execution, score and job, in the order in which they refer to each other."""
+        result, execute = job.result, self._database.execute
+        target, eval_set, eval_id, occurrence = _key_to_sql(result.case)
+        execution = score = None
+        text = codec.execution_to_text(result.execution)
+        if result.metrics or text != codec.EMPTY_EXECUTION:
+            blob = execute("INSERT INTO blob (data) VALUES (?)", (codec.compress(text),)).lastrowid
+            execution = execute(
+                "INSERT INTO execution (target_variant, execution_key, repeat, finished_at, blob) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (
+                    target if job.target_variant is None else job.target_variant,
+                    job.execution_key or f"unread {result.case!r}",
+                    result.repeat,
+                    now,
+                    blob,
+                ),
+            ).lastrowid
+        if result.metrics:
+            score = execute(
+                "INSERT INTO score (execution, scoring_key, metrics) VALUES (?, ?, ?)",
+                (execution, job.scoring_key, codec.metrics_to_blob(result.metrics)),
+            ).lastrowid
+        execute(
+            "INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, "
+            "duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                run,
+                target,
+                eval_set,
+                eval_id,
+                occurrence,
+                result.repeat,
+                codec.name_to_sql(result.eval_set_id),
+                result.status.value,
+                result.duration_seconds,
+                codec.failure_to_text(result.failure),
+                now,
+                job.execution_key,
+                job.scoring_key,
+                execution,
+                score,
+            ),
+        )
+
+    def _run_row(self, run_id: str) -> int:
+        """The row of a run by its id, the start of its id, or "latest"."""
+        known = self._run_rows.get(run_id)
+        if known is not None:
+            return known
+        execute = self._database.execute
+        with self._database.reading():
+            if run_id == LATEST:
+                rows = execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
+            else:
+                rows = execute("SELECT id, run_id FROM run WHERE run_id = ?", (codec.name_to_sql(run_id),)).fetchall()
+                rows = (
+                    rows
+                    or execute(
+                        "SELECT id, run_id FROM run WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY id DESC LIMIT 6",
+                        (codec.name_to_sql(run_id),),
+                    ).fetchall()
+                )
+        if not rows:
+            missing = "there are no runs yet" if run_id == LATEST else f"there is no run {one_line(run_id, width=60)!r}"
+            raise StoreError(self.path, missing)
+        if len(rows) > 1:
+            names = ", ".join(name for _, name in rows[:5]) + (", …" if len(rows) > 5 else "")
+            raise StoreError(self.path, f"{one_line(run_id, width=60)!r} begins the ids of several runs: {names}")
+        row, name = rows[0]
+        if name == run_id:
+            self._run_rows[run_id] = row
+        return int(row)
+
+    def _stored_run(
+        self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int
+    ) -> StoredRun:
+        data = codec.fact_data(record)
+        return StoredRun.model_validate(
+            {
+                **data,
+                "summary": codec.fact_data(summary)
+                if summary is not None
+                else self._summary_so_far(row, data["total"]),
+                "duration_seconds": duration_seconds,
+                "interrupted": bool(interrupted),
+                "ended": summary is not None,
+            }
+        )
+
+    def _summary_so_far(self, row: int, total: int) -> dict[str, int]:
+        counts = self._database.execute("SELECT lower(status), count(*) FROM job WHERE run = ? GROUP BY status", (row,))
+        return {"total": total, **dict(counts)}
+
+    def _jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
+        with self._database.reading():
+            return [
+                StoredJob(
+                    run_id=run_id,
+                    key=JobKey.model_construct(case=_case_key(*names), repeat=repeat),
+                    status=CaseStatus(status),
+                    duration_seconds=duration_seconds,
+                    failure=codec.failure_from_text(failure),
+                    finished_at=datetime.fromtimestamp(finished_at, UTC),
+                    execution_key=execution_key,
+                    scoring_key=scoring_key,
+                )
+                for (
+                    *names,
+                    repeat,
+                    status,
+                    duration_seconds,
+                    failure,
+                    run_id,
+                    finished_at,
+                    execution_key,
+                    scoring_key,
+                ) in self._database.execute(query, values)
+            ]
+
+    def _results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
+        with self._database.reading():
+            for row in self._database.execute(query, values):
+                *names, repeat, status, duration_seconds, failure, eval_set_id, metrics, blob = row
+                case = _case_key(*names)
+                try:
+                    cause = codec.failure_from_text(failure)
+                    yield CaseResult.model_construct(
+                        case=case,
+                        eval_set_id=codec.name_from_sql(eval_set_id),
+                        repeat=repeat,
+                        status=CaseStatus(status),
+                        duration_seconds=duration_seconds,
+                        failure=cause,
+                        metrics=() if metrics is None else codec.metrics_from_blob(metrics),
+                        execution=Execution() if blob is None else codec.execution_from_blob(blob),
+                    )
+                except codec.UNREADABLE as error:
+                    raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """While a great many results are made, which are no garbage, looking for some would take most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:
+    to_sql = codec.name_to_sql
+    return to_sql(case.target), to_sql(case.eval_set), to_sql(case.eval_id), case.occurrence
+
+
+def _case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
+    from_sql = codec.name_from_sql
+    return CaseKey.model_construct(
+        target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence
+    )

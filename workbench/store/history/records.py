@@ -1,0 +1,78 @@
+"""What goes into the history and what comes out, apart from the results themselves."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import AwareDatetime, Field
+
+from workbench.model.base import Fact
+from workbench.model.criteria import EvalConfig
+from workbench.model.events import RunSummary
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, Failure
+
+
+class RunRecord(Fact):
+    """What a run set out to do: known when it begins, kept with it for good.
+
+    `criteria` are by eval set (its path relative to `root`), `versions` by what they are versions of, `total` counts
+    jobs (cases times repeats).
+    """
+
+    run_id: str
+    started_at: AwareDatetime
+    root: Path
+    command: str = ""
+    targets: tuple[str, ...] = ()
+    criteria: dict[str, EvalConfig] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    total: int = 0
+
+
+class StoredRun(RunRecord):
+    """A run with how it came out so far.
+
+    `ended` is false for a run that goes on, or whose process died; its `summary` then counts the jobs that are stored,
+    and `duration_seconds` is None.
+    """
+
+    summary: RunSummary = RunSummary()
+    duration_seconds: float | None = None
+    interrupted: bool = False
+    ended: bool = False
+
+
+class FinishedJob(NamedTuple):
+    """A result to store, with the hashes by which a later run knows whether it still holds.
+
+    `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
+    what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
+    default the target's name does.
+    """
+
+    result: CaseResult
+    execution_key: str = ""
+    scoring_key: str = ""
+    target_variant: str | None = None
+
+
+class StoredJob(NamedTuple):
+    """A result without its metrics and execution: enough for lists, and cheap by the ten thousand."""
+
+    run_id: str
+    key: JobKey
+    status: CaseStatus
+    duration_seconds: float
+    failure: Failure | None
+    finished_at: datetime
+    execution_key: str
+    scoring_key: str
+
+    @property
+    def case(self) -> CaseKey:
+        """The case of the job."""
+        return self.key.case

@@ -1,0 +1,74 @@
+"""What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
+
+A run and the verdicts of its jobs stay. Runs once a run has ended, in small transactions, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.store.history.database import Database
+
+TRACES_OF_A_VARIANT = 5
+SCORED_EXECUTIONS = 10_000
+
+_AT_ONCE = 500
+
+# Only variants that this run has executed can have grown.
+_OLD_TRACES = """
+    SELECT id FROM (
+        SELECT id, blob, row_number() OVER (
+            PARTITION BY target_variant, execution_key, repeat ORDER BY id DESC
+        ) AS age
+        FROM execution
+        WHERE (target_variant, execution_key, repeat) IN (
+            SELECT execution.target_variant, execution.execution_key, execution.repeat
+            FROM job JOIN execution ON execution.id = job.execution WHERE job.run = ?
+        )
+    ) WHERE age > ? AND blob IS NOT NULL
+"""
+# The run that has just ended is kept whole, however large.
+_OLD_EXECUTIONS = """
+    SELECT id FROM execution
+    WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET ?), 0)
+    AND id < coalesce((SELECT min(execution) FROM job WHERE run = ?), 9e18)
+"""
+
+
+def forget_old(database: Database, run: int) -> None:
+    """Apply the rules after `run` (the id of its row). Raises StoreError."""
+    with database.reading():
+        traces = [row[0] for row in database.execute(_OLD_TRACES, (run, TRACES_OF_A_VARIANT))]
+        executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, (SCORED_EXECUTIONS, run))]
+    for ids in _chunks(traces):
+        with database.writing():
+            _forget_traces(database, ids)
+    for ids in _chunks(executions):
+        with database.writing():
+            _forget_traces(database, ids)
+            marks = _marks(ids)
+            database.execute(f"DELETE FROM score WHERE execution IN ({marks})", ids)
+            database.execute(f"DELETE FROM execution WHERE id IN ({marks})", ids)
+    if executions:
+        with database.writing():
+            for table in ("dependency", "dependency_set"):
+                column = "id" if table == "dependency_set" else "dependency_set"
+                database.execute(
+                    f"DELETE FROM {table} WHERE {column} NOT IN ("
+                    "SELECT dependency_set FROM execution WHERE dependency_set IS NOT NULL UNION "
+                    "SELECT dependency_set FROM score WHERE dependency_set IS NOT NULL)"
+                )
+
+
+def _forget_traces(database: Database, ids: Sequence[int]) -> None:
+    marks = _marks(ids)
+    database.execute(f"DELETE FROM blob WHERE id IN (SELECT blob FROM execution WHERE id IN ({marks}))", ids)
+    database.execute(f"UPDATE execution SET blob = NULL WHERE id IN ({marks})", ids)
+
+
+def _chunks(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
+
+
+def _marks(ids: Sequence[int]) -> str:
+    return ",".join("?" * len(ids))
