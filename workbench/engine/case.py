@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionRequest
 from workbench.model.evalset import EvalCase
@@ -50,7 +51,9 @@ async def execute(
         spans.append(span)
         listener.span_finished(span)
 
-    def ended(failure: Failure | None, *, stdout: str = "", stderr: str = "", **facts: object) -> Execution:
+    def ended(
+        failure: Failure | None, *, stdout: str = "", stderr: str = "", final_state: dict[str, Any] | None = None
+    ) -> Execution:
         return Execution.model_construct(
             turns=tuple(turns),
             spans=tuple(spans),
@@ -58,7 +61,7 @@ async def execute(
             failure=failure,
             stdout_tail=stdout,
             stderr_tail=stderr,
-            final_state=facts.get("final_state"),
+            final_state=final_state,
         )
 
     started = time.perf_counter()
@@ -80,8 +83,7 @@ async def execute(
     except TimeoutError:
         if not deadline.expired():
             raise
-        message = f"took longer than {timeout_seconds:g} s"
-        failure = Failure(kind=FailureKind.TIMEOUT, message=message)
+        failure = Failure(kind=FailureKind.TIMEOUT, message=f"took longer than {timeout_seconds:g} s")
         return Attempt(ended(_placed(failure, turn=len(turns), of=user.turns)))
     finally:
         if session is not None:
@@ -101,7 +103,8 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool) -> Sessio
 
 def _placed(failure: Failure, *, turn: int, of: int) -> Failure:
     """The failure with the turn in which it happened, said where there is more than one."""
-    if failure.turn is not None or turn >= of:
+    place = turn if failure.turn is None else failure.turn
+    if place >= of:
         return failure
-    message = f"turn {turn + 1} of {of}: {failure.message}" if of > 1 else failure.message
-    return failure.model_copy(update={"turn": turn, "message": message})
+    message = f"turn {place + 1} of {of}: {failure.message}" if of > 1 else failure.message
+    return failure.model_copy(update={"turn": place, "message": message})

@@ -13,17 +13,17 @@ class Hosts:
     """One host for each target and way of running it. Used on the engine's loop."""
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
+        self._hosts: dict[tuple[Target, Isolation], AgentHost] = {}
 
     def host_of(self, target: Target, plan: Plan) -> AgentHost:
         """The host that runs a target within the limits of a plan."""
-        key = (target, plan.limits.isolation, plan.limits.concurrency)
+        key = (target, plan.limits.isolation)
         if key not in self._hosts:
-            self._hosts[key] = host_for(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+            self._hosts[key] = host_for(target, isolation=plan.limits.isolation)
         return self._hosts[key]
 
     def prepare(self, plan: Plan) -> None:
-        """Start what the plan's agents need; they will run code as it is now, which may have changed since last time."""
+        """Start what the plan's agents need; they run code as it is now, which may have changed since last time."""
         cases: dict[Target, int] = {}
         for key, planned in plan.jobs:
             if planned.needs_agent and key not in plan.stored:

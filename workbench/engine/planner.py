@@ -18,7 +18,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
-from workbench.store.discovery import EvalSetEntry, Project, criteria_file
+from workbench.store.discovery import EvalSetEntry, Project
 from workbench.store.documents import EvalSetDocument, load_config
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
@@ -86,8 +86,7 @@ class Planner:
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
         for name, entry in entries.items():
-            target = self._project.targets.get(entry.target) if entry.target else None
-            path = options.config or criteria_file(entry, target)
+            path = options.config or entry.config
             key = str(path)
             if key not in read:
                 try:

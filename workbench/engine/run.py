@@ -10,7 +10,7 @@ from typing import Protocol
 from workbench.engine.event_log import EventLog
 from workbench.engine.plan import Plan
 from workbench.engine.summary import exit_status, summarise
-from workbench.model.events import RunEvent, RunSummary
+from workbench.model.events import Notice, RunEvent, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, FailureKind
 
@@ -46,6 +46,10 @@ class Run:
         """Note a result; one of the same job replaces it. For the engine."""
         with self._lock:
             self._results[job] = result
+
+    def warn(self, message: str) -> None:
+        """Tell every listener of something that went wrong beside the cases. For the engine."""
+        self.log.append(Notice(severity="error", message=message))
 
     def events(self) -> AsyncIterator[RunEvent]:
         """Every event from the first on, for any number of listeners on any event loop."""

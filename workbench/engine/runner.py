@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from workbench.agents.host import AgentHost
 from workbench.engine.case import Attempt, Listener, execute
@@ -38,7 +38,7 @@ class Recorder(Protocol):
 
     def begin(self, run: Run) -> None: ...
 
-    def keep(self, planned: PlannedCase, result: CaseResult) -> None: ...
+    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
 
@@ -151,6 +151,7 @@ class Runner:
                 expected=planned.expected,
                 execution=execution,
                 columns=planned.columns,
+                recorded=planned.recorded is not None,
             ),
             planned.config,
             self._services_of(planned.target),
@@ -207,7 +208,7 @@ class Runner:
         )
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
-        self._recorder.keep(planned, result)
+        self._recorder.keep([(planned, result)])
         self._run.keep(key, result)
         self._send(_finished(key, result, source="executed"))
 
@@ -215,7 +216,7 @@ class Runner:
         self._run.log.append(event)
 
 
-def _finished(key: JobKey, result: CaseResult, *, source: str) -> CaseFinished:
+def _finished(key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"]) -> CaseFinished:
     return CaseFinished.model_construct(
         case=key.case,
         repeat=key.repeat,

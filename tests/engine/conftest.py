@@ -1,0 +1,97 @@
+"""A project of function agents, made for each test, and run for real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.model.results import CaseResult
+
+
+def turn(prompt: str, *, response: str | None = None, calls: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """One invocation in the file's format; the expected response is the prompt where none is given."""
+    return {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "final_response": {"role": "model", "parts": [{"text": prompt if response is None else response}]},
+        "intermediate_data": {"tool_uses": calls or []},
+    }
+
+
+class Project:
+    """A folder with one function agent, `agent.answer`, and the eval set `set.evalset.json`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._workspaces: list[Workspace] = []
+        (root / "workbench.toml").write_text(
+            '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+        )
+        self.add_agent("def answer(prompt): return prompt")
+
+    def add_agent(self, code: str) -> None:
+        """Replace the agent's module."""
+        (self.root / "agent.py").write_text(dedent(code))
+
+    def add_set(self, cases: dict[str, list[dict[str, Any]] | dict[str, Any]], *, name: str = "set") -> str:
+        """Write an eval set: for each case its turns, or the whole case without its id."""
+        written = [
+            {"eval_id": eval_id, **({"conversation": case} if isinstance(case, list) else case)}
+            for eval_id, case in cases.items()
+        ]
+        path = self.root / f"{name}.evalset.json"
+        path.write_text(json.dumps({"eval_set_id": name, "eval_cases": written}), encoding="utf-8")
+        return path.name
+
+    def add_criteria(self, **criteria: Any) -> None:
+        """Write the `test_config.json` beside the sets."""
+        (self.root / "test_config.json").write_text(json.dumps({"criteria": criteria}))
+
+    def workspace(self) -> Workspace:
+        """The project opened anew; closed when the test ends."""
+        workspace = Workspace.open(self.root)
+        self._workspaces.append(workspace)
+        return workspace
+
+    def run(self, *selections: Selection, workspace: Workspace | None = None, **options: Any) -> Run:
+        """Run to the end; without selections the set `set.evalset.json`."""
+        workspace = workspace or self.workspace()
+        plan = workspace.plan(selections or [Selection(eval_set="set.evalset.json")], RunOptions(**options))
+        run = workspace.start(plan)
+        list(run.iter_events())
+        return run
+
+    def close(self) -> None:
+        for workspace in self._workspaces:
+            workspace.close()
+
+
+def statuses(run: Run) -> dict[str, str]:
+    """How each case ended, by its id."""
+    return {result.case.eval_id: result.status.value for result in run.results()}
+
+
+def failure_of(run: Run, eval_id: str) -> str:
+    """What the failure of a case says."""
+    failure = result_of(run, eval_id).failure
+    assert failure is not None
+    return failure.message
+
+
+def result_of(run: Run, eval_id: str) -> CaseResult:
+    return next(result for result in run.results() if result.case.eval_id == eval_id)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    project = Project(tmp_path)
+    project.add_criteria(tool_trajectory_avg_score=1.0)
+    yield project
+    project.close()

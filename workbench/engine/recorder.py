@@ -1,0 +1,122 @@
+"""Keeps the results of a run: in the history, and where ADK's own tools look for them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import workbench
+from workbench.engine.plan import PlannedCase
+from workbench.engine.run import Run
+from workbench.model.events import RunFinished
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.target import AgentKind, Target
+from workbench.store.errors import StoreError
+from workbench.store.history import FinishedJob, History, RunRecord
+
+if TYPE_CHECKING:
+    from workbench.model.evalset import EvalCase
+
+
+class HistoryRecorder:
+    """Stores results as they come. Used on the engine's thread only.
+
+    A history that cannot be written costs no verdict: `warn` hears of it once, and the run goes on without.
+    """
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+        self._root = root
+        self._warn = warn
+        self._history: History | None = None
+        self._run_id = ""
+
+    def begin(self, run: Run) -> None:
+        """Store what the run sets out to do."""
+        self._run_id = run.run_id
+        try:
+            self._history = History.open(self._root)
+            self._history.begin_run(_record_of(run, self._root))
+        except StoreError as error:
+            self._give_up(error)
+
+    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
+        """Store results before anyone is shown them. A cancelled job says nothing about its case and is not kept."""
+        if self._history is None:
+            return
+        jobs = [
+            FinishedJob(result, execution_key=planned.execution_hash, scoring_key=planned.scoring_hash)
+            for planned, result in results
+            if result.status is not CaseStatus.CANCELLED
+        ]
+        try:
+            self._history.finish_jobs(self._run_id, jobs)
+        except StoreError as error:
+            self._give_up(error)
+
+    def end(self, run: Run, finished: RunFinished) -> None:
+        """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""
+        if run.plan.options.adk_results and not finished.interrupted:
+            self._write_adk_results(run)
+        if self._history is None:
+            return
+        try:
+            self._history.end_run(
+                self._run_id,
+                finished.summary,
+                duration_seconds=finished.duration_seconds,
+                interrupted=finished.interrupted,
+            )
+            self._history.close()
+        except StoreError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: StoreError) -> None:
+        self._warn(f"the results of this run are not kept in the history: {error}")
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+
+    def _write_adk_results(self, run: Run) -> None:
+        results: dict[str, list[CaseResult]] = {}
+        for result in run.results():
+            results.setdefault(result.case.eval_set, []).append(result)
+        cases: dict[CaseKey, EvalCase] = {c.key: c.case for c in run.plan.cases if c.case is not None}
+        for planned in {case.key.eval_set: case for case in run.plan.cases}.values():
+            name = planned.key.eval_set
+            if planned.target.kind is not AgentKind.ADK or name not in run.plan.whole_sets:
+                continue
+            from workbench.report.adk_results import write_adk_results
+
+            try:
+                write_adk_results(
+                    _folder_of(planned.target),
+                    results[name],
+                    config=planned.config,
+                    expected={key: case for key, case in cases.items() if key.eval_set == name},
+                    run_id=self._run_id,
+                )
+            except StoreError as error:
+                self._warn(f"no result file for adk web was written: {error}")
+
+
+def _record_of(run: Run, root: Path) -> RunRecord:
+    plan = run.plan
+    return RunRecord(
+        run_id=run.run_id,
+        started_at=datetime.now(UTC),
+        root=root,
+        command=plan.options.command,
+        targets=tuple(sorted({case.target.name for case in plan.cases})),
+        criteria={case.key.eval_set: case.config for case in plan.cases},
+        options=plan.limits.model_dump(mode="json"),
+        versions={"workbench": workbench.__version__, "python": platform.python_version()},
+        total=plan.total,
+    )
+
+
+def _folder_of(target: Target) -> Path:
+    return target.path / target.location

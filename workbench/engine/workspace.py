@@ -1,0 +1,183 @@
+"""The workspace: one project opened, with everything that front ends need of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from workbench.agents.host import AgentHost
+from workbench.engine.hosts import Hosts
+from workbench.engine.ids import new_run_id
+from workbench.engine.plan import Plan, RunOptions, Selection
+from workbench.engine.planner import Planner
+from workbench.engine.recorder import HistoryRecorder
+from workbench.engine.resume import resumed
+from workbench.engine.run import Run
+from workbench.engine.runner import Runner
+from workbench.engine.services import RunServices
+from workbench.engine.thread import EngineThread
+from workbench.metrics.registry import needs_of
+from workbench.metrics.text import TextScorer
+from workbench.model.keys import CaseKey
+from workbench.model.target import Target
+from workbench.store.discovery import EvalSetEntry, Project, discover, find_root
+from workbench.store.documents import EvalSetDocument
+from workbench.store.errors import StoreError
+from workbench.store.history import History
+from workbench.store.settings import LoadedSettings, Settings, load_settings
+
+
+class Workspace:
+    """One project: its settings, targets, eval sets, history, and the runs that it carries out.
+
+    Opening is cheap: processes, threads and the history come with the first run. Agents are kept warm from run to run
+    until `close`, which leaves no process behind.
+    """
+
+    def __init__(self, project: Project, loaded: LoadedSettings) -> None:
+        self._project = project
+        self._loaded = loaded
+        self._documents: dict[str, tuple[tuple[int, ...], EvalSetDocument]] = {}
+        self._documents_lock = threading.Lock()
+        self._thread: EngineThread | None = None
+        self._hosts = Hosts()
+        self._text = TextScorer()
+        self._runs: list[Run] = []
+
+    @classmethod
+    def open(cls, path: Path) -> Workspace:
+        """The project around a path. Raises StoreError where its settings cannot be read."""
+        path = path.resolve()
+        if not path.exists():
+            raise StoreError(path, "there is no such file or folder")
+        loaded = load_settings(find_root(path))
+        return cls(discover(path, loaded), loaded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def root(self) -> Path:
+        """The folder of the project, to which the names of eval sets are relative."""
+        return self._project.root
+
+    @property
+    def project(self) -> Project:
+        """Its targets and eval sets."""
+        return self._project
+
+    @property
+    def settings(self) -> Settings:
+        """What its `workbench.toml` and the user's say."""
+        return self._loaded.settings
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is odd about settings and agents, for people."""
+        return (*self._loaded.problems, *self._project.problems)
+
+    def refresh(self) -> None:
+        """Look again what there is."""
+        self._loaded = load_settings(self.root)
+        self._project = discover(self.root, self._loaded)
+
+    def document(self, relative: str) -> EvalSetDocument:
+        """An eval set as it is on disk now; read once for as long as it does not change. Raises StoreError."""
+        path = self.root / relative
+        with self._documents_lock:
+            signature = _signature(path)
+            known = self._documents.get(relative)
+            if known is None or known[0] != signature:
+                known = self._documents[relative] = (signature, EvalSetDocument.open(path))
+            return known[1]
+
+    def case_keys(self, entry: EvalSetEntry) -> list[CaseKey]:
+        """How the cases of a set are known. Raises StoreError where the set cannot be read."""
+        return [
+            CaseKey(
+                target=entry.target or "", eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence
+            )
+            for item in self.document(entry.relative).entries
+        ]
+
+    def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+        """What a run of these cases would do. Raises PlanError, and StoreError where a history to resume is broken."""
+        plan = Planner(self._project, self.settings, open_document=self.document).plan(selections, options)
+        if options.resume is None:
+            return plan
+        with self.history() as history:
+            return resumed(plan, history, run_id=options.resume)
+
+    def start(self, plan: Plan) -> Run:
+        """Carry out a plan; the run goes on whether or not anybody listens to it."""
+        if self._thread is None:
+            self._thread = EngineThread()
+        run = Run(new_run_id(datetime.now()), plan, call_engine=self._thread.call)
+
+        def host_of(target: Target) -> AgentHost:
+            return self._hosts.host_of(target, plan)
+
+        runner = Runner(
+            run,
+            host_of=host_of,
+            services_of=_once_each(lambda target: RunServices(self._text, lambda: host_of(target))),
+            recorder=HistoryRecorder(self.root, warn=run.warn),
+        )
+
+        async def carry_out() -> None:
+            if any("text" in needs_of(case.config) for case in plan.cases):
+                self._text.start()
+            self._hosts.prepare(plan)
+            await runner.carry_out()
+
+        run.attach(runner, self._thread.submit(carry_out()))
+        self._runs.append(run)
+        return run
+
+    def history(self) -> History:
+        """The stored results, for reading; the caller closes it. Raises StoreError."""
+        return History.open(self.root)
+
+    def close(self) -> None:
+        """Stop what is running and end every process."""
+        if self._thread is None:
+            return
+        for run in self._runs:
+            run.close()
+        self._runs.clear()
+        self._thread.submit(self._close_processes()).result()
+        self._thread.close()
+        self._thread = None
+
+    async def _close_processes(self) -> None:
+        await self._hosts.close()
+        await self._text.close()
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """Changes when the file does; empty where there is none, so that opening it says so."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:
+    made: dict[Target, RunServices] = {}
+
+    def get(target: Target) -> RunServices:
+        if target not in made:
+            made[target] = make(target)
+        return made[target]
+
+    return get
