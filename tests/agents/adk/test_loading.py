@@ -304,3 +304,13 @@ adapter.load()
 
     assert "mine" in told
     assert "theirs" not in told
+
+
+def test_an_interpreter_without_google_adk_is_told(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents.write("my_agent", {"agent.py": HELLO})
+    for name in [name for name in sys.modules if name == "google.adk" or name.startswith("google.adk.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "google.adk", None)
+
+    with pytest.raises(LoadError, match="google-adk is not installed for this interpreter"):
+        agents.adapter("my_agent").load()
