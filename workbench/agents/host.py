@@ -6,6 +6,7 @@ closed once. Everything here is used on one event loop. How processes talk is in
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -65,7 +66,7 @@ class AgentSession(Protocol):
     """One conversation with the agent."""
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
-        """Say something and wait for the answer; `turn` counts from 0. Raises AgentError, after which only `kill` helps."""
+        """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over."""
 
     async def finish(self) -> SessionEnd:
         """End the conversation and its process. Raises AgentError where the agent fails in that."""
@@ -130,10 +131,38 @@ def host_for(
     start_timeout: float = 60.0,
     mode: Mode | None = None,
 ) -> AgentHost:
-    """The host of a target. No process is started before `prepare` or the first turn.
+    """The host of a target with an agent. No process is started before `prepare` or the first turn.
 
-    `concurrency` is how many sessions are open at a time at most; `start_timeout` is in seconds, for the interpreter
-    and, apart from it, for the import of the agent. `mode` is for tests: by default processes are forked where that
-    is safe (Linux).
+    `concurrency` is how many sessions are open at the same time at most: so many threads a shared process may have for
+    functions that block. `start_timeout` is in seconds, for the interpreter and, apart from it, for the import of the
+    agent. `mode` is for tests: by default processes are forked where that is safe (Linux).
     """
-    raise NotImplementedError
+    from workbench.agents.worker_host import WorkerHost
+
+    return WorkerHost(
+        target,
+        isolation=isolation,
+        concurrency=concurrency,
+        start_timeout=start_timeout,
+        mode=mode or _default_mode(),
+    )
+
+
+def recorded_host(
+    target: Target,
+    *,
+    find: Callable[[SessionRequest], Sequence[TurnResult]],
+    concurrency: int,
+    start_timeout: float = 60.0,
+    mode: Mode | None = None,
+) -> AgentHost:
+    """A host without an agent: its sessions give the turns that `find` knows for their request."""
+    from workbench.agents.worker_host import RecordedHost
+
+    return RecordedHost(
+        target, find=find, concurrency=concurrency, start_timeout=start_timeout, mode=mode or _default_mode()
+    )
+
+
+def _default_mode() -> Mode:
+    return "fork" if sys.platform == "linux" else "once"

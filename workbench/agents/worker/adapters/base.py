@@ -10,9 +10,13 @@ the agent's, with its traceback and, where it is or carries a 429, a 5xx or a lo
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable, Dict, List, Tuple, Union
+from collections.abc import Awaitable, Callable
 
-EmitSpan = Callable[[Dict[str, Any]], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the import of typing costs more than a trivial agent
+    from typing import Any, Dict, List, Tuple, Union
+
+EmitSpan = Callable[["Dict[str, Any]"], None]
 """Takes a span in the shape of `workbench.model.trace.Span`. May be called from any thread. Not to be called where the
 session was opened with `collect_spans` false."""
 
@@ -30,7 +34,7 @@ class AgentFault(Exception):
 
 
 class Session:
-    """One conversation with the agent. Methods may be plain or `async`: a plain one needs no event loop in the child."""
+    """One conversation with the agent. Methods may be plain or `async`: a plain one needs no event loop."""
 
     def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
         """Give the agent one user content; `index` counts turns from 0.
@@ -52,7 +56,7 @@ class Adapter:
     """Modules that the process imports before it forks, where more than one case waits. Never the target's own."""
 
     blocking: bool = False
-    """Whether `Session.turn` runs the agent's code synchronously. A process shared by cases then calls it in a thread."""
+    """Whether `Session.turn` runs the agent's code synchronously: a process shared by cases calls it in a thread."""
 
     def __init__(self, target: Dict[str, Any]) -> None:
         self.target = target
@@ -63,7 +67,7 @@ class Adapter:
         return [self.target["path"]]
 
     def env_files(self) -> List[str]:
-        """`.env` files to load before `load`; of a key in several the first counts. Those that are missing are skipped."""
+        """`.env` files to load before `load`; of a key in several the first counts. Missing ones are skipped."""
         return [self.target["env_file"]] if self.target.get("env_file") else []
 
     def warm_up(self) -> None:

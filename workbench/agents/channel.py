@@ -1,0 +1,154 @@
+"""Where worker processes call in: a listening socket, a token for each expected caller, messages as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, Any]
+
+PROTOCOL = 1
+"""The version of PROTOCOL.md that both sides must speak; `worker.wire.PROTOCOL` is the other side's."""
+
+_LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and would cost the engine its memory
+_LONGEST_SOCKET_PATH = 100  # bytes; systems allow 104 to 108
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+def encode(message: Message) -> bytes:
+    """The message as a line. Half surrogate pairs, which no UTF-8 holds, travel escaped."""
+    return _encode(message).encode("ascii") + b"\n"
+
+
+class Channel(asyncio.Protocol):
+    """One connection from a worker process.
+
+    The first message must be a hello with an expected token; whoever expected it sets `on_message` and `on_closed`.
+    `on_closed` gets None at an orderly end, else what was wrong.
+    """
+
+    def __init__(self, greet: Callable[[Channel, Message], None]) -> None:
+        self._greet: Callable[[Channel, Message], None] | None = greet
+        self._pending = bytearray()
+        self._searched = 0
+        self._transport: asyncio.Transport | None = None
+        self._problem: str | None = None
+        self.on_message: Callable[[Message], None] = lambda _: None
+        self.on_closed: Callable[[str | None], None] = lambda _: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.on_closed(self._problem)
+
+    def data_received(self, data: bytes) -> None:
+        self._pending += data
+        end = self._pending.rfind(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._pending)
+            if self._searched > _LARGEST_MESSAGE:
+                self._refuse(f"a message of more than {_LARGEST_MESSAGE} bytes")
+            return
+        lines = bytes(self._pending[:end]).split(b"\n")
+        del self._pending[: end + 1]
+        self._searched = len(self._pending)
+        for line in lines:
+            self._receive(line)
+
+    def _receive(self, line: bytes) -> None:
+        if self._problem is not None:
+            return
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+            self._refuse("something that is no message of the protocol")
+            return
+        if self._greet is not None:
+            greet, self._greet = self._greet, None
+            greet(self, message)
+        else:
+            self.on_message(message)
+
+    def _refuse(self, problem: str) -> None:
+        self._problem = problem
+        self.close()
+
+    def send(self, message: Message) -> None:
+        """Send a message; one to a process that is gone is lost, and the loss is told through `on_closed`."""
+        if self._transport is not None:
+            self._transport.write(encode(message))
+
+    def close(self) -> None:
+        """Close at once, whatever was not sent yet."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class Listener:
+    """The socket worker processes connect to: Unix in a folder of our own, loopback TCP where there is none."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, Callable[[Channel, Message], None]] = {}
+        self._folder: Path | None = None
+        self._server: asyncio.Server | None = None
+        self.address: list[Any] = []
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        loop = asyncio.get_running_loop()
+        listening = self._unix_socket() if hasattr(socket, "AF_UNIX") else None
+        if listening is None:
+            listening = socket.create_server(("127.0.0.1", 0))
+            self.address = ["tcp", *listening.getsockname()[:2]]
+        self._server = await loop.create_server(lambda: Channel(self._greet), sock=listening, backlog=512)
+
+    def _unix_socket(self) -> socket.socket | None:
+        for parent in (None, "/tmp"):
+            with contextlib.suppress(OSError):
+                folder = Path(tempfile.mkdtemp(prefix="workbench-", dir=parent))  # readable by this user alone
+                path = folder / "socket"
+                if len(bytes(path)) <= _LONGEST_SOCKET_PATH:
+                    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                    listening.bind(str(path))
+                    self._folder, self.address = folder, ["unix", str(path)]
+                    return listening
+                folder.rmdir()
+        return None
+
+    def token(self) -> str:
+        """A token that nobody can guess."""
+        return secrets.token_hex(16)
+
+    def expect(self, token: str, on_hello: Callable[[Channel, Message], None]) -> None:
+        """Have `on_hello` called when a process calls in with the token."""
+        self._expected[token] = on_hello
+
+    def forget(self, token: str) -> None:
+        """The process with this token will not come, or not again."""
+        self._expected.pop(token, None)
+
+    def _greet(self, channel: Channel, message: Message) -> None:
+        on_hello = self._expected.get(str(message.get("token")))
+        if message["type"] != "hello" or on_hello is None or message.get("protocol") != PROTOCOL:
+            channel.close()
+            return
+        on_hello(channel, message)
+
+    async def close(self) -> None:
+        """Stop listening and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,218 @@
+"""Worker processes as the engine sees them: how one is launched, what it can be told, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from workbench.agents.channel import Channel, Message
+from workbench.model.results import Failure, FailureKind
+from workbench.model.target import Target
+from workbench.model.text import one_line
+
+_LAUNCH = Path(__file__).parent / "worker" / "launch.py"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """How a process ended. `code` is its exit status, or a signal's number negated; None where nobody knows.
+
+    `failure` is set where we ended it, or could not start it, for a reason.
+    """
+
+    code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    failure: Failure | None = None
+
+    def why(self) -> str:
+        """How it ended, in words."""
+        if self.code is None:
+            return "was lost"
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"was killed by signal {-self.code} ({signal.Signals(-self.code).name})"
+        return f"ended with exit status {self.code}"
+
+
+class Child:
+    """A process in which sessions live. Messages of a session go to whoever attached its number.
+
+    Whoever launches it feeds it: `connected` with its connection, `exited` once. `end` completes when it is certain
+    that nothing more will come from it.
+    """
+
+    def __init__(self, *, kill: Callable[[], None], ask_output: Callable[[], None], shared: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.shared = shared
+        self.started: asyncio.Future[None] = loop.create_future()
+        """Completes when it has said something, or never will."""
+        self.end: asyncio.Future[Exit] = loop.create_future()
+        self.pid: int | None = None
+        self._kill = kill
+        self._ask_output = ask_output
+        self._channel: Channel | None = None
+        self._closed = False
+        self._waiting: list[Message] = []
+        self._exit: Exit | None = None
+        self._output: asyncio.Future[tuple[str, str]] | None = None
+        self._verdict: Failure | None = None
+        self._listeners: dict[int, Callable[[Message], None]] = {}
+        self.on_exit: list[Callable[[Exit], None]] = []
+        self.on_imported: Callable[[Message], None] = lambda _: None
+
+    def attach(self, number: int, listener: Callable[[Message], None]) -> None:
+        """Give the messages of a session to `listener`."""
+        self._listeners[number] = listener
+
+    def detach(self, number: int) -> None:
+        """Drop the messages of a session."""
+        self._listeners.pop(number, None)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions are attached."""
+        return len(self._listeners)
+
+    def send(self, message: Message) -> None:
+        """Send a message, or keep it until the process has called in."""
+        if self._channel is None:
+            self._waiting.append(message)
+        else:
+            self._channel.send(message)
+
+    def kill(self, failure: Failure | None = None) -> None:
+        """End the process and all it started. With `failure` its sessions fail for that reason."""
+        if self._exit is None:
+            self._verdict = self._verdict or failure
+            self._kill()
+
+    async def output(self) -> tuple[str, str]:
+        """The ends of what it has printed so far, and whatever it prints later not."""
+        if self._exit is not None:
+            return self._exit.stdout, self._exit.stderr
+        if self._output is None:
+            self._output = asyncio.get_running_loop().create_future()
+            self._ask_output()
+        return await self._output
+
+    def connected(self, channel: Channel, hello: Message) -> None:
+        """The process has called in."""
+        self.pid = hello["pid"]
+        self._channel = channel
+        channel.on_message = self._dispatch
+        channel.on_closed = self._disconnected
+        if self.shared:
+            self._start_is_over()
+        for message in self._waiting:
+            channel.send(message)
+        self._waiting.clear()
+
+    def told_output(self, stdout: str, stderr: str) -> None:
+        """The answer to `ask_output`."""
+        if self._output is not None and not self._output.done():
+            self._output.set_result((stdout, stderr))
+        self._output = None
+
+    def exited(self, end: Exit) -> None:
+        """The process has ended. What it sent before may still be on its way."""
+        self._exit = end
+        self._start_is_over()
+        self.told_output(end.stdout, end.stderr)
+        if self._channel is None and end.failure is None and end.code is not None:
+            # It may have called in without our having noticed yet.
+            asyncio.get_running_loop().call_later(0.2, self._settle)
+        elif self._closed or self._channel is None or end.code is None:
+            self._settle()
+
+    def _start_is_over(self) -> None:
+        if not self.started.done():
+            self.started.set_result(None)
+
+    def _dispatch(self, message: Message) -> None:
+        self._start_is_over()
+        if message["type"] == "imported":
+            self.on_imported(message)
+            return
+        listener = self._listeners.get(message.get("session", -1))
+        if listener is not None:
+            listener(message)
+
+    def _disconnected(self, problem: str | None) -> None:
+        self._closed = True
+        if problem is not None:
+            self.kill(Failure(kind=FailureKind.CRASH, message=f"the agent's process sent {problem}"))
+        if self._exit is not None:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.end.done() or self._exit is None:
+            return
+        end = self._exit
+        if self._channel is not None:
+            self._channel.close()
+        if self._verdict is not None:
+            end = Exit(code=end.code, stdout=end.stdout, stderr=end.stderr, failure=self._verdict)
+        self.end.set_result(end)
+        for listener in list(self.on_exit):
+            listener(end)
+
+
+def worker_target(target: Target) -> dict[str, Any]:
+    """What a worker is told about its target."""
+    return {
+        "kind": str(target.kind),
+        "name": target.name,
+        "location": target.location,
+        "path": str(target.path),
+        "env_file": None if target.env_file is None else str(target.env_file),
+    }
+
+
+def command(target: Target) -> list[str]:
+    """The command line of a worker process: the target's interpreter, and the worker by path."""
+    return [str(target.python or sys.executable), str(_LAUNCH)]
+
+
+def config_file(config: Message) -> IO[bytes]:
+    """What a worker reads on stdin, as a file without a name: a pipe could fill, and arguments are seen by others."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller, who hands it to the process
+    file.write(json.dumps(config).encode())
+    file.seek(0)
+    return file
+
+
+def start_failure(target: Target, error: OSError) -> Failure:
+    """Why the interpreter could not be started."""
+    interpreter = command(target)[0]
+    if not target.path.is_dir():
+        return setup_failure(f"the path of target {target.name!r} is no folder: {target.path}")
+    found = {
+        FileNotFoundError: "does not exist",
+        PermissionError: "may not be executed",
+    }.get(type(error), f"cannot be started: {error.strerror}")
+    return setup_failure(f"the interpreter of target {target.name!r} {found}: {interpreter}")
+
+
+def early_end(target: Target, *, code: int | None, stderr: str) -> Failure:
+    """Why a process is gone that never called in."""
+    interpreter = command(target)[0]
+    last = one_line(stderr.strip().rpartition("\n")[2], width=300)
+    return setup_failure(
+        f"the interpreter of target {target.name!r} does not start a worker: {interpreter} "
+        f"{Exit(code=code).why()}{': ' + last if last else ''}",
+        stderr=stderr,
+    )
+
+
+def setup_failure(message: str, *, stderr: str = "") -> Failure:
+    """A failure to find, import or start the agent."""
+    return Failure(kind=FailureKind.SETUP, message=message, stderr_tail=stderr or None)

@@ -1,0 +1,107 @@
+"""Custom metrics, run in a process of the target: what is sent, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from workbench.agents.channel import Message
+from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.processes import Child, Exit
+from workbench.agents.sessions import Lease
+from workbench.model.evalset import Invocation
+from workbench.model.results import Failure, FailureKind, InvocationScore
+from workbench.model.trajectory import trajectory_of
+
+
+async def score_in(
+    lease: Lease, numbers: itertools.count[int], request: CustomScoreRequest, *, alone: bool
+) -> CustomScoreAnswer:
+    """Run the metric in a process from `lease`. Raises AgentError, with `retry_alone` where another one killed it."""
+    number = next(numbers)
+    answered: asyncio.Future[Message | Exit] = asyncio.get_running_loop().create_future()
+
+    def answer(value: Message | Exit) -> None:
+        if not answered.done():
+            answered.set_result(value)
+
+    def attach(child: Child) -> None:
+        child.attach(number, answer)
+        child.on_exit.append(answer)
+
+    child = await lease.take([_message(number, request)], attach)
+    reusable = False
+    try:
+        found = await answered
+        reusable = True
+    finally:
+        child.detach(number)
+        if answer in child.on_exit:
+            child.on_exit.remove(answer)
+        lease.give_back(child, reusable=reusable)
+    if isinstance(found, Exit):
+        message = f"{request.metric}: the process of the metric {found.why()}"
+        failure = found.failure or Failure(kind=FailureKind.METRIC, message=message, stderr_tail=found.stderr or None)
+        raise AgentError(failure, retry_alone=not alone and found.failure is None, stderr_tail=found.stderr)
+    if found["type"] == "failed":
+        raise AgentError(_failure(request, found))
+    return _answer(found["result"])
+
+
+def _failure(request: CustomScoreRequest, found: Message) -> Failure:
+    kind = FailureKind(found["kind"])
+    return Failure(
+        kind=kind if kind is FailureKind.INFRASTRUCTURE else FailureKind.METRIC,
+        message=f"{request.metric}: {found['message']}",
+        traceback=found.get("traceback"),
+    )
+
+
+def _answer(result: dict[str, Any]) -> CustomScoreAnswer:
+    return CustomScoreAnswer(
+        score=result["score"],
+        reason=result["reason"],
+        verdict=result["verdict"],
+        per_invocation=tuple(InvocationScore.model_validate(item) for item in result["per_invocation"]),
+        scores=result["scores"],
+    )
+
+
+def _message(number: int, request: CustomScoreRequest) -> Message:
+    expected, scenario = request.expected, request.scenario
+    return {
+        "type": "score",
+        "session": number,
+        "metric": request.metric,
+        "function": request.function,
+        "threshold": request.threshold,
+        "options": dict(request.options),
+        "actual": [_dump(item) for item in request.actual],
+        "expected": None if expected is None else [_dump(item) for item in expected],
+        "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
+        "instances": [
+            _instance(request, actual, expected[index] if expected and index < len(expected) else None)
+            for index, actual in enumerate(request.actual)
+        ],
+    }
+
+
+def _dump(invocation: Invocation) -> dict[str, Any]:
+    return invocation.model_dump(mode="json", exclude_none=True)
+
+
+def _instance(request: CustomScoreRequest, actual: Invocation, expected: Invocation | None) -> dict[str, Any]:
+    """One row as Vertex AI's custom metrics get it: the columns of the dataset, and what was said and done."""
+    return {
+        **request.columns,
+        "prompt": actual.user_content.text(),
+        "response": None if actual.final_response is None else actual.final_response.text(),
+        "predicted_trajectory": _trajectory(actual),
+        "reference": None if expected is None or expected.final_response is None else expected.final_response.text(),
+        "reference_trajectory": None if expected is None else _trajectory(expected),
+    }
+
+
+def _trajectory(invocation: Invocation) -> list[dict[str, Any]]:
+    return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)]

@@ -1,0 +1,321 @@
+"""Sessions with an agent in a worker process, and the hosts that decide which process each one gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from workbench.agents.channel import Message
+from workbench.agents.host import AgentError, OnSpan, SessionEnd, SessionRequest
+from workbench.agents.processes import Child, Exit, setup_failure
+from workbench.model.evalset import Content
+from workbench.model.results import Failure, FailureKind, TurnResult
+from workbench.model.target import Target
+from workbench.model.trace import Span
+
+_PATIENCE = 1.0  # seconds a process has to say that it cancelled a session, or what it printed
+_END = 5.0  # seconds until we no longer wait for the end of a process that was killed
+
+
+class Launcher(Protocol):
+    """Makes worker processes."""
+
+    def prepare(self, *, cases: int) -> None:
+        """Start early what `cases` sessions will need."""
+
+    async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """Start a process; `attach` gets it before it can say anything. Raises AgentError."""
+
+    async def close(self) -> None:
+        """End all processes."""
+
+
+class Lease(Protocol):
+    """How a session gets a process, and gives it back."""
+
+    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """A process, with `messages` sent to it. Raises AgentError."""
+
+    def give_back(self, child: Child, *, reusable: bool) -> None:
+        """The session needs it no longer; `reusable` where nothing is left of the session in it."""
+
+
+class WorkerSession:
+    """One conversation in a worker process. The process is taken at the first turn."""
+
+    def __init__(
+        self, *, number: int, request: SessionRequest, on_span: OnSpan, lease: Lease, target: Target, timeout: float
+    ) -> None:
+        self._number = number
+        self._request = request
+        self._on_span = on_span
+        self._lease = lease
+        self._target = target
+        self._timeout = timeout
+        self._child: Child | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._answer: asyncio.Future[Message] | None = None
+        self._turn: int | None = None
+        self._over = False
+
+    async def turn(self, content: Content, *, turn: int) -> TurnResult:
+        """See `AgentSession.turn`."""
+        self._turn = turn
+        message = {"type": "turn", "session": self._number, "turn": turn}
+        message["content"] = content.model_dump(mode="json", exclude_none=True)
+        answer = await self._ask(message)
+        try:
+            return TurnResult.model_validate(answer["result"])
+        except (ValidationError, KeyError) as error:
+            failure = Failure(kind=FailureKind.AGENT, message=f"what the agent did cannot be read: {error}", turn=turn)
+            raise AgentError(failure) from error
+
+    async def finish(self) -> SessionEnd:
+        """See `AgentSession.finish`."""
+        child = self._child
+        if child is None:
+            self._over = True
+            return SessionEnd(final_state=dict(self._request.state))
+        answer = await self._ask({"type": "close", "session": self._number})
+        state = answer["result"]["final_state"]
+        self._over = True
+        self._leave(reusable=True)
+        if child.shared:
+            return SessionEnd(final_state=state)
+        end = await child.end
+        return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
+
+    async def kill(self) -> None:
+        """See `AgentSession.kill`."""
+        child, self._over = self._child, True
+        if child is None:
+            return
+        if not child.shared:
+            child.kill()
+            self._leave(reusable=False)
+            await asyncio.wait([child.end], timeout=_END)
+        elif self._child is not None:
+            await self._cancel(child)
+
+    async def _cancel(self, child: Child) -> None:
+        """End the session in a process that others share: asked for, and by force where the process does not answer."""
+        cancelled: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        child.attach(self._number, lambda message: _settle_if(message["type"] == "cancelled", cancelled, message))
+        child.send({"type": "cancel", "session": self._number})
+        ends: list[asyncio.Future[Any]] = [cancelled, child.end]
+        done, _ = await asyncio.wait(ends, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        self._leave(reusable=cancelled.done() and cancelled.result()["clean"])
+        if not done:
+            child.kill()
+            await asyncio.wait([child.end], timeout=_END)
+
+    async def _ask(self, message: Message) -> Message:
+        """Send a message and wait for its answer. Raises AgentError."""
+        if self._over:
+            raise RuntimeError("the session is over")
+        self._answer = asyncio.get_running_loop().create_future()
+        if self._child is None:
+            await self._take(message)
+        else:
+            self._child.send(message)
+        answer = await self._answer
+        if answer["type"] == "failed":
+            raise await self._failed(answer)
+        return answer
+
+    async def _take(self, message: Message) -> None:
+        opening = {
+            "type": "open",
+            "session": self._number,
+            "app_name": self._request.app_name,
+            "user_id": self._request.user_id,
+            "session_id": self._request.session_id,
+            "state": self._request.state,
+            "collect_spans": self._request.collect_spans,
+        }
+        await self._lease.take([opening, message], self._attach)
+
+    def _attach(self, child: Child) -> None:
+        self._child = child
+        child.attach(self._number, self._hear)
+        child.on_exit.append(self._exited)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
+        if self._over:  # killed while it waited for a process
+            child.kill()
+
+    def _hear(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "span":
+            try:
+                span = Span.model_validate(message["span"])
+            except ValidationError:  # of an adapter; the case does not depend on it
+                return
+            self._on_span(span)
+        elif kind in ("finished", "failed"):
+            self._stop_timer()
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(message)
+        elif kind == "opened":
+            self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _start_timed_out(self) -> None:
+        if self._child is not None:
+            self._child.kill(
+                setup_failure(
+                    f"target {self._target.name!r} was not ready after {self._timeout:g} s: "
+                    f"the import of {self._target.location} takes too long"
+                )
+            )
+
+    def _exited(self, end: Exit) -> None:
+        """The process is gone. An answer that is still awaited will not come."""
+        self._stop_timer()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result({"type": "failed", "end": end})
+
+    async def _failed(self, answer: Message) -> AgentError:
+        """The error for a failure that the process told, or for its end."""
+        child = self._child
+        assert child is not None
+        self._over = True
+        if "end" in answer:
+            self._leave(reusable=False)
+            return self._crashed(child, answer["end"])
+        stdout, stderr = await self._printed(child)
+        self._leave(reusable=True)
+        failure = Failure(
+            kind=FailureKind(answer["kind"]),
+            message=answer["message"],
+            turn=answer.get("turn"),
+            traceback=answer.get("traceback"),
+            stderr_tail=stderr or None,
+        )
+        return AgentError(failure, stdout_tail=stdout, stderr_tail=stderr)
+
+    async def _printed(self, child: Child) -> tuple[str, str]:
+        """What the process printed; complete where it ends with its session."""
+        waiting = asyncio.ensure_future(child.output()) if child.shared else child.end
+        await asyncio.wait([waiting], timeout=_PATIENCE)
+        if not waiting.done():
+            return "", ""
+        result = waiting.result()
+        return (result.stdout, result.stderr) if isinstance(result, Exit) else result
+
+    def _crashed(self, child: Child, end: Exit) -> AgentError:
+        failure = end.failure or Failure(
+            kind=FailureKind.CRASH,
+            message=f"the agent's process {end.why()} before it answered",
+        )
+        failure = failure.model_copy(update={"turn": self._turn, "stderr_tail": end.stderr or None})
+        innocent = child.shared and not self._request.alone and end.failure is None
+        return AgentError(failure, retry_alone=innocent, stdout_tail=end.stdout, stderr_tail=end.stderr)
+
+    def _leave(self, *, reusable: bool) -> None:
+        child, self._child = self._child, None
+        self._stop_timer()
+        if child is not None:
+            child.detach(self._number)
+            if self._exited in child.on_exit:
+                child.on_exit.remove(self._exited)
+            self._lease.give_back(child, reusable=reusable)
+
+
+def _settle_if(condition: bool, future: asyncio.Future[Message], message: Message) -> None:
+    if condition and not future.done():
+        future.set_result(message)
+
+
+class OwnProcess:
+    """A lease of a new process for each session, which ends with it."""
+
+    def __init__(self, launcher: Launcher, *, role: str = "session") -> None:
+        self._launcher = launcher
+        self._role = role
+
+    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """See `Lease.take`."""
+        child = await self._launcher.launch(self._role, messages, attach)
+        if child.shared:
+            for message in messages:
+                child.send(message)
+        return child
+
+    def give_back(self, child: Child, *, reusable: bool) -> None:  # noqa: ARG002 - never used again
+        """See `Lease.give_back`. One that is for a single session has ended, or ends by itself."""
+        if child.shared:
+            child.kill()
+
+
+class SharedProcesses:
+    """A lease of processes that serve one session after another, `at_once` of them at a time.
+
+    A process in which something of a session may be left, and after `renew` any process, gets no new sessions, and ends
+    with the last it has.
+    """
+
+    def __init__(self, launcher: Launcher, *, at_once: int | None) -> None:
+        self._launcher = launcher
+        self._at_once = at_once
+        self._processes: list[Child] = []
+        self._load: dict[Child, int] = {}
+        self._starting: asyncio.Task[Child] | None = None
+
+    def renew(self) -> None:
+        """Give no new sessions to the processes there are."""
+        for child in list(self._processes):
+            self._retire(child)
+
+    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """See `Lease.take`."""
+        child = await self._free_process()
+        attach(child)
+        for message in messages:
+            child.send(message)
+        return child
+
+    def give_back(self, child: Child, *, reusable: bool) -> None:
+        """See `Lease.give_back`."""
+        self._load[child] -= 1
+        if not reusable or child not in self._processes:
+            self._retire(child)
+
+    def _retire(self, child: Child) -> None:
+        if child in self._processes:
+            self._processes.remove(child)
+        if not self._load[child]:
+            del self._load[child]
+            child.kill()
+
+    async def _free_process(self) -> Child:
+        """A process with room, reserved for the caller."""
+        while True:
+            for child in self._processes:
+                if self._at_once is None or self._load[child] < self._at_once:
+                    self._load[child] += 1
+                    return child
+            if self._starting is None:
+                self._starting = asyncio.create_task(self._start())
+            try:
+                await asyncio.shield(self._starting)
+            finally:
+                if self._starting is not None and self._starting.done():
+                    self._starting = None
+
+    async def _start(self) -> Child:
+        child = await self._launcher.launch("shared", (), lambda _: None)
+        self._load[child] = 0
+        self._processes.append(child)
+        child.on_exit.append(lambda _: self._forget(child))
+        return child
+
+    def _forget(self, child: Child) -> None:
+        if child in self._processes:
+            self._retire(child)

@@ -1,0 +1,371 @@
+"""Agents that are a Python callable: `f(prompt)` or `f(prompt, session)`, plain or async.
+
+What it may return is in `_SHAPES`: Vertex AI's contract of a dict with `response` and `predicted_trajectory`, or just
+the text of the response.
+"""
+
+from __future__ import annotations
+
+import time
+from types import FunctionType, MethodType
+
+from ..loading import find_object, nearest
+from ..values import describe, lenient, unfit
+from . import base
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple, Union
+
+_CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
+_KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
+_SHAPES = (
+    'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
+    '{"tool_name": "...", "tool_input": {...}}), or an awaitable of one of these'
+)
+_USAGE = {
+    "prompt": ("prompt", "prompt_tokens", "input_tokens", "prompt_token_count"),
+    "tool_use_prompt": ("tool_use_prompt", "tool_use_prompt_token_count"),
+    "candidates": ("candidates", "completion_tokens", "output_tokens", "candidates_token_count"),
+    "thoughts": ("thoughts", "reasoning_tokens", "thoughts_token_count"),
+    "cached": ("cached", "cached_tokens", "cached_content_token_count"),
+    "total": ("total", "total_tokens", "total_token_count"),
+}
+
+
+class AgentSession:
+    """What a function with a second parameter gets: the conversation so far, and a state that lasts as long as it."""
+
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.app_name: str = request["app_name"]
+        self.user_id: str = request["user_id"]
+        self.session_id: Optional[str] = request["session_id"]
+        self.state: Dict[str, Any] = request["state"]
+        self.history: List[Dict[str, Any]] = []
+        """Earlier turns, each with `prompt`, `response` and `predicted_trajectory`."""
+
+
+class Adapter(base.Adapter):
+    """A callable as an agent."""
+
+    def load(self) -> None:
+        location = self.target["location"]
+        self._function = find_object(location, self.import_roots(), wanted="the function of the agent")
+        if not callable(self._function):
+            raise base.LoadError(f"{location} is {describe(self._function)}, expected a function")
+        self._takes_session = takes_session(self._function, location)
+        self.blocking = not is_async(self._function)
+        if not self.blocking:
+            import asyncio  # noqa: F401 - needed at the first turn; here it is seen, and imported before the next fork
+
+    def open(self, session: Dict[str, Any], emit_span: base.EmitSpan) -> Session:
+        name = self.target["location"].partition(":")[2]
+        call = self._function if self._takes_session else lambda prompt, _session: self._function(prompt)
+        return Session(name=name, call=call, request=session, emit_span=emit_span)
+
+
+class Session(base.Session):
+    """One conversation with a function."""
+
+    def __init__(
+        self, *, name: str, call: Callable[..., Any], request: Dict[str, Any], emit_span: base.EmitSpan
+    ) -> None:
+        self._name = name
+        self._call = call
+        self._collect_spans = request["collect_spans"]
+        self._emit_span = emit_span
+        self._session = AgentSession(request)
+        self._opened = time.perf_counter()
+
+    def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
+        prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
+        started = time.perf_counter()
+        try:
+            value = self._call(prompt, self._session)
+        except BaseException as error:
+            self._emit_failure(index, started, prompt, error)
+            raise
+        if hasattr(type(value), "__await__"):
+            return self._await_turn(value, content, index, prompt, started)
+        return self._finish_turn(value, content, index, prompt, started)
+
+    def close(self) -> Dict[str, Any]:
+        state = self._session.state
+        return {"final_state": lenient(state) if isinstance(state, dict) else None}
+
+    async def _await_turn(
+        self, awaitable: Awaitable[Any], content: Dict[str, Any], index: int, prompt: str, started: float
+    ) -> Dict[str, Any]:
+        try:
+            value = await awaitable
+        except BaseException as error:
+            self._emit_failure(index, started, prompt, error)
+            raise
+        return self._finish_turn(value, content, index, prompt, started)
+
+    def _finish_turn(
+        self, value: Any, content: Dict[str, Any], index: int, prompt: str, started: float
+    ) -> Dict[str, Any]:
+        ended = time.perf_counter()
+        answer = read_answer(value)
+        self._session.history.append(
+            {"prompt": prompt, "response": answer["response"], "predicted_trajectory": answer["predicted_trajectory"]}
+        )
+        if answer["state"] is not None:
+            self._session.state.update(answer["state"])
+        response = answer["response"]
+        return {
+            "invocation": {
+                "user_content": content,
+                "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
+                "intermediate_data": {
+                    "tool_uses": answer["tool_uses"],
+                    "tool_responses": answer["tool_responses"],
+                    "intermediate_responses": answer["intermediate_responses"],
+                },
+                "creation_timestamp": time.time(),
+            },
+            "duration_seconds": ended - started,
+            "usage": answer["usage"],
+            "spans": self._spans(index, started, ended, prompt, answer) if self._collect_spans else [],
+        }
+
+    def _spans(
+        self, index: int, started: float, ended: float, prompt: str, answer: Dict[str, Any]
+    ) -> List[Dict[str, Any]]:
+        """The agent, timed, and below it the calls it reported, without times."""
+        agent = self._agent_span(index, started, ended, prompt)
+        agent["response"] = answer["response"]
+        spans = [agent]
+        responses = list(answer["tool_responses"])
+        for number, call in enumerate(answer["tool_uses"]):
+            found = next((item for item in responses if item["name"] == call["name"]), None)
+            if found is not None:
+                responses.remove(found)
+            spans.append(
+                {
+                    "id": f"{agent['id']}.{number}",
+                    "parent_id": agent["id"],
+                    "turn": index,
+                    "kind": "tool",
+                    "name": call["name"],
+                    "request": call["args"],
+                    "response": found and found["response"],
+                }
+            )
+        return spans
+
+    def _agent_span(self, index: int, started: float, ended: float, prompt: str) -> Dict[str, Any]:
+        return {
+            "id": f"agent-{index}",
+            "turn": index,
+            "kind": "agent",
+            "name": self._name,
+            "start": started - self._opened,
+            "end": ended - self._opened,
+            "request": prompt,
+        }
+
+    def _emit_failure(self, index: int, started: float, prompt: str, error: BaseException) -> None:
+        if self._collect_spans:
+            span = self._agent_span(index, started, time.perf_counter(), prompt)
+            self._emit_span({**span, "error": type(error).__qualname__})
+
+
+def takes_session(function: Any, location: str) -> bool:
+    """Whether a callable is called with a session too: told by a second parameter. Raises LoadError."""
+    required, optional, more = positional_parameters(function, location)
+    count = len(required)
+    if count > 2 or count + len(optional) + more == 0:
+        names = ", ".join(required)
+        raise base.LoadError(f"{location} takes ({names}), expected f(prompt) or f(prompt, session)")
+    return count == 2 or (required + optional)[1:2] == ["session"]
+
+
+def positional_parameters(function: Any, location: str) -> Tuple[List[str], List[str], bool]:
+    """Names of positional parameters without and with a default, and whether any number of them is taken.
+
+    Plain functions are read without `inspect`, whose import costs more than a trivial agent.
+    """
+    if type(function) in (FunctionType, MethodType) and not hasattr(function, "__wrapped__"):
+        plain = function.__func__ if isinstance(function, MethodType) else function
+        code = getattr(plain, "__code__", None)
+        if code is not None and not (
+            code.co_kwonlyargcount and len(plain.__kwdefaults__ or ()) < code.co_kwonlyargcount
+        ):
+            names = list(code.co_varnames[: code.co_argcount])[1 if isinstance(function, MethodType) else 0 :]
+            split = len(names) - min(len(plain.__defaults__ or ()), len(names))
+            return names[:split], names[split:], bool(code.co_flags & _CO_VARARGS)
+    return _inspected_parameters(function, location)
+
+
+def _inspected_parameters(function: Any, location: str) -> Tuple[List[str], List[str], bool]:
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some callables written in C tell no signature
+        return ["prompt"], [], False
+    positional = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    for item in parameters:
+        if item.kind is item.KEYWORD_ONLY and item.default is item.empty:
+            raise base.LoadError(
+                f"{location} needs {item.name} by keyword, expected f(prompt) or f(prompt, session), by position"
+            )
+    return (
+        [item.name for item in positional if item.default is item.empty],
+        [item.name for item in positional if item.default is not item.empty],
+        any(item.kind is item.VAR_POSITIONAL for item in parameters),
+    )
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it only makes an awaitable: an `async def`, also behind a partial or an object."""
+    while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
+        function = function.func
+    for candidate in (function, getattr(type(function), "__call__", None)):  # noqa: B004
+        code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
+        if code is not None:
+            return bool(code.co_flags & _CO_COROUTINE)
+    return False
+
+
+def read_answer(value: Any) -> Dict[str, Any]:
+    """What a function returned, brought into one shape. Raises AgentFault with what was found and what is possible."""
+    if isinstance(value, str):
+        value = {"response": value}
+    if not isinstance(value, dict):
+        raise base.AgentFault(f"the agent returned {describe(value)}, expected {_SHAPES}")
+    response = value.get("response")
+    trajectory = value.get("predicted_trajectory")
+    _refuse_misspelt_keys(value)
+    if response is None and not trajectory:
+        raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
+    if response is not None and not isinstance(response, str):
+        raise base.AgentFault(f'"response" is {describe(response)}, expected a str')
+    calls = [
+        _read_call(item, f"predicted_trajectory[{index}]")
+        for index, item in enumerate(_list_of(trajectory, "predicted_trajectory"))
+    ]
+    answer = {
+        "response": response,
+        "predicted_trajectory": [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls],
+        "tool_uses": calls,
+        "tool_responses": _read_each(value, "tool_responses", _read_tool_response),
+        "intermediate_responses": _read_each(value, "intermediate_responses", _read_intermediate_response),
+        "usage": _read_usage(value.get("usage")),
+        "state": value.get("state"),
+    }
+    if answer["state"] is not None and not isinstance(answer["state"], dict):
+        raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
+    return answer
+
+
+def _refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
+    """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost."""
+    for key in value:
+        if key not in _KEYS and isinstance(key, str):
+            near = nearest(key, [name for name in _KEYS if name not in value], likeness=0.85)
+            if key in ("trajectory", "tool_calls") and "predicted_trajectory" not in value:
+                near = "; did you mean 'predicted_trajectory'?"
+            if near:
+                raise base.AgentFault(f"the agent returned a dict with the key {key!r}{near}")
+
+
+def _list_of(value: Any, place: str) -> List[Any]:
+    if value is None:
+        return []
+    if isinstance(value, str) and place == "predicted_trajectory":
+        import json
+
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise base.AgentFault(f'"{place}" is a str that is no JSON, expected a list of calls') from None
+    if not isinstance(value, (list, tuple)):
+        raise base.AgentFault(f'"{place}" is {describe(value)}, expected a list')
+    return list(value)
+
+
+def _read_each(value: Dict[str, Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
+    return [read(item, f"{key}[{index}]") for index, item in enumerate(_list_of(value.get(key), key))]
+
+
+def _read_call(item: Any, place: str) -> Dict[str, Any]:
+    if isinstance(item, str):
+        return {"name": item, "args": None}
+    name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
+    if not isinstance(name, str):
+        raise base.AgentFault(
+            f'{place} is {describe(item)}, expected a call such as {{"tool_name": "...", "tool_input": {{...}}}}'
+        )
+    key = "tool_input" if "tool_input" in item else "args"
+    args = item.get(key)
+    if args is not None and not isinstance(args, dict):
+        args = _read_json_args(args, f"{place}.{key}")
+    call = {"name": name, "args": _json_only(args, f"{place}.{key}")}
+    if isinstance(item.get("id"), str):
+        call["id"] = item["id"]
+    return call
+
+
+def _read_json_args(args: Any, place: str) -> Optional[Dict[str, Any]]:
+    """Arguments as JSON text, as Vertex's service has them; an empty text stands for none."""
+    import json
+
+    if args == "":
+        return None
+    try:
+        parsed = json.loads(args)
+    except (TypeError, ValueError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise base.AgentFault(f"{place} is {describe(args)}, expected a dict of arguments")
+    return parsed
+
+
+def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:
+    name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
+    if not isinstance(name, str):
+        raise base.AgentFault(f'{place} is {describe(item)}, expected {{"name": "...", "response": {{...}}}}')
+    response = item.get("response", item.get("tool_output"))
+    if response is not None and not isinstance(response, dict):
+        response = {"result": response}
+    return {"id": item.get("id"), "name": name, "response": _json_only(response, f"{place}.response")}
+
+
+def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
+    if isinstance(item, str):
+        return {"author": "agent", "parts": [{"text": item}]}
+    if isinstance(item, dict):
+        author, parts = item.get("author"), item.get("parts", item.get("text"))
+    elif isinstance(item, (list, tuple)) and len(item) == 2:
+        author, parts = item
+    else:
+        author = parts = None
+    if isinstance(parts, str):
+        parts = [{"text": parts}]
+    if not isinstance(author, str) or not isinstance(parts, list):
+        raise base.AgentFault(f'{place} is {describe(item)}, expected {{"author": "...", "text": "..."}}')
+    return {"author": author, "parts": _json_only(parts, f"{place}.parts")}
+
+
+def _read_usage(value: Any) -> Optional[Dict[str, Any]]:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise base.AgentFault(f'"usage" is {describe(value)}, expected a dict such as {{"prompt": 12, "total": 20}}')
+    usage = {}
+    for name, spellings in _USAGE.items():
+        found = next((value[spelling] for spelling in spellings if value.get(spelling) is not None), None)
+        if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+            raise base.AgentFault(f"usage.{name} is {describe(found)}, expected a number of tokens")
+        usage[name] = found
+    return usage
+
+
+def _json_only(value: Any, place: str) -> Any:
+    problem = unfit(value, place)
+    if problem:
+        raise base.AgentFault(problem)
+    return value

@@ -1,0 +1,106 @@
+"""A process for one session: forked, used once, gone. One thread, and an event loop only where the agent needs one."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import faults
+from .loading import enter
+from .preload import changed_keys, imported_since
+from .wire import Wire, hello
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+    from .adapters.base import Adapter
+
+
+def run(adapter: Adapter, address: List[Any], start: Dict[str, Any]) -> None:
+    """Hold the session that `start` describes, until the engine closes it, the agent fails, or the engine is gone."""
+    wire = Wire(address, first=start["messages"])
+    os.register_at_fork(after_in_child=wire.close)  # what the agent forks is not us
+    wire.queue(hello("session", start["token"]))
+    _Child(adapter, wire, scout=start["scout"]).serve()
+
+
+class _Child:
+    def __init__(self, adapter: Adapter, wire: Wire, *, scout: bool) -> None:
+        self._adapter = adapter
+        self._wire = wire
+        self._scout = scout
+        self._loop: Any = None
+
+    def serve(self) -> None:
+        request = self._wire.receive()
+        if request is None or not self._open(request):
+            return
+        while (message := self._wire.receive()) is not None:
+            if message["type"] == "turn":
+                if not self._turn(message):
+                    return
+            else:  # close
+                self._close()
+                return
+
+    def _open(self, request: Dict[str, Any]) -> bool:
+        self._id = request["session"]
+        self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
+        try:
+            enter(self._adapter)
+            self._adapter.load()
+            self._session = self._settle(self._adapter.open(request, self._emit_span))
+        except BaseException as error:  # whatever the agent's modules raise, sys.exit included
+            self._fail(error, loading=True)
+            return False
+        self._tell_imports()
+        self._wire.send({"type": "opened", "session": self._id})
+        return True
+
+    def _turn(self, message: Dict[str, Any]) -> bool:
+        turn = message["turn"]
+        try:
+            result = self._settle(self._session.turn(message["content"], turn))
+        except BaseException as error:  # whatever the agent raises, sys.exit included
+            self._fail(error, turn=turn)
+            return False
+        for span in result.pop("spans", ()):
+            self._wire.queue({"type": "span", "session": self._id, "span": span})
+        self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
+        return True
+
+    def _close(self) -> None:
+        try:
+            result = self._settle(self._session.close())
+        except BaseException as error:  # the adapter may run the agent's code to close it
+            self._fail(error)
+            return
+        self._tell_imports()
+        self._wire.send({"type": "finished", "session": self._id, "result": result})
+
+    def _tell_imports(self) -> None:
+        """As the scout: what later children may find imported. Told twice, as some things are imported late."""
+        if not self._scout:
+            return
+        imports = imported_since(self._modules, self._adapter.import_roots())
+        self._modules.update(imports)
+        self._wire.queue({"type": "imported", "imports": imports, "environment": changed_keys(self._variables)})
+
+    def _emit_span(self, span: Dict[str, Any]) -> None:
+        self._wire.send({"type": "span", "session": self._id, "span": span})
+
+    def _fail(self, error: BaseException, *, turn: int | None = None, loading: bool = False) -> None:
+        failure = faults.describe_failure(error, loading=loading)
+        self._wire.send({"type": "failed", "session": self._id, "turn": turn, **failure})
+
+    def _settle(self, value: Any) -> Any:
+        """The value itself, or what it gives when awaited."""
+        if not hasattr(type(value), "__await__"):
+            return value
+        if self._loop is None:
+            import asyncio
+
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop.run_until_complete(value)

@@ -1,0 +1,56 @@
+"""`.env` files, read as python-dotenv reads them: quotes, escapes, `export`, comments, several lines, `${NAME}`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, Mapping, Match
+
+_BINDING = re.compile(
+    r"""
+    ^[ \t]*(?:export[ \t]+)?
+    (?: '(?P<quoted_key>[^'\n]+)' | (?P<key>[^=\#\s'"]+) ) [ \t]*=[ \t]*
+    (?: '(?P<single>(?:\\'|[^'])*)' | "(?P<double>(?:\\"|[^"])*)" | (?P<plain>[^\n]*) )
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_COMMENT = re.compile(r"\s+\#.*$|^\#.*$")
+_SINGLE_ESCAPE = re.compile(r"\\([\\'])")
+_DOUBLE_ESCAPE = re.compile(r"\\([\\'\"abfnrtv])")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_VARIABLE = re.compile(r"\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}")
+
+
+def parse(text: str, environ: Mapping[str, str]) -> Dict[str, str]:
+    """The variables of a `.env` text. `${NAME}` takes from `environ` first, then from lines above; unknown is empty."""
+    found: Dict[str, str] = {}
+
+    def expand(match: Match[str]) -> str:
+        name = match["name"]
+        return environ.get(name, found.get(name, match["default"] or ""))
+
+    for binding in _BINDING.finditer(text.replace("\r\n", "\n").replace("\r", "\n")):
+        if binding["single"] is not None:
+            value = _SINGLE_ESCAPE.sub(r"\1", binding["single"])
+        elif binding["double"] is not None:
+            value = _DOUBLE_ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), binding["double"])
+        else:
+            value = _COMMENT.sub("", binding["plain"]).rstrip()
+        found[binding["quoted_key"] or binding["key"]] = _VARIABLE.sub(expand, value)
+    return found
+
+
+def load(files: Iterable[str]) -> None:
+    """Put the variables of the files into the environment. One that is set already stays; missing files are skipped."""
+    for file in files:
+        try:
+            with open(file, encoding="utf-8-sig", errors="surrogateescape") as stream:
+                text = stream.read()
+        except OSError:
+            continue
+        for key, value in parse(text, os.environ).items():
+            if "\0" not in key + value:
+                os.environ.setdefault(key, value)

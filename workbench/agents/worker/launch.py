@@ -1,0 +1,43 @@
+"""Where a worker process begins: run by path, under the target's interpreter, whatever its version.
+
+Loads the package around it under a name of its own and takes its folder off `sys.path`, so that no module of the agent
+can be mistaken for one of ours or the reverse. While ours are imported, `PYTHONPATH` does not count either: a `json.py`
+there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it is too old.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="arg-type,union-attr"
+
+import os
+import sys
+
+
+def _load_worker(folder):
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = "_workbench_worker"
+    spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    from _workbench_worker import main  # type: ignore[import-not-found]
+
+    return main
+
+
+def _start():
+    if sys.version_info < (3, 10):
+        sys.stderr.write("it is Python %d.%d.%d, expected Python 3.10 or newer\n" % sys.version_info[:3])
+        sys.exit(1)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
+    foreign = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    path = list(sys.path)
+    sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in foreign]
+    main = _load_worker(folder)
+    sys.path[:] = path
+    main.run()
+
+
+if __name__ == "__main__":
+    _start()

@@ -1,0 +1,189 @@
+"""How user code gets into a process: its folders on `sys.path`, always from source, with errors that help."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
+
+from . import dotenv
+from .adapters.base import Adapter, LoadError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_LIBRARY_FOLDERS = (os.sep + "site-packages", os.sep + "dist-packages")
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles every time: two saves of equal length within a second leave bytecode that looks fresh and is not."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def make_adapter(target: Dict[str, Any]) -> Adapter:
+    """The adapter for the target's kind."""
+    module = importlib.import_module(f"{__package__}.adapters.{target['kind']}")
+    adapter: Adapter = module.Adapter(target)
+    return adapter
+
+
+def enter(adapter: Adapter) -> None:
+    """Make this process the agent's: its folder, its environment, its imports. Nothing of the agent runs yet."""
+    roots = [os.path.abspath(root) for root in adapter.import_roots()]
+    home = adapter.target["path"]
+    try:
+        os.chdir(home)
+    except OSError as error:
+        raise LoadError(f"the agent's folder {home} cannot be entered: {error.strerror}") from None
+    dotenv.load(adapter.env_files())
+    sys.dont_write_bytecode = True
+    _forget_shadowed_modules(roots)
+    _read_from_source(roots)
+    sys.path[:0] = roots
+
+
+def workspace_test(roots: List[str]) -> Any:
+    """A function that tells whether a file belongs to the agent's own code, and not to an environment inside it."""
+    prefixes = tuple(root.rstrip(os.sep) + os.sep for root in roots)
+    environments = tuple(
+        os.path.abspath(folder) + os.sep
+        for folder in {sys.prefix, sys.base_prefix, sys.exec_prefix}
+        if any((os.path.abspath(folder) + os.sep).startswith(prefix) for prefix in prefixes)
+    )
+
+    def is_workspace(path: str) -> bool:
+        path = os.path.abspath(path) + os.sep
+        if not path.startswith(prefixes) or (environments and path.startswith(environments)):
+            return False
+        return not any(folder in path for folder in _LIBRARY_FOLDERS)
+
+    return is_workspace
+
+
+def shadowed_names(roots: List[str]) -> set[str]:
+    """Top-level names that the agent's folders provide: theirs come first once the roots are on `sys.path`."""
+    names = set()
+    for root in roots:
+        try:
+            entries = os.listdir(root)
+        except OSError:
+            continue
+        for entry in entries:
+            base = entry.split(".", 1)[0]
+            if base and (entry.endswith((*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)) or _is_package(root, entry)):
+                names.add(base)
+    return names
+
+
+def _is_package(root: str, entry: str) -> bool:
+    return "." not in entry and os.path.isfile(os.path.join(root, entry, "__init__.py"))
+
+
+def _forget_shadowed_modules(roots: List[str]) -> None:
+    """Modules that we imported and whose names the agent uses for its own are imported again, from its folders.
+
+    Ours keep the module they have. What we may import later is imported before, while its own imports still resolve.
+    """
+    shadowed = {name for name in shadowed_names(roots) if _is_replaceable(name)}
+    if not shadowed:
+        return
+    import asyncio  # noqa: F401
+    import concurrent.futures.thread  # noqa: F401
+    import inspect  # noqa: F401
+    import traceback  # noqa: F401
+
+    for name in list(sys.modules):
+        if name.split(".", 1)[0] in shadowed:
+            del sys.modules[name]
+
+
+def _is_replaceable(name: str) -> bool:
+    """Whether a module of that name would be looked for in files: not if it is built in, frozen, or ours."""
+    if name in ("__main__", "importlib", str(__package__)) or name in sys.builtin_module_names:
+        return False
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec is None or spec.origin == "frozen":
+        return False
+    return name in sys.stdlib_module_names
+
+
+def _read_from_source(roots: List[str]) -> None:
+    """Have modules below the roots compiled from source, whatever bytecode lies beside them."""
+    is_workspace = workspace_test(roots)
+
+    def hook(path: str) -> Any:
+        if not is_workspace(path):
+            raise ImportError(path)
+        return make_finder(path)
+
+    make_finder = FileFinder.path_hook(
+        (ExtensionFileLoader, EXTENSION_SUFFIXES),
+        (_SourceLoader, SOURCE_SUFFIXES),
+    )
+    sys.path_hooks.insert(0, hook)
+    for path in [path for path in sys.path_importer_cache if is_workspace(path)]:
+        del sys.path_importer_cache[path]
+
+
+def find_object(location: str, roots: List[str], *, wanted: str) -> Any:
+    """The object at `package.module:name.of.attribute`; `wanted` says what for, in errors. Raises LoadError."""
+    module_name, colon, attribute = location.partition(":")
+    if not (colon and module_name and attribute):
+        raise LoadError(f"{location!r} does not name {wanted}: expected package.module:name")
+    value = import_user_module(module_name, roots)
+    place = module_name
+    for name in attribute.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            near = nearest(name, [key for key in dir(value) if not key.startswith("__")])
+            raise LoadError(f"{place} has no attribute {name!r}{near}") from None
+        place = f"{place}.{name}"
+    return value
+
+
+def import_user_module(name: str, roots: List[str]) -> Any:
+    """Import a module of the agent. LoadError where it is not there; what the module itself raises goes through."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name != missing and not name.startswith(missing + "."):
+            raise  # the module is there; something that it imports is not
+        parent, _, last = missing.rpartition(".")
+        folders = list(getattr(sys.modules.get(parent), "__path__", ())) if parent else roots
+        near = nearest(last, _modules_in(folders))
+        raise LoadError(f"there is no module {missing!r} in {os.pathsep.join(folders) or parent}{near}") from None
+
+
+def nearest(name: str, candidates: List[str], *, likeness: float = 0.6) -> str:
+    """`; did you mean ...?` for the candidate most like the name, or nothing. `likeness` is 1 for equal names."""
+    import difflib
+
+    found = difflib.get_close_matches(name, candidates, n=1, cutoff=likeness)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _modules_in(folders: List[str]) -> List[str]:
+    names = set()
+    for folder in folders:
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry.name)
+            if suffix == ".py" or (entry.is_dir() and stem.isidentifier()):
+                names.add(stem)
+    return sorted(names - {"__init__", "__pycache__"})

@@ -1,0 +1,111 @@
+"""What a warm process imports before it forks: what a child was seen to import, and nothing of the agent's own."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+
+from .loading import shadowed_names, workspace_test
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, Iterator, List, Optional
+
+
+class Unsafe(Exception):
+    """A package that must not be imported before the fork: it starts threads, or reads what only a child knows."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(package)
+        self.package = package
+
+
+def imported_since(before: Iterable[str], roots: List[str]) -> List[str]:
+    """The modules that this process imported and that its parent may: libraries, in the order of their import."""
+    is_workspace = workspace_test(roots)
+    shadowed = shadowed_names(roots)
+    names = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is None or spec.name != name or name in before or name.split(".", 1)[0] in shadowed:
+            continue
+        if spec.origin is None or (spec.has_location and is_workspace(spec.origin)):
+            continue
+        names.append(name)
+    return names
+
+
+def changed_keys(before: Dict[str, str]) -> List[str]:
+    """The environment variables that this process has set, changed or removed."""
+    now = dict(os.environ)
+    return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+
+
+def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str]) -> None:
+    """Import modules. One that fails is left to the children. Raises Unsafe at the first that may not be.
+
+    `keys` are environment variables that children set before they import: a module that looks at one while it is
+    imported would see another value here.
+    """
+    barred = set(excluded)
+    with _EnvironmentWatch(set(keys)) as watch:
+        for name in names:
+            package = name.split(".", 1)[0]
+            if package in barred or name in sys.modules:
+                continue
+            try:
+                importlib.import_module(name)
+            except BaseException:  # of whatever kind: the child meets it again and reports it
+                continue
+            if watch.seen or count_threads() > 1:
+                raise Unsafe(package)
+
+
+def count_threads() -> int:
+    """The threads of this process, also those Python does not know of."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def settle() -> None:
+    """Make memory cheap to share: nothing is collected, so nothing is written to, in what children inherit."""
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+
+
+class _EnvironmentWatch:
+    """Notes whether any of some variables is read, while it is entered."""
+
+    def __init__(self, keys: set[str]) -> None:
+        self.seen = False
+        self._keys = keys
+        self._kind: Any = type(os.environ)
+        self._get: Any = self._kind.__getitem__
+        self._iterate: Any = self._kind.__iter__
+
+    def __enter__(self) -> _EnvironmentWatch:
+        if self._keys:
+            self._kind.__getitem__ = self._watched_get()
+            self._kind.__iter__ = self._watched_iterate()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._kind.__getitem__ = self._get
+        self._kind.__iter__ = self._iterate
+
+    def _watched_get(self) -> Any:
+        def get(environ: Any, key: Any) -> Any:
+            self.seen = self.seen or key in self._keys
+            return self._get(environ, key)
+
+        return get
+
+    def _watched_iterate(self) -> Any:
+        def iterate(environ: Any) -> Optional[Iterator[str]]:
+            self.seen = True
+            found: Iterator[str] = self._iterate(environ)
+            return found
+
+        return iterate

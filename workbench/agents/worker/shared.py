@@ -1,0 +1,235 @@
+"""A process for many sessions: one event loop, functions that block in threads, what is printed mixed.
+
+For `--isolation worker`, for custom metrics, and where processes cannot be forked. Sessions are told apart by the
+number in each message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from . import faults, scoring
+from .loading import enter, make_adapter
+from .wire import LineReader, connect, encode, hello
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional
+
+    from .adapters.base import Adapter
+
+_PATIENCE = 0.3  # seconds a cancelled session has to end
+
+
+def run_spawned(config: Dict[str, Any]) -> None:
+    """Be a process of its own: warm up, then serve until the engine is gone, whatever the agent is doing then."""
+    lifeline = connect(config["address"])
+    lifeline.sendall(encode(hello("lifeline", config["token"])))
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            lifeline.recv(1)
+        _end_group()
+
+    threading.Thread(target=watch, name="workbench-lifeline", daemon=True).start()
+    adapter = make_adapter(config["target"])
+    with contextlib.suppress(Exception):  # what does not work here, sessions meet again and report
+        adapter.warm_up()
+    run(adapter, config)
+
+
+def run(adapter: Adapter, config: Dict[str, Any]) -> None:
+    """Serve sessions and metrics until the engine is gone. `config` has `address`, `token` and `threads`."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    server = _Server(adapter, config["token"], loop, threads=config["threads"])
+    connection = connect(config["address"])
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=connection.close)  # what the agent forks is not us
+    loop.run_until_complete(loop.create_connection(lambda: server, sock=connection))
+    while not server.over:
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):  # of a task of the agent's; who awaits it gets it too
+            continue
+
+
+def _end_group() -> None:
+    """End this process and all it started, now."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+class _Session:
+    """One session, or the scoring of one metric: its request, and what is being done for it."""
+
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.request = request
+        self.session: Any = None
+        self.task: Optional[asyncio.Task[None]] = None
+        self.in_thread = False
+
+
+class _Server(asyncio.Protocol):
+    def __init__(self, adapter: Adapter, token: str, loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
+        self.over = False
+        self._adapter = adapter
+        self._token = token
+        self._loop = loop
+        self._reader = LineReader()
+        self._sessions: Dict[int, _Session] = {}
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="session")
+        self._entered = False
+        self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._send(hello("shared", self._token))
+
+    def connection_lost(self, _: Optional[Exception]) -> None:
+        self.over = True
+        self._loop.stop()
+        _end_group()
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._reader.feed(data):
+            self._obey(message)
+
+    def _send(self, message: Dict[str, Any]) -> None:
+        self._transport.write(encode(message))
+
+    def _obey(self, message: Dict[str, Any]) -> None:
+        kind, number = message["type"], message["session"]
+        if kind == "open":
+            self._sessions[number] = _Session(message)
+            return
+        if kind == "score":
+            self._sessions[number] = _Session(message)
+        item = self._sessions.get(number)
+        if item is None:  # failed or cancelled meanwhile
+            return
+        if kind == "cancel":
+            self._cancel(number, item)
+            return
+        work = {"turn": self._turn, "close": self._close, "score": self._score}[kind]
+        item.task = self._loop.create_task(self._guard(work(item, message), item, message))
+
+    async def _guard(self, work: Any, item: _Session, message: Dict[str, Any]) -> None:
+        """Do one thing for a session and answer, whatever happens."""
+        answer = {"session": message["session"], "turn": message.get("turn")}
+        try:
+            result = await work
+        except asyncio.CancelledError as error:
+            if self._sessions.get(message["session"]) is not item:
+                return  # by the engine
+            self._fail(answer, faults.describe_failure(error))
+        except BaseException as error:  # whatever the agent raises, sys.exit included
+            self._fail(answer, faults.describe_failure(error))
+        else:
+            if self._sessions.get(message["session"]) is item and result is not None:
+                for span in result.pop("spans", ()):
+                    self._send({"type": "span", "session": answer["session"], "span": span})
+                self._send({"type": "finished", **answer, "result": result})
+
+    def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
+        if self._sessions.pop(answer["session"], None) is not None:
+            self._send({"type": "failed", **answer, **failure})
+
+    async def _turn(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        if item.session is None:
+            if not self._load():
+                self._fail({"session": message["session"], "turn": None}, dict(self._loaded or {}))
+                return None
+            emit = self._span_sender(message["session"])
+            item.session = await self._settle(self._adapter.open(item.request, emit))
+            self._send({"type": "opened", "session": message["session"]})
+        arguments = (message["content"], message["turn"])
+        if self._adapter.blocking:
+            return await self._in_thread(item, item.session.turn, *arguments)  # type: ignore[no-any-return]
+        return await self._settle(item.session.turn(*arguments))  # type: ignore[no-any-return]
+
+    async def _close(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        result: Dict[str, Any] = await self._settle(item.session.close())
+        if self._sessions.get(message["session"]) is not item:
+            return None
+        self._send({"type": "finished", "session": message["session"], "result": result})
+        del self._sessions[message["session"]]
+        return None
+
+    async def _score(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        self._enter()
+        metric = scoring.find(message["function"], self._adapter)
+        if metric.is_async:
+            result = await self._settle(metric.score(message))
+        else:
+            result = await self._in_thread(item, metric.score, message)
+        if self._sessions.get(message["session"]) is item:
+            self._send({"type": "finished", "session": message["session"], "result": result})
+            del self._sessions[message["session"]]
+        return None
+
+    def _enter(self) -> None:
+        if not self._entered:
+            enter(self._adapter)
+            self._entered = True
+
+    def _load(self) -> bool:
+        """Import the agent, once for all sessions; whether that went well."""
+        if self._loaded is None:
+            try:
+                self._enter()
+                self._adapter.load()
+                self._loaded = {}
+            except BaseException as error:  # whatever the agent's modules raise, sys.exit included
+                self._loaded = faults.describe_failure(error, loading=True)
+        return not self._loaded
+
+    async def _in_thread(self, item: _Session, call: Callable[..., Any], *arguments: Any) -> Any:
+        item.in_thread = True
+        try:
+            value = await self._loop.run_in_executor(self._pool, call, *arguments)
+        finally:
+            item.in_thread = False
+        return await self._settle(value)
+
+    async def _settle(self, value: Any) -> Any:
+        return await value if hasattr(type(value), "__await__") else value
+
+    def _span_sender(self, number: int) -> Callable[[Dict[str, Any]], None]:
+        here = threading.get_ident()
+
+        def emit(span: Dict[str, Any]) -> None:
+            message = {"type": "span", "session": number, "span": span}
+            if threading.get_ident() == here:
+                self._send(message)
+            else:
+                self._loop.call_soon_threadsafe(self._send, message)
+
+        return emit
+
+    def _cancel(self, number: int, item: _Session) -> None:
+        """End a session, and tell whether it did end: a thread cannot be made to, a task may refuse."""
+        del self._sessions[number]
+        task = item.task
+        told = False
+
+        def tell(clean: bool) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._send({"type": "cancelled", "session": number, "clean": clean})
+
+        if task is None or task.done():
+            tell(True)
+        elif item.in_thread:
+            tell(False)
+        else:
+            task.add_done_callback(lambda _: tell(True))
+            self._loop.call_later(_PATIENCE, tell, False)
+            task.cancel()

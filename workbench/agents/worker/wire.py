@@ -1,0 +1,116 @@
+"""Messages between a worker process and the engine: UTF-8 JSON lines on a socket of our own. See PROTOCOL.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+
+from .values import lenient
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+PROTOCOL = 1
+"""Raised by one whenever an engine or worker of before would misunderstand."""
+
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def encode(message: Dict[str, Any]) -> bytes:
+    """The message as one line.
+
+    Half surrogate pairs become U+FFFD: no UTF-8 holds them. What JSON cannot hold becomes text (see `values.lenient`);
+    where that would be a loss, the adapter has refused it before.
+    """
+    try:
+        text = _to_json(message)
+    except (TypeError, ValueError, RecursionError):
+        text = _to_json(lenient(message))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
+
+
+def connect(address: List[Any]) -> socket.socket:
+    """A socket to the engine; `address` is `["unix", path]` or `["tcp", host, port]`."""
+    if address[0] == "unix":
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address[1])
+    else:
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        connection.connect((address[1], address[2]))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def hello(role: str, token: str) -> Dict[str, Any]:
+    """The first message on every connection: who speaks, and that it may."""
+    return {"type": "hello", "protocol": PROTOCOL, "role": role, "token": token, "pid": os.getpid()}
+
+
+class LineReader:
+    """Turns bytes, as they come, into messages."""
+
+    def __init__(self) -> None:
+        self._pending: List[bytes] = []
+
+    def feed(self, data: bytes) -> List[Dict[str, Any]]:
+        """The messages that `data` completes."""
+        if b"\n" not in data:
+            self._pending.append(data)
+            return []
+        *lines, rest = b"".join((*self._pending, data)).split(b"\n")
+        self._pending = [rest] if rest else []
+        return [json.loads(line) for line in lines]
+
+
+class Wire:
+    """A blocking connection to the engine, for processes that do one thing at a time."""
+
+    def __init__(self, address: List[Any], *, first: Optional[List[Dict[str, Any]]] = None) -> None:
+        """Connect. `first` are messages that came on another way before there was a connection."""
+        self._socket = connect(address)
+        self._reader = LineReader()
+        self._received = list(first or ())
+        self._queued: List[bytes] = []
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def queue(self, message: Dict[str, Any]) -> None:
+        """Send with the next message."""
+        self._queued.append(encode(message))
+
+    def send(self, message: Dict[str, Any]) -> None:
+        """Send now, what was queued before it."""
+        self._queued.append(encode(message))
+        data = b"".join(self._queued)
+        self._queued = []
+        self._socket.sendall(data)
+
+    def receive(self) -> Optional[Dict[str, Any]]:
+        """The next message; None when the engine is gone."""
+        while not self._received:
+            if not self.fill():
+                return None
+        return self._received.pop(0)
+
+    def fill(self) -> bool:
+        """Wait for bytes and read them; whether the engine is still there."""
+        try:
+            data = self._socket.recv(1 << 18)
+        except ConnectionError:
+            return False
+        self._received += self._reader.feed(data)
+        return bool(data)
+
+    def received(self) -> List[Dict[str, Any]]:
+        """The messages that are here already."""
+        messages, self._received = self._received, []
+        return messages
