@@ -35,6 +35,7 @@ from workbench.model.results import (
     TurnResult,
 )
 from workbench.store.errors import StoreError
+from workbench.store.history import StoredJob
 from workbench.store.settings import Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.main import MainScreen
@@ -90,6 +91,13 @@ def result(
         metrics=tuple(metrics),
         execution=Execution(turns=tuple(turn_result(data) for data in turns), stdout_tail=stdout),
     )
+
+
+def stored_job(case_result: CaseResult) -> StoredJob:
+    """What the history tells of a result without reading all of it."""
+    job = JobKey(case=case_result.case, repeat=case_result.repeat)
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    return StoredJob("r0", job, case_result.status, case_result.duration_seconds, case_result.failure, at, "", "")
 
 
 def turn_result(data: dict[str, Any]) -> TurnResult:
@@ -179,12 +187,13 @@ class FakeGateway:
     async def list_set(self, listed: ListedSet) -> ListedSet:
         return self.sets[listed.relative]
 
-    async def read_case(self, case_key: CaseKey) -> ReadCase:
+    async def read_case(self, case_key: CaseKey, *, stored: bool) -> ReadCase:
         found = self.cases.get(case_key)
-        return ReadCase(case_key, found, "" if found is not None else "it is gone")
+        results = self.stored[case_key] if stored else ()
+        return ReadCase(case_key, found, "" if found is not None else "it is gone", results)
 
-    async def stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
-        return self.stored
+    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
     async def start(self, selections: Sequence[Selection]) -> FakeRun:
         self.asked.append(selections)
@@ -209,7 +218,14 @@ class FakeGateway:
 def make() -> Any:
     """The builders above, for test modules, which cannot import this one."""
     return SimpleNamespace(
-        turn=turn, case=case, key=key, result=result, turn_result=turn_result, run=FakeRun, gateway=FakeGateway
+        turn=turn,
+        case=case,
+        key=key,
+        result=result,
+        turn_result=turn_result,
+        stored_job=stored_job,
+        run=FakeRun,
+        gateway=FakeGateway,
     )
 
 

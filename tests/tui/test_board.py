@@ -100,32 +100,37 @@ def test_the_last_results_stay_until_the_case_starts_again(board: Board, make: A
     _begin(board, make.key("a"))
     record = board.record(make.key("a"))
     assert record is not None
-    assert record.results == {0: old}
+    assert record.outcomes[0].result == old
 
     board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1))
 
-    assert record.results == {}
+    assert record.outcomes == {}
 
 
 def test_stored_results_count_for_cases_listed_before_and_after(make: Any) -> None:
     board = Board()
     board.list_cases([make.key("a")])
-    board.show_stored({name: [make.result(name, CaseStatus.PASSED)] for name in (make.key("a"), make.key("b"))})
+    stored = [make.result(make.key(name), CaseStatus.PASSED) for name in ("a", "b")]
+    board.show_stored({result.case: [make.stored_job(result)] for result in stored})
     board.list_cases([make.key("b")])
 
     records = [board.record(make.key("a")), board.record(make.key("b"))]
 
-    assert [(r.standing, r.stored) for r in records if r is not None] == [(Standing.PASSED, True)] * 2
+    assert [(r.standing, r.lacks_results) for r in records if r is not None] == [(Standing.PASSED, True)] * 2
+    board.fill(stored)
+    assert [r.outcomes[0].result for r in records if r is not None] == stored
 
 
 def test_stored_results_never_replace_those_of_this_session(board: Board, make: Any) -> None:
     board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
 
-    board.show_stored({make.key("a"): [make.result(make.key("a"), CaseStatus.FAILED)]})
+    old = make.result(make.key("a"), CaseStatus.FAILED)
+    board.show_stored({old.case: [make.stored_job(old)]})
+    board.fill([old])
 
     record = board.record(make.key("a"))
     assert record is not None
-    assert (record.standing, record.stored) == (Standing.PASSED, False)
+    assert (record.standing, record.stored_at) == (Standing.PASSED, None)
 
 
 def test_a_run_that_ends_early_leaves_nothing_waiting(board: Board, make: Any) -> None:

@@ -20,6 +20,8 @@ from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
 from workbench.store.errors import StoreError
+from workbench.store.history import StoredJob
+from workbench.store.history.database import FILE_NAME, FOLDER
 from workbench.tui.state.browser import ListedCase, ListedSet
 from workbench.tui.state.project import OpenedProject, ReadCase
 
@@ -50,13 +52,13 @@ class Gateway:
         """The set with its cases, or with what is wrong with its file."""
         return await self._call(lambda: self._list_set(listed))
 
-    async def read_case(self, key: CaseKey) -> ReadCase:
-        """A case, or why it could not be read."""
-        return await self._call(lambda: self._read_case(key))
+    async def read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
+        """A case, or why it could not be read; `stored`: with its newest stored results."""
+        return await self._call(lambda: self._read_case(key, stored=stored))
 
-    async def stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
-        """The newest stored results of every case. Raises StoreError."""
-        return await self._call(self._stored_results)
+    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """How every case ended last. Raises StoreError."""
+        return await self._call(self._stored_jobs)
 
     async def start(self, selections: Sequence[Selection]) -> Run:
         """Plan and start a run. Raises PlanError and StoreError."""
@@ -123,22 +125,29 @@ class Gateway:
             cases.append(ListedCase(key, problem))
         return replace(listed, problem="", cases=tuple(cases))
 
-    def _read_case(self, key: CaseKey) -> ReadCase:
+    def _read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
+        try:
+            results = self._stored_results(key) if stored else ()
+        except StoreError as error:
+            return ReadCase(key, None, str(error))
         try:
             document = self._opened.document(key.eval_set)
             for entry in document.entries:
                 if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
-                    return ReadCase(key, document.case(entry.index))
+                    return ReadCase(key, document.case(entry.index), stored=results)
         except StoreError as error:
-            return ReadCase(key, None, str(error))
-        return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets")
+            return ReadCase(key, None, str(error), results)
+        return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
 
-    def _stored_results(self) -> Mapping[CaseKey, Sequence[CaseResult]]:
-        history = self._opened.history()
-        try:
-            return history.latest_results()
-        finally:
-            history.close()
+    def _stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        if not (self._opened.root / FOLDER / FILE_NAME).exists():
+            return {}  # opening it would make one, and looking at a project must not write to it
+        with self._opened.history() as history:
+            return history.latest_jobs()
+
+    def _stored_results(self, key: CaseKey) -> Sequence[CaseResult]:
+        with self._opened.history() as history:
+            return history.latest_results([key]).get(key, ())
 
     def _start(self, selections: Sequence[Selection]) -> Run:
         plan = self._opened.plan(selections, RunOptions(command="workbench (screen)"))

@@ -169,11 +169,11 @@ class MainScreen(Screen[None]):
             return
         await self._list(project)
         try:
-            self.state.show_stored(await self._gateway.stored_results())
+            self.state.show_stored(await self._gateway.stored_jobs())
         except StoreError as error:
             self._say(f"earlier results cannot be shown: {error}", severity="warning")
         self._changed = True
-        self._show_detail()
+        self._read_selected()
 
     async def _reload(self) -> None:
         await self._list(await self._gateway.reload())
@@ -229,7 +229,7 @@ class MainScreen(Screen[None]):
         if key is not None and not self.state.has_read(key):
             waiting = self.set_timer(_PATIENCE, self._show_detail)
             try:
-                self.state.read = await self._gateway.read_case(key)
+                self.state.show_case(await self._gateway.read_case(key, stored=self.state.lacks_results(key)))
             finally:
                 waiting.stop()
         self._show_detail()

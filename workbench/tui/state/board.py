@@ -4,41 +4,61 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, TurnResult
+from workbench.store.history import StoredJob
 from workbench.tui.state.standing import Standing, standing_of
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one repeat ended. Of earlier sessions the `result` is read when it is looked at, and None before."""
+
+    status: CaseStatus
+    duration_seconds: float
+    result: CaseResult | None = None
+    stored_at: datetime | None = None  # None for a result of this session
 
 
 @dataclass(slots=True)
 class CaseRecord:
     """What is known of one case.
 
-    `results` are the finished repeats of its newest run, `turns` what the repeats that are under way have finished.
-    `stored` holds while the results are from before this session.
+    `outcomes` are the finished repeats of its newest run, `turns` what the repeats that are under way have finished.
     """
 
     key: CaseKey
     standing: Standing = Standing.NOT_RUN
-    results: dict[int, CaseResult] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
     turns: dict[int, list[TurnResult]] = field(default_factory=dict)
-    stored: bool = False
     outstanding: int = 0  # jobs of the current run that have not ended
-    renewed: bool = True  # whether `results` are those of the newest run it was part of
+    renewed: bool = True  # whether `outcomes` are those of the newest run it was part of
 
     @property
     def duration_seconds(self) -> float | None:
         """How long the case took, the mean of its repeats; None before it has run."""
-        if not self.results:
+        if not self.outcomes:
             return None
-        return sum(result.duration_seconds for result in self.results.values()) / len(self.results)
+        return sum(outcome.duration_seconds for outcome in self.outcomes.values()) / len(self.outcomes)
 
     @property
     def passed_repeats(self) -> int:
         """How many of the finished repeats passed."""
-        return sum(standing_of([result.status]) is Standing.PASSED for result in self.results.values())
+        return sum(outcome.status is CaseStatus.PASSED for outcome in self.outcomes.values())
+
+    @property
+    def stored_at(self) -> datetime | None:
+        """When the newest outcome was stored, where it is of an earlier session."""
+        return max((outcome.stored_at for outcome in self.outcomes.values() if outcome.stored_at), default=None)
+
+    @property
+    def lacks_results(self) -> bool:
+        """Whether stored results are still to be read."""
+        return any(outcome.result is None for outcome in self.outcomes.values())
 
 
 Group = tuple[str | None, str | None]
@@ -51,7 +71,7 @@ class Board:
     def __init__(self) -> None:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[Standing]] = {}
-        self._stored: Mapping[CaseKey, Sequence[CaseResult]] = {}
+        self._stored: Mapping[CaseKey, Sequence[StoredJob]] = {}
 
     def record(self, key: CaseKey) -> CaseRecord | None:
         """What is known of a case, None where no eval set lists it."""
@@ -78,13 +98,21 @@ class Board:
             if record is not None:
                 self._count(key, record.standing, -1)
 
-    def show_stored(self, results: Mapping[CaseKey, Sequence[CaseResult]]) -> None:
-        """Take the newest stored results, for cases listed now or later; a case that has run since keeps its own."""
-        self._stored = results
-        for key, stored in results.items():
+    def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
+        """Take how cases ended last, for those listed now or later; a case that has run since keeps its own."""
+        self._stored = jobs
+        for key, stored in jobs.items():
             record = self._records.get(key)
-            if record is not None and record.standing is Standing.NOT_RUN and not record.results:
+            if record is not None and record.standing is Standing.NOT_RUN:
                 self._take_stored(record, stored)
+
+    def fill(self, results: Iterable[CaseResult]) -> None:
+        """Add what was read of stored results; of a case that has run since, nothing."""
+        for result in results:
+            record = self._records.get(result.case)
+            outcome = record.outcomes.get(result.repeat) if record is not None else None
+            if record is not None and outcome is not None and outcome.result is None:
+                record.outcomes[result.repeat] = replace(outcome, result=result)
 
     def begin(self, jobs: Iterable[JobKey]) -> None:
         """A run is about to do these jobs: their cases wait, and show their last results until they start."""
@@ -118,7 +146,7 @@ class Board:
     def _finish(self, record: CaseRecord, event: CaseFinished) -> None:
         self._renew(record)
         record.turns.pop(event.repeat, None)
-        record.results[event.repeat] = event.result
+        record.outcomes[event.repeat] = Outcome(event.status, event.duration_seconds, event.result)
         record.outstanding = max(record.outstanding - 1, 0)
         if record.turns:
             self._stand(record, Standing.RUNNING)
@@ -130,8 +158,7 @@ class Board:
     def _renew(self, record: CaseRecord) -> None:
         """The first event of a run about a case puts an end to what earlier runs said of it."""
         if not record.renewed:
-            record.results, record.turns = {}, {}
-            record.renewed, record.stored = True, False
+            record.outcomes, record.turns, record.renewed = {}, {}, True
 
     def _settle(self) -> list[CaseKey]:
         """Nothing is under way any longer: whatever still waits stands as it did before the run."""
@@ -141,9 +168,10 @@ class Board:
             self._stand(record, _outcome(record))
         return [record.key for record in left]
 
-    def _take_stored(self, record: CaseRecord, stored: Sequence[CaseResult]) -> None:
-        record.results = {result.repeat: result for result in stored}
-        record.stored = True
+    def _take_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
+        record.outcomes = {
+            job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
+        }
         self._stand(record, _outcome(record))
 
     def _stand(self, record: CaseRecord, standing: Standing) -> None:
@@ -162,4 +190,4 @@ class Board:
 
 
 def _outcome(record: CaseRecord) -> Standing:
-    return standing_of(result.status for result in record.results.values())
+    return standing_of(outcome.status for outcome in record.outcomes.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.model.evalset import EvalCase
 from workbench.tui.state.blocks import BLANK, Block, Detail, Whole
-from workbench.tui.state.board import CaseRecord
+from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Row, set_name
 from workbench.tui.state.comparison import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
@@ -31,11 +31,10 @@ def case_detail(
         repeat = min(record.turns)
         blocks += _repeat_line(record, repeat)
         blocks += case_blocks(case, turns=record.turns[repeat], result=None)
-    elif record is not None and record.results:
+    elif record is not None and record.outcomes:
         repeat = _shown_repeat(record)
-        result = record.results[repeat]
         blocks += _repeat_line(record, repeat)
-        blocks += case_blocks(case, turns=result.execution.turns, result=result)
+        blocks += _outcome_blocks(case, record.outcomes[repeat])
     else:
         blocks += case_blocks(case, turns=(), result=None)
     return Detail(
@@ -121,14 +120,23 @@ def message_detail(title: str, text: str, tone: Tone = Tone.MUTED) -> Detail:
 
 def _shown_repeat(record: CaseRecord) -> int:
     """The first repeat that ended as the case stands, for that is the one to look at; else the first."""
-    for repeat, result in sorted(record.results.items()):
-        if result.status.name == record.standing.name:
+    for repeat, outcome in sorted(record.outcomes.items()):
+        if outcome.status.name == record.standing.name:
             return repeat
-    return min(record.results)
+    return min(record.outcomes)
+
+
+def _outcome_blocks(case: EvalCase | None, outcome: Outcome) -> Iterator[Block]:
+    result = outcome.result
+    turns = result.execution.turns if result is not None else ()
+    if outcome.stored_at is not None and not turns and (result is None or result.failure is None):
+        yield Whole.of("What the agent did then is no longer stored; run the case again to see it.", Tone.WARNING)
+        yield BLANK
+    yield from case_blocks(case, turns=turns, result=result)
 
 
 def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
-    total = len(record.results) + len(record.turns)
+    total = len(record.outcomes) + len(record.turns)
     if total > 1:
         text = f"repeat {repeat + 1} of {total}, {record.passed_repeats} passed"
         yield Whole.of(text, Tone.MUTED)
@@ -140,8 +148,8 @@ def _status(record: CaseRecord | None) -> tuple[Piece, ...]:
     pieces = [Piece(f"{look.symbol} {look.word.upper()}", look.tone)]
     if record is not None and record.duration_seconds is not None:
         pieces.append(Piece(f"  {duration(record.duration_seconds)}"))
-    if record is not None and record.stored:
-        pieces.append(Piece("  stored", Tone.MUTED))
+    if record is not None and record.stored_at is not None:
+        pieces.append(Piece(f"  stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}", Tone.MUTED))
     return tuple(pieces)
 
 

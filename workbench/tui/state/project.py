@@ -10,6 +10,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.events import Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
+from workbench.store.history import StoredJob
 from workbench.tui.state.blocks import Detail
 from workbench.tui.state.board import Board
 from workbench.tui.state.browser import Browser, ListedSet, RowKind
@@ -32,11 +33,12 @@ class OpenedProject:
 
 @dataclass(frozen=True, slots=True)
 class ReadCase:
-    """A case as its file has it now, or why it could not be read."""
+    """A case as its file has it now, or why it could not be read, and its stored results where they were asked for."""
 
     key: CaseKey
     case: EvalCase | None
     problem: str = ""
+    stored: Sequence[CaseResult] = ()
 
 
 @dataclass(slots=True)
@@ -85,6 +87,11 @@ class ProjectState:
         counts = self.board.counts()
         return any(counts.get(standing) for standing in FALLS_SHORT)
 
+    def lacks_results(self, key: CaseKey) -> bool:
+        """Whether the stored results of a case are still to be read."""
+        record = self.board.record(key)
+        return record is not None and record.lacks_results
+
     def has_read(self, key: CaseKey) -> bool:
         """Whether the case is the one that was read last."""
         return self.read is not None and self.read.key == key
@@ -125,9 +132,15 @@ class ProjectState:
             applied.changed.update(self.board.apply(event))
         return applied
 
-    def show_stored(self, results: Mapping[CaseKey, Sequence[CaseResult]]) -> None:
-        """The newest stored results are known."""
-        self.board.show_stored(results)
+    def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
+        """How the cases ended in earlier sessions is known."""
+        self.board.show_stored(jobs)
+        self.read = None
+
+    def show_case(self, read: ReadCase) -> None:
+        """The selected case was read."""
+        self.read = read
+        self.board.fill(read.stored)
 
     def go_to_failing(self, *, backwards: bool = False) -> bool:
         """Put the cursor on the next case that did not pass; False where there is none."""

@@ -58,8 +58,8 @@ def _marked(text: str, look: Look) -> Piece:
 def _time_or_word(record: CaseRecord | None, look: Look) -> Piece:
     if record is None or record.standing not in (Standing.PASSED, Standing.FAILED):
         return Piece(look.word, look.tone)
-    if record.stored:
+    if record.stored_at is not None:
         return Piece("stored", Tone.MUTED)
-    if len(record.results) > 1:
-        return Piece(f"{record.passed_repeats}/{len(record.results)}", Tone.MUTED)
+    if len(record.outcomes) > 1:
+        return Piece(f"{record.passed_repeats}/{len(record.outcomes)}", Tone.MUTED)
     return Piece(duration(record.duration_seconds or 0.0), Tone.MUTED)
