@@ -1,11 +1,46 @@
-"""Eval-set files and the other JSON files of a project, as documents: read with tolerance, edited without loss."""
+"""Eval-set files and the other JSON files of a project, as documents: read with tolerance, edited without loss.
+
+`EvalSetDocument` is an eval set; `read_json` and `load_config` read the files beside it; `validate` says what is wrong
+with any of them; `RecoveryFolder` keeps unsaved edits through a crash.
+"""
 
 from __future__ import annotations
 
+from workbench.store.documents.creating import (
+    AddedCase,
+    add_scenarios,
+    new_eval_set,
+    read_scenarios,
+    read_session_input,
+)
 from workbench.store.documents.entries import CaseEntry
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat
+from workbench.store.documents.migrating import migrate
+from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.problems import Problem
 from workbench.store.documents.reader import Loaded, load_config, read_json
+from workbench.store.documents.recovery import Recovery, RecoveryFolder
+from workbench.store.documents.validating import fix, validate
 
-__all__ = ["CaseEntry", "DocumentFormat", "EvalSetDocument", "Loaded", "Problem", "load_config", "read_json"]
+__all__ = [
+    "AddedCase",
+    "CaseEntry",
+    "DocumentFormat",
+    "EvalSetDocument",
+    "Loaded",
+    "Place",
+    "Problem",
+    "Recovery",
+    "RecoveryFolder",
+    "add_scenarios",
+    "fix",
+    "format_place",
+    "load_config",
+    "migrate",
+    "new_eval_set",
+    "read_json",
+    "read_scenarios",
+    "read_session_input",
+    "validate",
+]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from workbench.model.evalset import EvalCase
 from workbench.store.documents.frame import DocumentFormat, kind_of
@@ -27,6 +27,8 @@ _EXPECTED = {
     "int_type": "a whole number",
 }
 
+Model = TypeVar("Model", bound=BaseModel)
+
 
 class Fault(NamedTuple):
     """Something in a case that is not as the format has it; `place` is counted from the case."""
@@ -36,8 +38,8 @@ class Fault(NamedTuple):
     expected: str
 
 
-class InvalidCase(Exception):
-    """A case that cannot be read, with all its faults (at least one)."""
+class InvalidData(Exception):
+    """Data, of a case say, that cannot be read as what it should be, with all its faults (at least one)."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"found {fault.found}, expected {fault.expected}" for fault in faults))
@@ -68,7 +70,7 @@ def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None
     """The first fault of a case, None where it can be read."""
     try:
         read_case(data, format=format, eval_id=eval_id)
-    except InvalidCase as invalid:
+    except InvalidData as invalid:
         return invalid.faults[0]
     return None
 
@@ -76,15 +78,15 @@ def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None
 def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     """The typed case; old formats are shown as migrated. `eval_id` names a list of turns, which has no name of its own.
 
-    Raises InvalidCase with places in the data as it is in the file.
+    Raises InvalidData with places in the data as it is in the file.
     """
     if format is DocumentFormat.CURRENT:
         _refuse_wrong_shape(data)
-        return _validated(data)
+        return validated(EvalCase, data)
     migrated, faults = migrated_case(data, format=format, eval_id=eval_id)
     if faults:
-        raise InvalidCase(faults)
-    return _validated(migrated)
+        raise InvalidData(faults)
+    return validated(EvalCase, migrated)
 
 
 def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
@@ -102,19 +104,20 @@ def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[d
 def _refuse_wrong_shape(data: Any) -> None:
     """The commonest faults, in plainer words than the types have for them."""
     if not isinstance(data, dict):
-        raise InvalidCase([Fault((), kind_of(data), "an eval case (an object)")])
+        raise InvalidData([Fault((), kind_of(data), "an eval case (an object)")])
     conversation = data.get("conversation")
     scenario = data.get("conversation_scenario", data.get("conversationScenario"))
     if (conversation is None) == (scenario is None):
         found = "neither" if conversation is None else "both"
-        raise InvalidCase([Fault((), found, "exactly one of conversation and conversation_scenario")])
+        raise InvalidData([Fault((), found, "exactly one of conversation and conversation_scenario")])
 
 
-def _validated(data: Any) -> EvalCase:
+def validated(model: type[Model], data: Any) -> Model:
+    """The data as a type of the format. Raises InvalidData."""
     try:
-        return EvalCase.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidCase(list(_faults(error, data, ()))) from error
+        raise InvalidData(list(_faults(error, data, ()))) from error
 
 
 def _faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import EvalCase
-from workbench.store.documents.cases import Fault, Head, InvalidCase, fault_of, read_case, read_head
-from workbench.store.documents.entries import CaseEntry, error_in_case, list_entries
-from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet, kind_of, read_frame
+from workbench.store.documents.cases import Fault, Head, InvalidData, fault_of, read_case, read_head
+from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
+from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
 from workbench.store.documents.names import name_of_file
-from workbench.store.documents.pieces import Pieces
-from workbench.store.documents.places import Place, find_key, position_of
+from workbench.store.documents.pieces import CasePiece, Pieces
+from workbench.store.documents.places import Place, find_key, format_place, locate, position_of
 from workbench.store.documents.problems import Problem
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
@@ -73,6 +73,12 @@ class DocumentView:
         return dict(self._pieces.ends.header)
 
     @property
+    def cases_key(self) -> str:
+        """The key of the list of cases as the file spells it."""
+        head = self._pieces.ends.head.decode()
+        return max(CASES_KEYS, key=lambda key: head.rfind(f'"{key}"'))
+
+    @property
     def problems(self) -> Sequence[Problem]:
         """What is wrong with the set as a whole: broken JSON between cases, ids that occur twice, no id of the set.
 
@@ -90,8 +96,7 @@ class DocumentView:
     def entries(self) -> Sequence[CaseEntry]:
         """One entry for each case in the order of the file."""
         if self._entries is None:
-            places = [self.place_of_case(index) for index in range(len(self))]
-            self._entries = list_entries(self._pieces, path=self.path, places=places)
+            self._entries = list_entries(self._pieces, self.case_errors())
         return self._entries
 
     def place_of_case(self, index: int) -> Place:
@@ -105,7 +110,7 @@ class DocumentView:
         data = self.raw_case(index)
         try:
             return read_case(data, format=self.format, eval_id=name_of_file(self.path))
-        except InvalidCase as invalid:
+        except InvalidData as invalid:
             raise self.error_in(index, invalid.faults[0]) from invalid
 
     def raw_case(self, index: int) -> Any:
@@ -125,7 +130,29 @@ class DocumentView:
 
     def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is, with its line and column in the file."""
-        return error_in_case(self._pieces, index, fault, path=self.path, place=self.place_of_case(index))
+        return self.case_errors().error(index, fault)
+
+    def case_errors(self) -> CaseErrors:
+        """What places the faults of many cases at the cost of one pass."""
+        return CaseErrors(self._pieces, path=self.path, place_of_case=self.place_of_case)
+
+    def pieces_of_cases(self) -> Sequence[CasePiece]:
+        """The texts of the cases with what is known of each."""
+        return self._pieces.cases
+
+    def error_in_header(self, fault: Fault) -> StoreError:
+        """The error that a fault of what the set says of itself is, with its line and column in the file."""
+        head, tail = (
+            part.decode().removeprefix(_BYTE_ORDER_MARK) for part in (self._pieces.ends.head, self._pieces.ends.tail)
+        )
+        offset = locate(decode_tolerantly(head + tail)[1].text, fault.place)
+        text = head
+        if offset > len(head):
+            text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
+            offset += len(text) - len(head) - len(tail)
+        line, column = position_of(text, offset)
+        place = format_place(fault.place)
+        return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
 
     def content(self) -> bytes:
         """The whole file as it is here."""

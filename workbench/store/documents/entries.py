@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from workbench.store.documents.cases import Fault
@@ -54,35 +53,43 @@ class Cursor:
         return Position(self.line, column + len(before))
 
 
-def list_entries(pieces: Pieces, *, path: Path, places: list[Place]) -> list[CaseEntry]:
-    """The entries of all cases in one pass over the pieces; `places[i]` is where case i is in the document."""
+class CaseErrors:
+    """Turns faults of cases into errors with line and column, quickest when asked in the order of the file."""
+
+    def __init__(self, pieces: Pieces, *, path: Path, place_of_case: Callable[[int], Place]) -> None:
+        self._pieces = pieces
+        self._path = path
+        self._place_of_case = place_of_case
+        self._cursor = Cursor()
+        self._at = -1  # the case the cursor stands at
+
+    def error(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+        """The error that a fault of a case is."""
+        if self._at < 0 or index < self._at:
+            self._cursor = Cursor()
+            self._cursor.advance(self._pieces.before_case(index))
+        else:
+            stepped = zip(
+                self._pieces.cases[self._at : index], self._pieces.gaps[self._at + 1 : index + 1], strict=True
+            )
+            for case, gap in stepped:
+                self._cursor.advance((case.data, gap))
+        self._at = index
+        return _placed(self._pieces, index, fault, self._cursor, path=self._path, place=self._place_of_case(index))
+
+
+def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
+    """The entries of all cases in one pass over the pieces."""
     entries: list[CaseEntry] = []
     seen: dict[str, int] = {}
-    cursor, done = Cursor(), -1
     for index, case in enumerate(pieces.cases):
         eval_id = case.head.eval_id or f"(case {index + 1})"
         occurrence = seen.get(eval_id, 0)
         seen[eval_id] = occurrence + 1
-        problem = None
-        if case.broken is not None or case.head.fault is not None:
-            _advance(cursor, pieces, done, index)
-            done = index
-            problem = _problem(pieces, index, cursor, path=path, place=places[index])
+        fault = case.broken or case.head.fault
+        problem = None if fault is None else errors.error(index, fault)
         entries.append(CaseEntry(index=index, eval_id=eval_id, occurrence=occurrence, problem=problem))
     return entries
-
-
-def error_in_case(pieces: Pieces, index: int, fault: Fault | BrokenJson, *, path: Path, place: Place) -> StoreError:
-    """The error that a fault of a case is, with its line and column in the file."""
-    cursor = Cursor()
-    cursor.advance(pieces.before_case(index))
-    return _placed(pieces, index, fault, cursor, path=path, place=place)
-
-
-def _problem(pieces: Pieces, index: int, cursor: Cursor, *, path: Path, place: Place) -> StoreError | None:
-    case = pieces.cases[index]
-    fault = case.broken or case.head.fault
-    return None if fault is None else _placed(pieces, index, fault, cursor, path=path, place=place)
 
 
 def _placed(
@@ -111,13 +118,3 @@ def _placed(
         found=fault.found,
         expected=fault.expected,
     )
-
-
-def _advance(cursor: Cursor, pieces: Pieces, done: int, index: int) -> None:
-    """Move the cursor from the start of case `done` (-1: of the file) to the start of case `index`."""
-    if done < 0:
-        cursor.advance(pieces.before_case(index))
-        return
-    between = zip(islice(pieces.cases, done, index), islice(pieces.gaps, done + 1, index + 1), strict=True)
-    for case, gap in between:
-        cursor.advance((case.data, gap))

@@ -112,7 +112,10 @@ class EvalSetDocument(DocumentView):
         self._commit(label, lambda pieces: editing.with_case_moved(pieces, source, target))
 
     def replace_content(self, data: bytes, *, label: str) -> None:
-        """Replace the whole file, for instance with what a recovery file holds. Raises StoreError."""
+        """Replace the whole file, for instance with what a recovery file holds: unsaved, even where it is the same.
+
+        Raises StoreError where `data` is no eval set.
+        """
         pieces = self._read(data)
         self._commit(label, lambda _: pieces)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ _STRING = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
 _UNTIL_COMMENT = re.compile(rf'(?:[^"/#]++|{_STRING}|/(?![/*]))*+')
 _COMMENT = re.compile(r"//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _UNTIL_TRAILING_COMMA = re.compile(rf'(?:[^",]++|{_STRING}|,(?![ \t\n\r]*[\]}}]))*+')
+_CONSTANT = re.compile(rf"{_STRING}|(-?Infinity|NaN)")
 _NOT_BLANK = re.compile(r"[^\r\n\t]")
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\.)*"?|[\[\]{},:]|[^\s\[\]{},:"]+|.', re.DOTALL)
 _SHOWN_WIDTH = 40
@@ -120,6 +122,13 @@ def mask(text: str) -> Masked:
     without_comments, comments = _mask_comments(text)
     without_commas, commas = _mask_trailing_commas(without_comments)
     return Masked(without_commas, tuple(comments), tuple(commas))
+
+
+def find_constants(text: str) -> Iterator[tuple[int, str]]:
+    """The offsets and names of NaN and the infinities in a masked text: Python reads them, the standard has none."""
+    for match in _CONSTANT.finditer(text):
+        if match.group(1):
+            yield match.start(), match.group(1)
 
 
 def found_at(text: str, offset: int) -> str:

@@ -1,0 +1,146 @@
+"""What ADK would refuse or drop in data that we read: a walk over the data along the tables of `adk_schema`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from workbench.store.documents.adk_schema import ADK_TYPES, EVENT_FIELDS, FLAT_FIELDS, PERSONAS, AdkType
+from workbench.store.documents.frame import kind_of
+from workbench.store.documents.places import Place, find_key, to_snake
+from workbench.store.documents.problems import Severity
+
+
+class Finding(NamedTuple):
+    """A fault by the rules of ADK: `place` from the value that was looked at, `rule` a short stable name."""
+
+    rule: str
+    severity: Severity
+    place: Place
+    message: str
+
+
+def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
+    """What ADK would say of data that it reads as one of its types."""
+    if name == "IntermediateResponse":
+        yield from _check_response(data, place)
+        return
+    if name == "UserPersona" and isinstance(data, str):
+        if data not in PERSONAS:
+            known = ", ".join(sorted(PERSONAS))
+            yield Finding("unknown-persona", "error", place, f"ADK knows no persona {data!r}, only {known}")
+        return
+    if isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from check_type(item, name, (*place, index))
+    elif isinstance(data, dict):
+        name = _form_of_intermediate_data(data) if name == "IntermediateData" else name
+        yield from _check_object(data, name, ADK_TYPES[name], place)
+    elif isinstance(data, str) and name == "FunctionCall":
+        message = f"ADK wants an object with name and args here, found {kind_of(data)}"
+        yield Finding("adk-type", "error", place, message)
+
+
+def check_case(data: Any) -> Iterator[Finding]:
+    """What ADK would say of an eval case in the current format."""
+    yield from check_type(data, "EvalCase")
+    if not isinstance(data, dict):
+        return
+    yield from _check_rubric_ids(data)
+    session_input = get(data, "session_input")
+    if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
+        place = ("session_input", "state")
+        yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
+
+
+def check_set_id(eval_set_id: str) -> str | None:
+    """Why ADK cannot handle a set of this id, None where it can."""
+    if not eval_set_id:
+        return "ADK wants an id that is not empty"
+    if "/" in eval_set_id or "\\" in eval_set_id:
+        return f"ADK cannot save the results of a set whose id has a path separator, found {eval_set_id!r}"
+    if "\0" in eval_set_id or eval_set_id in (".", "..") or (eval_set_id[1:2] == ":" and eval_set_id[0].isalpha()):
+        return f"ADK refuses {eval_set_id!r} as the name of a file"
+    return None
+
+
+def get(data: Mapping[str, Any], key: str) -> Any:
+    """A value by its key in either style, None where it is absent."""
+    spelling = find_key(data, key, free=False)
+    return None if spelling is None else data[spelling]
+
+
+def nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
+    """The known key that a misspelt one was probably meant to be."""
+    return next(iter(get_close_matches(to_snake(key), known, n=1, cutoff=0.75)), None)
+
+
+def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+    present = set()
+    for key, value in data.items():
+        field = to_snake(key) if kind.reads_camel_case else key
+        if field in kind.fields:
+            present.add(field)
+            if kind.fields[field]:
+                yield from check_type(value, kind.fields[field], (*place, key))
+        elif not kind.reads_camel_case and to_snake(key) in kind.fields:
+            present.add(to_snake(key))
+            severity: Severity = "error" if to_snake(key) in kind.required else "warning"
+            message = f"ADK reads {to_snake(key)} only in snake_case in a {name}"
+            yield Finding("camel-case", severity, (*place, key), message)
+        else:
+            yield from _unknown_key(key, name, kind, place)
+    for field in sorted(kind.required - present):
+        yield Finding("missing-key", "error", place, f"ADK requires {field} in a {name}")
+
+
+def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+    near = nearest_key(key, kind.fields)
+    hint = f" (did you mean {near}?)" if near else ""
+    if name in ("InvocationEvents", "IntermediateData") and to_snake(key) in EVENT_FIELDS | FLAT_FIELDS:
+        message = f"ADK does not read {key} beside {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
+        yield Finding("mixed-intermediate-data", "error", (*place, key), message)
+    elif kind.unknown == "refused":
+        yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in a {name}{hint}")
+    elif kind.unknown == "dropped" or near:
+        does = "drops" if kind.unknown == "dropped" else "does not know"
+        yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of a {name}{hint}")
+
+
+def _form_of_intermediate_data(data: dict[str, Any]) -> str:
+    return "InvocationEvents" if find_key(data, "invocation_events", free=False) else "IntermediateData"
+
+
+def _check_response(data: Any, place: Place) -> Iterator[Finding]:
+    """`intermediate_responses` are pairs of an author and parts."""
+    if not isinstance(data, list):
+        yield Finding("adk-type", "error", place, "ADK wants a list here, as intermediate_responses")
+        return
+    for index, pair in enumerate(data):
+        if isinstance(pair, list) and len(pair) == 2:
+            yield from check_type(pair[1], "Part", (*place, index, 1))
+        else:
+            message = f"ADK wants the pair [author, parts] here, found {kind_of(pair)}"
+            yield Finding("adk-type", "error", (*place, index), message)
+
+
+def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
+    """The rubrics of the case hold for every turn, beside the turn's own; ADK stops a whole run at an id seen twice."""
+    shared: set[Any] = set()
+    yield from _repeated(get(case, "rubrics"), shared, ("rubrics",))
+    conversation = get(case, "conversation")
+    for turn, invocation in enumerate(conversation if isinstance(conversation, list) else ()):
+        if isinstance(invocation, dict):
+            yield from _repeated(get(invocation, "rubrics"), set(shared), ("conversation", turn, "rubrics"))
+
+
+def _repeated(rubrics: Any, seen: set[Any], place: Place) -> Iterator[Finding]:
+    for index, rubric in enumerate(rubrics if isinstance(rubrics, list) else ()):
+        rubric_id = get(rubric, "rubric_id") if isinstance(rubric, dict) else None
+        if not isinstance(rubric_id, str):
+            continue
+        if rubric_id in seen:
+            message = f"the rubric id {rubric_id!r} holds twice for one turn, which stops ADK's whole run"
+            yield Finding("duplicate-rubric", "error", (*place, index, "rubric_id"), message)
+        seen.add(rubric_id)
