@@ -8,7 +8,7 @@ itself. Arguments that are absent are the same as an empty object.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any
 
 from workbench.model.trajectory import ToolCall
@@ -17,14 +17,14 @@ _NO_ARGUMENTS = ("{",)
 
 
 def canonical(value: Any) -> Hashable:
-    """The canonical form of a JSON value. Containers and booleans become tagged tuples, which no other value is."""
+    """The canonical form of a JSON value. Objects, lists and booleans become tagged tuples, which no other value is."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return ("b", value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         # Sorted by keys alone: values of different kinds have no order.
-        return ("{", *((key, canonical(value[key])) for key in sorted(value)))
+        return ("{", *[(key, canonical(value[key])) for key in sorted(value)])
     if isinstance(value, list | tuple):
         return ("[", *map(canonical, value))
     if isinstance(value, float) and math.isnan(value):

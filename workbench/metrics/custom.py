@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.options import is_number
-from workbench.metrics.outcome import result_of_case, result_of_error, verdict
+from workbench.metrics.outcome import Rule, result_of_case, result_of_error
 from workbench.metrics.subject import CaseView
 from workbench.model.criteria import Criterion, CustomMetric
 from workbench.model.results import MetricResult, MetricStatus, Score
@@ -29,18 +29,16 @@ async def judge_custom(
     view: CaseView, criterion: Criterion, metric: CustomMetric, call: CallCustom
 ) -> list[MetricResult]:
     """Run a custom metric on the turns that were finished. What the function raises makes the metric an ERROR."""
+    rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     request = _request(view, criterion, metric)
     if not request.actual:
-        return [result_of_case(criterion.metric, Score.undefined("no turn was finished"), criterion=criterion)]
+        return [result_of_case(rule, Score.undefined("no turn was finished"))]
     try:
         answer = await call(request)
     except AgentError as error:
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
-        total = len(view.turns)
-        return [
-            result_of_error(criterion.metric, error.failure.message, criterion=criterion, total=total, details=details)
-        ]
-    return [_main_result(answer, criterion), *_further_results(answer, criterion)]
+        return [result_of_error(rule, error.failure.message, total=len(view.turns), details=details)]
+    return [_main_result(answer, rule), *_further_results(answer, rule)]
 
 
 def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
@@ -59,38 +57,33 @@ def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> Cust
     )
 
 
-def _main_result(answer: CustomScoreAnswer, criterion: Criterion) -> MetricResult:
+def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     turns = answer.per_invocation
     score = None if answer.score is None else float(answer.score)
-    status = verdict(score, threshold=criterion.threshold)
-    if answer.verdict is not None and criterion.threshold is not None:
+    status = rule.verdict(score)
+    if answer.verdict is not None and rule.threshold is not None:
         status = _VERDICTS[answer.verdict]
     reason = answer.reason
     if score is None or status is MetricStatus.UNDEFINED:
         reason = reason or "the function gave no score"
-    details = {name: value for name, value in answer.scores.items() if not _is_score(value)}
     return MetricResult.model_construct(
-        name=criterion.metric,
+        name=rule.name,
         score=score,
-        threshold=criterion.threshold,
+        threshold=rule.threshold,
         status=status,
         reason=reason,
         hint=None,
         scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
         total=len(turns) or 1,
         per_invocation=turns,
-        details=details,
+        details={name: value for name, value in answer.scores.items() if not _is_score(value)},
     )
 
 
-def _further_results(answer: CustomScoreAnswer, criterion: Criterion) -> list[MetricResult]:
+def _further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:
     """One informational result for each further number; what is no number is in the details of the main result."""
     return [
-        result_of_case(
-            f"{criterion.metric}/{name}",
-            Score(float(value)),
-            criterion=criterion.model_copy(update={"threshold": None}),
-        )
+        result_of_case(Rule(name=f"{rule.name}/{name}"), Score(float(value)))
         for name, value in answer.scores.items()
         if _is_score(value)
     ]

@@ -9,7 +9,7 @@ from typing import Protocol
 from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.custom import judge_custom
 from workbench.metrics.definition import CaseJudge, Judge, TextJudge, TextQuestion, TurnJudge
-from workbench.metrics.outcome import result_of_case, result_of_error, result_of_turns
+from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
 from workbench.metrics.text import TextScorer
@@ -42,19 +42,14 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
     is an ERROR with the reason.
     """
     view = CaseView(subject)
-    results: list[list[MetricResult]] = []
-    waiting: list[tuple[int, PreparedCriterion]] = []
-    for index, prepared in enumerate(_prepared(config)):
-        if _waits_for_others(prepared):
-            waiting.append((index, prepared))
-            results.append([])
-        else:
-            results.append(_judge_here(prepared, view))
+    criteria = _prepared(config)
+    groups = [[] if prepared.waits else _judge_here(prepared, view) for prepared in criteria]
+    waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
     if waiting:
-        answers = await asyncio.gather(*(_judge_elsewhere(prepared, view, services) for _, prepared in waiting))
-        for (index, _), answer in zip(waiting, answers, strict=True):
-            results[index] = answer
-    return tuple(result for group in results for result in group)
+        answers = await asyncio.gather(*(_judge_elsewhere(criteria[index], view, services) for index in waiting))
+        for index, answer in zip(waiting, answers, strict=True):
+            groups[index] = answer
+    return tuple(result for group in groups for result in group)
 
 
 _PREPARED_AT_MOST = 64
@@ -72,21 +67,15 @@ def _prepared(config: EvalConfig) -> Sequence[PreparedCriterion]:
     return kept[1]
 
 
-def _waits_for_others(prepared: PreparedCriterion) -> bool:
-    if prepared.reason is not None:
-        return False
-    return prepared.custom is not None or any(isinstance(judge, TextJudge) for judge in prepared.judges)
-
-
 def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:
     if prepared.reason is not None:
-        return [_error(prepared, prepared.reason, view)]
+        return [result_of_error(prepared.rule, prepared.reason, total=len(view.turns))]
     results = []
-    for judge in prepared.judges:
+    for judge, rule in prepared.judges:
         try:
-            results.append(_result(judge, prepared, view))
+            results.append(_result(judge, rule, prepared, view))
         except Exception as error:  # a metric meets data from outside; whatever it makes of them, the others go on
-            results.append(_error(prepared, _told(error), view, name=judge.name))
+            results.append(result_of_error(rule, _told(error), total=len(view.turns)))
     return results
 
 
@@ -95,35 +84,30 @@ async def _judge_elsewhere(prepared: PreparedCriterion, view: CaseView, services
         if prepared.custom is not None:
             return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
         return [
-            await _text_result(judge, prepared, view, services.text)
-            for judge in prepared.judges
+            await _text_result(judge, rule, view, services.text)
+            for judge, rule in prepared.judges
             if isinstance(judge, TextJudge)
         ]
     except Exception as error:  # as in _judge_here
-        return [_error(prepared, _told(error), view)]
+        return [result_of_error(prepared.rule, _told(error), total=len(view.turns))]
 
 
-def _result(judge: Judge, prepared: PreparedCriterion, view: CaseView) -> MetricResult:
-    assert prepared.info is not None
-    lower_is_better = prepared.info.lower_is_better
+def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseView) -> MetricResult:
     if isinstance(judge, CaseJudge):
         score, details = judge.score(view)
-        return result_of_case(
-            judge.name, score, criterion=prepared.criterion, lower_is_better=lower_is_better, details=details
-        )
+        return result_of_case(rule, score, details=details)
     assert isinstance(judge, TurnJudge)
+    assert prepared.info is not None
     needs_reference = prepared.info.needs_reference
     return result_of_turns(
-        judge.name,
-        [_nothing_to_judge(turn, view, needs_reference=needs_reference) or judge.score(turn) for turn in view.turns],
-        criterion=prepared.criterion,
-        lower_is_better=lower_is_better,
-        missing_is_zero=judge.missing_is_zero,
-        details=judge.details,
+        rule,
+        tuple(
+            [_nothing_to_judge(turn, view, needs_reference=needs_reference) or judge.score(turn) for turn in view.turns]
+        ),
     )
 
 
-async def _text_result(judge: TextJudge, prepared: PreparedCriterion, view: CaseView, text: TextScorer) -> MetricResult:
+async def _text_result(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
     """All comparisons of a case go to the helper at once."""
     questions = [_nothing_to_judge(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
     tasks: list[TextTask] = [
@@ -134,7 +118,7 @@ async def _text_result(judge: TextJudge, prepared: PreparedCriterion, view: Case
         question if isinstance(question, Score) else question.read([next(answers) for _ in question.tasks])
         for question in questions
     ]
-    return result_of_turns(judge.name, scores, criterion=prepared.criterion)
+    return result_of_turns(rule, tuple(scores))
 
 
 def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> Score | None:
@@ -145,12 +129,6 @@ def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> S
         case = view.subject.case
         return _SIMULATED if case is not None and case.conversation_scenario is not None else _UNEXPECTED
     return None
-
-
-def _error(prepared: PreparedCriterion, reason: str, view: CaseView, *, name: str | None = None) -> MetricResult:
-    return result_of_error(
-        name or prepared.criterion.metric, reason, criterion=prepared.criterion, total=len(view.turns)
-    )
 
 
 def _told(error: Exception) -> str:

@@ -2,72 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.model.criteria import Criterion
 from workbench.model.results import InvocationScore, MetricResult, MetricStatus, Score
 
 # Results are built without validation (`model_construct`): all values are ours, and it is most of the cost of judging.
 
 
-@lru_cache(maxsize=4096)  # most turns of most runs share a handful of scores, and facts are frozen
-def invocation_score(score: Score) -> InvocationScore:
-    """The score of one turn as a fact."""
-    return InvocationScore.model_construct(score=score.value, reason=score.reason, hint=score.hint)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rule:
+    """How the results of one judge are called and decided. Compared by identity, so that results can be kept by it.
+
+    `threshold` is None for an informational result. `missing_is_zero`: see TurnJudge.
+    """
+
+    name: str
+    threshold: float | None = None
+    lower_is_better: bool = False
+    missing_is_zero: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def verdict(self, score: float | None) -> MetricStatus:
+        """UNDEFINED without score, INFORMATIONAL without threshold, else PASSED at it or on its better side."""
+        if score is None:
+            return MetricStatus.UNDEFINED
+        if self.threshold is None:
+            return MetricStatus.INFORMATIONAL
+        passed = score <= self.threshold if self.lower_is_better else score >= self.threshold
+        return MetricStatus.PASSED if passed else MetricStatus.FAILED
 
 
-def verdict(score: float | None, *, threshold: float | None, lower_is_better: bool = False) -> MetricStatus:
-    """UNDEFINED without score, INFORMATIONAL without threshold, else PASSED at the threshold or on its better side."""
-    if score is None:
-        return MetricStatus.UNDEFINED
-    if threshold is None:
-        return MetricStatus.INFORMATIONAL
-    passed = score <= threshold if lower_is_better else score >= threshold
-    return MetricStatus.PASSED if passed else MetricStatus.FAILED
-
-
-def result_of_turns(
-    name: str,
-    scores: Sequence[Score],
-    *,
-    criterion: Criterion,
-    lower_is_better: bool = False,
-    missing_is_zero: bool = False,
-    details: Mapping[str, Any] | None = None,
-) -> MetricResult:
-    """The result of a metric that scores turns: the mean of the scores that are defined (see TurnJudge)."""
+@lru_cache(maxsize=4096)  # most cases share a handful of results, and facts are frozen
+def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
+    """The result of a metric that scores turns: the mean of the scores that are defined."""
     values = [score.value for score in scores if score.value is not None]
-    mean = sum(values) / (len(scores) if missing_is_zero else len(values)) if values else None
+    mean = sum(values) / (len(scores) if rule.missing_is_zero else len(values)) if values else None
     return MetricResult.model_construct(
-        name=name,
+        name=rule.name,
         score=mean,
-        threshold=criterion.threshold,
-        status=verdict(mean, threshold=criterion.threshold, lower_is_better=lower_is_better),
-        reason=None if values else _joined([score.reason for score in scores]) or "the case has no turns",
-        hint=_joined([score.hint for score in scores]),
+        threshold=rule.threshold,
+        status=rule.verdict(mean),
+        reason=None if values else _joined(score.reason for score in scores) or "the case has no turns",
+        hint=_joined(score.hint for score in scores),
         scored=len(values),
         total=len(scores),
-        per_invocation=tuple(map(invocation_score, scores)),
-        details=dict(details) if details else {},
+        per_invocation=tuple(
+            InvocationScore.model_construct(score=score.value, reason=score.reason, hint=score.hint) for score in scores
+        ),
+        details=dict(rule.details),
     )
 
 
-def result_of_case(
-    name: str,
-    score: Score,
-    *,
-    criterion: Criterion,
-    lower_is_better: bool = False,
-    details: Mapping[str, Any] | None = None,
-) -> MetricResult:
+def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that scores the case as a whole."""
     return MetricResult.model_construct(
-        name=name,
+        name=rule.name,
         score=score.value,
-        threshold=criterion.threshold,
-        status=verdict(score.value, threshold=criterion.threshold, lower_is_better=lower_is_better),
+        threshold=rule.threshold,
+        status=rule.verdict(score.value),
         reason=score.reason,
         hint=score.hint,
         scored=0 if score.value is None else 1,
@@ -77,14 +72,12 @@ def result_of_case(
     )
 
 
-def result_of_error(
-    name: str, reason: str, *, criterion: Criterion, total: int, details: Mapping[str, Any] | None = None
-) -> MetricResult:
+def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that could not do its work on `total` turns."""
     return MetricResult.model_construct(
-        name=name,
+        name=rule.name,
         score=None,
-        threshold=criterion.threshold,
+        threshold=rule.threshold,
         status=MetricStatus.ERROR,
         reason=reason,
         hint=None,
@@ -97,5 +90,4 @@ def result_of_error(
 
 def _joined(texts: Iterable[str | None]) -> str | None:
     """The different texts, in order, as one."""
-    given = [text for text in texts if text]
-    return "; ".join(dict.fromkeys(given)) if given else None
+    return "; ".join(dict.fromkeys(text for text in texts if text)) or None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
 from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
 from workbench.metrics import options as option_reading
-from workbench.metrics.definition import Definition, Judge, MetricInfo
+from workbench.metrics.definition import Definition, Judge, MetricInfo, TextJudge, TurnJudge
 from workbench.metrics.options import Options
+from workbench.metrics.outcome import Rule
 from workbench.metrics.unavailable import UNAVAILABLE
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, InvalidConfig
 
@@ -39,16 +40,19 @@ def nearest(name: str, also: Iterable[str] = ()) -> str | None:
 class PreparedCriterion:
     """A criterion ready to judge.
 
-    It has judges, or is a custom metric, or has a `reason` why it cannot judge. `info` is None for a custom metric and
-    for a name that nobody knows.
+    It has judges, each with the rule for its results, or is a custom metric, or has a `reason` why it cannot judge.
+    `info` is None for a custom metric and for a name that nobody knows. `rule` is for results of the criterion as such.
+    `waits`: judging it takes another process.
     """
 
     criterion: Criterion
+    rule: Rule
     info: MetricInfo | None = None
-    judges: Sequence[Judge] = ()
+    judges: Sequence[tuple[Judge, Rule]] = ()
     custom: CustomMetric | None = None
     reason: str | None = None
     problems: Sequence[InvalidConfig] = ()
+    waits: bool = False
 
 
 def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
@@ -80,20 +84,36 @@ def needs_of(config: EvalConfig) -> frozenset[str]:
 
 
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:
+    rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
-        return PreparedCriterion(criterion=criterion, custom=custom)
+        return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, waits=True)
     info = known_metrics().get(criterion.metric)
     if info is None:
         problem = _unknown(criterion.metric, config.custom_metrics)
-        return PreparedCriterion(criterion=criterion, reason=str(problem), problems=[problem])
+        return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
     if not info.available:
-        return PreparedCriterion(criterion=criterion, info=info, reason=f"{info.name} {info.missing}")
+        return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=f"{info.name} {info.missing}")
     options = Options(criterion)
     judges = _definitions()[info.name].prepare(options)
     problems = options.finish()
-    reason = "; ".join(map(str, problems)) or None
-    return PreparedCriterion(criterion=criterion, info=info, judges=judges, reason=reason, problems=problems)
+    if problems:
+        reason = "; ".join(map(str, problems))
+        return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=reason, problems=problems)
+    return PreparedCriterion(
+        criterion=criterion,
+        rule=rule,
+        info=info,
+        judges=[(judge, _rule_of(judge, criterion, info)) for judge in judges],
+        waits=any(isinstance(judge, TextJudge) for judge in judges),
+    )
+
+
+def _rule_of(judge: Judge, criterion: Criterion, info: MetricInfo) -> Rule:
+    rule = Rule(name=judge.name, threshold=criterion.threshold, lower_is_better=info.lower_is_better)
+    if isinstance(judge, TurnJudge):
+        return replace(rule, missing_is_zero=judge.missing_is_zero, details=judge.details)
+    return rule
 
 
 def _unknown(name: str, custom: Iterable[str]) -> InvalidConfig:

@@ -1,0 +1,133 @@
+"""Judging, measured against the least that the same numbers could cost: a plain loop without results or reasons.
+
+Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.judge import JudgedCase, judge_case
+from workbench.metrics.text import TextScorer
+from workbench.model.criteria import EvalConfig, read_config
+from workbench.model.evalset import Invocation
+from workbench.model.results import Execution, TurnResult
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="benchmarks run with WORKBENCH_BENCHMARKS=1"
+)
+
+ROWS = 10_000
+SIX = ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "single_tool_use")
+TOOL = "set_device_info"
+
+
+class Services:
+    """Nothing that trajectory metrics would call."""
+
+    text = TextScorer()
+
+    async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+        raise AssertionError(request)
+
+
+def rows() -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Predicted and reference calls: one to five with nested arguments, every other pair with a difference."""
+    generator = random.Random(10_000)
+
+    def call() -> dict[str, Any]:
+        updates = {"status": generator.choice(("ON", "OFF")), "level": generator.randrange(3)}
+        args = {"device_id": f"device_{generator.randrange(3)}", "location": "Living Room", "updates": updates}
+        return {"name": generator.choice((TOOL, "get_user_preferences")), "args": args}
+
+    pairs = []
+    for index in range(ROWS):
+        reference = [call() for _ in range(generator.randrange(1, 6))]
+        pairs.append(([*reference[:-1], call()] if index % 2 else reference, reference))
+    return pairs
+
+
+def plain(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> list[float]:
+    """The six numbers of one row."""
+    left = [json.dumps(call, sort_keys=True) for call in predicted]
+    right = [json.dumps(call, sort_keys=True) for call in reference]
+    shared = (Counter(left) & Counter(right)).total()
+    rest = iter(left)
+    return [
+        float(left == right),
+        float(all(call in rest for call in right)),
+        float(shared == len(right)),
+        shared / len(left),
+        shared / len(right),
+        float(any(call["name"] == TOOL for call in predicted)),
+    ]
+
+
+def subject(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> JudgedCase:
+    actual, expected = (
+        Invocation.model_validate({"user_content": {"parts": []}, "intermediate_data": {"tool_uses": calls}})
+        for calls in (predicted, reference)
+    )
+    turns = (TurnResult(invocation=actual, duration_seconds=0.1),)
+    return JudgedCase(case=None, expected=[expected], execution=Execution(turns=turns))
+
+
+def config(*metrics: str) -> EvalConfig:
+    options = {"trajectory_single_tool_use": {"threshold": 1.0, "tool_name": TOOL}}
+    return read_config({"criteria": {name: options.get(name, 1.0) for name in metrics}}, source="benchmark")
+
+
+def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """The least of three runs, as others use the machine too."""
+    best, result = float("inf"), None
+    for _ in range(3):
+        started = time.process_time()
+        result = work()
+        best = min(best, time.process_time() - started)
+    return best, result
+
+
+def run(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
+    """Judge without an event loop: trajectory metrics never wait."""
+    services, results = Services(), []
+    for item in subjects:
+        try:
+            judge_case(item, criteria, services).send(None)
+        except StopIteration as done:
+            results.append(done.value)
+    return results
+
+
+def test_six_trajectory_metrics_over_ten_thousand_rows() -> None:
+    pairs = rows()
+    subjects = [subject(*pair) for pair in pairs]
+    criteria = config(*(f"trajectory_{name}" for name in SIX))
+
+    plainly, numbers = cpu_seconds(lambda: [plain(*pair) for pair in pairs])
+    judging, results = cpu_seconds(lambda: run(subjects, criteria))
+
+    print(f"\nsix trajectory metrics x {ROWS:,} rows: {judging:.2f} s CPU, plain loop {plainly:.2f} s")
+    assert [[result.score for result in row[:6]] for row in results] == numbers
+    assert judging < 4 * plainly
+
+
+def test_one_criterion_of_a_trivial_case() -> None:
+    """With all measures that are always reported. The unit of comparison: making and reading the case as JSON."""
+    calls = [{"name": "f", "args": {"x": 1}}]
+    subjects = [subject(calls, calls)] * ROWS
+    criteria = config("tool_trajectory_avg_score")
+
+    judging, _ = cpu_seconds(lambda: run(subjects, criteria))
+    reading, _ = cpu_seconds(lambda: [subject(calls, calls) for _ in range(ROWS)])
+
+    print(f"\ntrivial case: {judging / ROWS * 1000:.3f} ms CPU to judge, {reading / ROWS * 1000:.3f} ms to read")
+    assert judging < 2 * reading
