@@ -164,7 +164,7 @@ async def test_response_scores_are_adk_s(
     generator = Generator(seed=20)
     ours, theirs = config({RESPONSE: 0.5}), adk.rouge()
     seen = set()
-    for _ in range(1500):
+    for _ in range(3000):
         actual, expected = generator.case()
         judged = await judge_case(subject_of(actual, expected), ours, services)
         answer = theirs.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))

@@ -129,6 +129,16 @@ async def test_an_expected_value_that_is_no_pattern_is_an_error_of_the_metric(
     assert judged["latency"].score == 0.25
 
 
+async def test_more_calls_than_rules_can_compare_are_an_error(config: Any, judge: Any, turn: Any) -> None:
+    criteria = {NAME: {"threshold": 1, "match_type": "ANY_ORDER", "args_match": "exact"}, "trajectory_recall": 1}
+    calls = ["f"] * 1001
+
+    judged = await judge(config(criteria), actual=[turn(calls=calls)], expected=[turn(calls=calls)])
+
+    assert "cannot compare 1,001 calls with 1,001" in judged[NAME].reason
+    assert judged["trajectory_recall"].score == 1.0
+
+
 @pytest.mark.parametrize(
     ("options", "place", "expected"),
     [

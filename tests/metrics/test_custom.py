@@ -75,6 +75,13 @@ async def test_a_function_that_did_not_evaluate_is_undefined_with_a_reason(answe
     assert judged["mine"].reason == "the function gave no score"
 
 
+async def test_a_score_that_is_no_number_is_undefined(answer: Any) -> None:
+    judged = await answer(CustomScoreAnswer(score=float("nan")))
+
+    assert (judged["mine"].score, judged["mine"].status) == (None, MetricStatus.UNDEFINED)
+    assert judged["mine"].reason == "the score is nan"
+
+
 async def test_without_threshold_a_custom_metric_is_informational(answer: Any) -> None:
     judged = await answer(CustomScoreAnswer(score=0.0, verdict="failed"), threshold=None)
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from workbench.metrics import registry
+from workbench.metrics.options import Options
 from workbench.metrics.registry import check_criteria, known_metrics, nearest, needs_of
-from workbench.model.criteria import default_config
+from workbench.model.criteria import Criterion, default_config
 
 ADK_NAMES = (
     "tool_trajectory_avg_score response_evaluation_score response_match_score safety_v1 final_response_match_v2 "
@@ -37,6 +39,14 @@ def test_every_metric_says_what_a_picker_needs() -> None:
         assert info.when.endswith(".")
         assert info.available == (not info.missing)
         assert info.needs <= {"text", "worker", "judge", "service"}
+
+
+def test_the_options_that_are_described_are_those_that_are_read() -> None:
+    for name, definition in registry._definitions().items():
+        options = Options(Criterion(metric=name))
+        tolerated = set(options._read)
+        definition.prepare(options)
+        assert options._read - tolerated == set(definition.info.options), name
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,20 @@ async def test_many_questions_at_once_get_their_own_answers() -> None:
     await scorer.close()
 
     assert [[score.candidate_units for score in answer] for answer in answers] == [[n + 1] * 3 for n in range(200)]
+
+
+def test_it_works_on_the_event_loop_of_another_thread() -> None:
+    """The engine has a thread and a loop of its own."""
+
+    async def score() -> float:
+        scorer = TextScorer()
+        try:
+            return (await scorer.score([EQUAL]))[0].value
+        finally:
+            await scorer.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(lambda: asyncio.run(score())).result() == 1.0
 
 
 async def test_a_killed_helper_is_started_again_and_nothing_is_lost() -> None:

@@ -59,13 +59,13 @@ def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> Cust
 
 def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     turns = answer.per_invocation
-    score = None if answer.score is None else float(answer.score)
+    score = float(answer.score) if is_number(answer.score) else None
     status = rule.verdict(score)
     if answer.verdict is not None and rule.threshold is not None:
         status = _VERDICTS[answer.verdict]
     reason = answer.reason
     if score is None or status is MetricStatus.UNDEFINED:
-        reason = reason or "the function gave no score"
+        reason = reason or ("the function gave no score" if answer.score is None else f"the score is {answer.score}")
     return MetricResult.model_construct(
         name=rule.name,
         score=score,

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from workbench.metrics.arguments import ArgumentRules
+from workbench.metrics.arguments import ArgumentRules, RuleError
 from workbench.metrics.matching import (
     count_assigned,
     count_equal,
@@ -15,7 +15,19 @@ from workbench.metrics.matching import (
     is_subsequence_by,
 )
 from workbench.metrics.subject import Turn
-from workbench.model.trajectory import ToolCall
+from workbench.model.trajectory import ToolCall, Trajectory
+
+NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
+"""What to say where a reference of names alone did not match calls that had arguments."""
+
+
+def has_names_alone(calls: Trajectory) -> bool:
+    """Whether calls are written without arguments, all of them."""
+    return bool(calls) and all(call.args is None for call in calls)
+
+
+# Rules are tried for every pair of calls: at this many for about three seconds, in which no other case is judged.
+_PAIRS_AT_MOST = 1_000_000
 
 
 class Membership(NamedTuple):
@@ -115,12 +127,23 @@ class RuledArguments:
 
     def matched(self, turn: Turn) -> int:
         """See Pairing. One call may fit several, so the largest assignment is counted."""
-        return count_assigned(turn.predicted or (), turn.reference or (), self.rules.fits)
+        predicted, reference = turn.predicted or (), turn.reference or ()
+        _refuse_too_many(predicted, reference)
+        return count_assigned(predicted, reference, self.rules.fits)
 
     def membership(self, turn: Turn) -> Membership:
         """See MemberPairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
+        _refuse_too_many(predicted, reference)
         return Membership(
             sum(any(self.rules.fits(call, other) for other in reference) for call in predicted),
             sum(any(self.rules.fits(other, call) for other in predicted) for call in reference),
+        )
+
+
+def _refuse_too_many(predicted: Trajectory, reference: Trajectory) -> None:
+    if len(predicted) * len(reference) > _PAIRS_AT_MOST:
+        raise RuleError(
+            f"args_match cannot compare {len(predicted):,} calls with {len(reference):,} in any order, expected a "
+            f"product of at most {_PAIRS_AT_MOST:,}"
         )

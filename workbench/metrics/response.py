@@ -14,13 +14,11 @@ from functools import partial
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TextJudge, TextQuestion, TurnJudge
 from workbench.metrics.options import Options
 from workbench.metrics.subject import Turn
-from workbench.metrics.text_helper.tasks import Measure, TextScore, TextTask
+from workbench.metrics.text_helper.tasks import BLEU_TOKENIZERS, ROUGE_TOKENIZERS, Measure, TextScore, TextTask
 from workbench.model.evalset import Content
 from workbench.model.results import Score
 
 RESPONSE_MATCH = "response_match_score"
-_ROUGE_TOKENIZERS = ("unicode", "rouge_score")
-_BLEU_TOKENIZERS = ("auto", "13a", "intl", "char", "zh")
 _NO_REFERENCE = Score.undefined("the case expects no response")
 _NO_RESPONSE = Score.undefined("the row has no response")
 
@@ -121,7 +119,7 @@ def _prepare_rouge(options: Options, measure: Measure) -> Sequence[Judge]:
         "",
         "",
         stemmer=options.flag("stemmer"),
-        tokenizer=options.choice("tokenizer", _ROUGE_TOKENIZERS, default="unicode"),
+        tokenizer=options.choice("tokenizer", ROUGE_TOKENIZERS, default="unicode"),
     )
     return [TextJudge(name=options.metric, ask=partial(ask_overlap, task=task))]
 
@@ -131,7 +129,7 @@ def _prepare_bleu(options: Options) -> Sequence[Judge]:
         "bleu",
         "",
         "",
-        tokenizer=options.choice("tokenizer", _BLEU_TOKENIZERS, default="auto"),
+        tokenizer=options.choice("tokenizer", BLEU_TOKENIZERS, default="auto"),
         effective_order=options.flag("effective_order", default=True),
     )
     return [TextJudge(name=options.metric, ask=partial(ask_overlap, task=task))]

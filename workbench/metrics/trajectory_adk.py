@@ -13,7 +13,14 @@ from typing import Any
 from workbench.metrics.arguments import read_argument_rules
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
 from workbench.metrics.options import Options, describe
-from workbench.metrics.pairing import NameEquality, Pairing, PythonEquality, RuledArguments
+from workbench.metrics.pairing import (
+    NAMES_ALONE_HINT,
+    NameEquality,
+    Pairing,
+    PythonEquality,
+    RuledArguments,
+    has_names_alone,
+)
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
 
@@ -24,7 +31,6 @@ _ABSENT_ARGUMENTS = (
     "The calls differ only in arguments that are absent on one side and {} on the other, which ADK does not take as "
     "equal."
 )
-_NAMES_ALONE = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
 
 
 def _exact(pairing: Pairing, turn: Turn) -> bool:
@@ -63,8 +69,8 @@ def _hint(turn: Turn, match: Match) -> str | None:
     if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
         if match(_EmptyForAbsent(), turn):
             return _ABSENT_ARGUMENTS
-        if all(call.args is None for call in turn.reference or ()) and match(NameEquality(), turn):
-            return _NAMES_ALONE
+        if has_names_alone(turn.reference or ()) and match(NameEquality(), turn):
+            return NAMES_ALONE_HINT
     return None
 
 

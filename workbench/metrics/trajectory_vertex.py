@@ -15,7 +15,15 @@ from typing import Any
 from workbench.metrics.arguments import read_argument_rules
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
 from workbench.metrics.options import Options, describe
-from workbench.metrics.pairing import CanonicalEquality, MemberPairing, Membership, NameEquality, RuledArguments
+from workbench.metrics.pairing import (
+    NAMES_ALONE_HINT,
+    CanonicalEquality,
+    MemberPairing,
+    Membership,
+    NameEquality,
+    RuledArguments,
+    has_names_alone,
+)
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
 from workbench.model.trajectory import Trajectory
@@ -23,7 +31,6 @@ from workbench.model.trajectory import Trajectory
 Count = Callable[[MemberPairing, Turn], Membership]
 """How many calls of either side the other one has."""
 
-_NAMES_ALONE = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
 
@@ -76,10 +83,6 @@ def single_tool_use(predicted: Trajectory | None, tool_name: str) -> Score:
     return _ONE if any(call.name == tool_name for call in predicted) else _ZERO
 
 
-def _has_names_alone(calls: Trajectory) -> bool:
-    return bool(calls) and all(call.args is None for call in calls)
-
-
 Formula = Callable[[Turn, MemberPairing, Count], Score]
 
 
@@ -98,9 +101,9 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
         if turn.predicted is None:
             return Score.undefined("the row has no predicted_trajectory")
         given = formula(turn, pairing, count)
-        if given.value is not None and given.value < 1.0 and _has_names_alone(turn.reference):
+        if given.value is not None and given.value < 1.0 and has_names_alone(turn.reference):
             by_name = formula(turn, NameEquality(), count)
-            return given._replace(hint=_NAMES_ALONE) if by_name != given else given
+            return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given
         return given
 
     # Whoever reads the number must see that duplicates were counted the other way.

@@ -42,8 +42,8 @@ class Helper:
     @classmethod
     async def start(cls) -> Helper:
         """Start a process; it is still importing its libraries when this returns. Raises HelperDied."""
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
+            errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
@@ -56,7 +56,6 @@ class Helper:
                 start_new_session=True,  # Ctrl-C is for us; the helper ends when its input does
             )
         except OSError as error:
-            errors.close()
             raise HelperDied(f"the text helper could not be started: {error}", was_ready=False) from error
         return cls(process, errors)
 

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 Measure = Literal["response_match", "rouge_1", "rouge_2", "rouge_l", "rouge_l_sum", "bleu"]
 """What to compute. `response_match` is ADK's ROUGE-1 F1: its Unicode tokenizer with the Porter stemmer."""
 
-RougeTokenizer = Literal["unicode", "rouge_score"]
-"""ADK's Unicode tokenizer, or the library's own, which knows nothing but ASCII letters and digits."""
+ROUGE_TOKENIZERS = ("unicode", "rouge_score")
+"""ADK's Unicode tokenizer (the default), or the library's own, which knows nothing but ASCII letters and digits."""
 
-BleuTokenizer = Literal["auto", "13a", "intl", "char", "zh"]
-"""sacrebleu's tokenizers; `auto` is 13a with the characters of scripts without spaces split apart first."""
+BLEU_TOKENIZERS = ("auto", "13a", "intl", "char", "zh")
+"""sacrebleu's tokenizers; `auto` (the default) is 13a after splitting the characters of scripts without spaces."""
 
 
 class TextTask(NamedTuple):
