@@ -198,6 +198,20 @@ def test_names_that_are_no_utf_8_come_back(history: History) -> None:
     assert history.finished_jobs("r") == {JobKey(case=key)}
 
 
+def test_a_trace_that_cannot_be_stored_costs_only_itself(history: History) -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    result = make_result("a")
+    execution = result.execution.model_copy(update={"final_state": {"x": endless}, "stderr_tail": "kept"})
+    history.begin_run(make_record("r"))
+
+    history.finish_job("r", result.model_copy(update={"execution": execution}))
+
+    (stored,) = history.results("r")
+    assert stored.metrics == result.metrics
+    assert stored.execution == Execution(duration_seconds=0.01, stderr_tail="kept")
+
+
 def test_the_folder_keeps_itself_out_of_version_control(tmp_path: Path, history: History) -> None:
     assert (tmp_path / ".workbench" / ".gitignore").read_text() == "*\n"
     assert history.path == tmp_path / ".workbench" / "history.db"

@@ -28,8 +28,11 @@ _COMPRESSION_LEVEL = 1
 
 
 def execution_to_text(execution: Execution) -> str:
-    """An execution with its turns and spans."""
-    return _encode(_dump_execution(execution))
+    """An execution with its turns and spans; without them where they are no JSON or nested too deeply to be stored."""
+    try:
+        return _encode(_dump_execution(execution))
+    except (TypeError, ValueError, RecursionError):
+        return _encode(_dump_execution(execution.model_copy(update={"turns": (), "spans": (), "final_state": None})))
 
 
 EMPTY_EXECUTION = execution_to_text(Execution())

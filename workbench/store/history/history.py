@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError
+from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
 from workbench.store.history.records import FinishedJob, RunRecord, StoredJob, StoredRun
@@ -163,7 +162,7 @@ class History:
         """For every case (of `keys`) its results, by repeat, in the newest run in which it ran."""
         found: dict[CaseKey, list[CaseResult]] = {}
         if keys is None:
-            with _without_collecting():
+            with without_collecting():
                 for result in self._results(f"{_FULL} {_WITH_RESULT} {_NEWEST} ORDER BY job.repeat, job.id", ()):
                     found.setdefault(result.case, []).append(result)
             return found
@@ -326,18 +325,6 @@ class History:
                     )
                 except codec.UNREADABLE as error:
                     raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error
-
-
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """While a great many results are made, which are no garbage, looking for some would take most of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:

@@ -1,0 +1,222 @@
+"""Datasets in every format: the same rows, and errors that say where."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workbench.model.trajectory import ToolCall
+from workbench.store.datasets import Row, read_dataset
+from workbench.store.errors import StoreError
+
+CALLS = [{"tool_name": "set", "tool_input": {"device": "d2", "updates": {"status": "OFF"}}}]
+ROWS: list[dict[str, Any]] = [
+    {
+        "prompt": 'Turn off,\n"it" 关掉 🎲',
+        "response": "done",
+        "reference": "",
+        "predicted_trajectory": CALLS,
+        "reference_trajectory": [],
+        "note": "[sic]",
+    },
+    {
+        "prompt": None,
+        "response": "[a]",
+        "reference": None,
+        "predicted_trajectory": None,
+        "reference_trajectory": ["x", "y"],
+        "note": {"k": [1, None]},
+    },
+]
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(rows[0])
+    for row in rows:
+        writer.writerow(
+            ["" if value is None else value if isinstance(value, str) else json.dumps(value) for value in row.values()]
+        )
+    return stream.getvalue()
+
+
+def read(tmp_path: Path, name: str, text: str | bytes) -> list[Row]:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return list(read_dataset(path).rows)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "columns.json", "pandas.json", "d.csv"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: str, mark: str) -> None:
+    rows = [{**row, "reference": row["reference"] or None} for row in ROWS]  # CSV cannot tell empty from missing
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    text = {
+        "d.jsonl": line_end.join([*map(json.dumps, rows), "", ""]),
+        "d.json": json.dumps(rows, indent=2, ensure_ascii=False).replace("\n", line_end),
+        "columns.json": json.dumps(columns),
+        "pandas.json": json.dumps({key: {"0": a, "1": b} for key, (a, b) in columns.items()}),
+        "d.csv": as_csv(rows),
+    }[name]
+
+    first, second = read(tmp_path, name, mark + text)
+
+    assert first[3:-1] == (
+        ROWS[0]["prompt"],
+        "done",
+        None,
+        [ToolCall("set", {"device": "d2", "updates": {"status": "OFF"}})],
+        [],
+    )
+    assert second[3:-1] == (None, "[a]", None, None, [ToolCall("x"), ToolCall("y")])
+    assert (first.number, first.eval_id, second.number, second.eval_id) == (1, "row_1", 2, "row_2")
+    assert [first.columns, second.columns] == rows
+
+
+def test_lines_of_rows_are_those_of_the_file(tmp_path: Path) -> None:
+    assert [row.line for row in read(tmp_path, "d.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}')] == [1, 3]
+    assert [row.line for row in read(tmp_path, "d.csv", 'prompt\n"a\nb"\n\nc\n')] == [2, 5]
+    assert [row.line for row in read(tmp_path, "d.json", '[{"prompt": "a"}]')] == [None]
+
+
+def test_rows_may_have_ids(tmp_path: Path) -> None:
+    rows = read(tmp_path, "d.jsonl", '{"prompt": "a", "eval_id": "x"}\n{"prompt": "b", "eval_id": 7}\n{"prompt": "c"}')
+
+    assert [row.eval_id for row in rows] == ["x", "7", "row_3"]
+
+
+def test_a_trajectory_may_be_json_text_inside_json(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": json.dumps(CALLS)}))
+
+    assert row.predicted_trajectory == [ToolCall("set", CALLS[0]["tool_input"])]
+    assert row.columns["predicted_trajectory"] == [{"name": "set", "args": CALLS[0]["tool_input"]}]
+
+
+def test_what_pandas_writes_for_missing_values_is_missing(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "d.json", '{"prompt": [NaN], "predicted_trajectory": [NaN]}')
+
+    assert (row.prompt, row.predicted_trajectory) == (None, None)
+
+
+def test_comments_and_trailing_commas_are_allowed_in_json(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "d.json", '[ // rows\n{"prompt": "a",},]')
+
+    assert row.prompt == "a"
+
+
+def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
+    assert read(tmp_path, "d.jsonl", "") == read(tmp_path, "d.json", "[]") == read(tmp_path, "d.json", "{}") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("d.jsonl", '{"prompt": "a"}\n{"prompt": }', ":2:12: is not JSON: Expecting value"),
+        ("d.jsonl", '{"prompt": "a"}\n[1]', ":2:1: found a list, expected an object, the columns of a row"),
+        ("d.jsonl", "\n" + '{"prompt": 5}', ":2:12: prompt: found a number, expected text"),
+        (
+            "d.jsonl",
+            '{"predicted_trajectory": [{"tool_name": "a"}, {"tool_name": "b", "tool_input": [1]}]}',
+            ":1:80: predicted_trajectory[1].tool_input: found a list, expected an object",
+        ),
+        (
+            "d.jsonl",
+            '{"reference_trajectory": {"a": 1}}',
+            ":1:26: reference_trajectory: found an object, expected a list",
+        ),
+        ("d.jsonl", "[" * 100_000, ":1:1: is nested too deeply"),
+        ("d.jsonl", '{"text": "a"}', ": found the columns text, expected at least one of prompt, response, reference"),
+        ("d.json", '[{"prompt": "a"},\n 7]', ":2:2: [1]: found a number, expected an object"),
+        ("d.json", '[{"prompt": "a"},\n {"response": []}]', ":2:15: [1].response: found a list, expected text"),
+        ("d.json", '"text"', ":1:1: found text, expected a list of rows, or an object of columns"),
+        ("d.json", '{"prompt": "a"}', ":1:12: prompt: found text, expected a list with a value for each row"),
+        (
+            "d.json",
+            '{"prompt": ["a"],\n"response": []}',
+            ":2:13: response: found 0 rows, expected the 1 row that prompt",
+        ),
+        ("d.json", '{"prompt": {"0": "a", "1": 3}}', ':1:28: prompt["1"]: found a number, expected text'),
+        ("d.json", '{"reference_trajectory": [[], [3]]}', ":1:32: reference_trajectory[1][0]: found a number"),
+        ("d.json", '[{"prompt": "a"]', ":1:16: "),
+        ("d.csv", "", ":1:1: found nothing, expected a header"),
+        ("d.csv", "a,prompt,a\n", ":1:1: found the column 'a' twice, expected columns of different names"),
+        ("d.csv", "prompt,response\na,b\nc\n", ":3:1: found 1 cell, expected 2 as in the header"),
+        ("d.csv", 'prompt\n"a\n', ":2:1: is not CSV: unexpected end of data"),
+        ("d.csv", 'prompt,predicted_trajectory\n"x\ny",no\n', ":2:1: predicted_trajectory: found text that is no JSON"),
+        (
+            "d.csv",
+            'predicted_trajectory\n"[{""name"": 3}]"',
+            ":2:1: predicted_trajectory[0]: found an object, expected an obj",
+        ),
+        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv or .json"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, name: str, text: str, place: str) -> None:
+    with pytest.raises(StoreError) as raised:
+        read(tmp_path, name, text)
+
+    assert str(raised.value).startswith(f"{tmp_path / name}{place}")
+
+
+@pytest.mark.parametrize("column", ["predicted_trajectory", "note"])
+def test_cells_as_pandas_writes_them_are_one_error_with_the_remedy(tmp_path: Path, column: str) -> None:
+    with pytest.raises(StoreError) as raised:
+        read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
+
+    assert str(raised.value) == (
+        f"{tmp_path / 'd.csv'}:3:1: {column}: found a value as Python prints it, expected JSON: write the cells with "
+        "json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
+    )
+
+
+def test_large_cells_are_read(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "d.csv", "prompt\n" + "x" * 1_000_000)
+
+    assert len(row.prompt or "") == 1_000_000
+
+
+def test_a_file_that_is_missing_or_no_utf_8_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no such file"):
+        read_dataset(tmp_path / "none.jsonl")
+    with pytest.raises(StoreError, match=r"d\.jsonl:2:13: found the byte 0xff"):
+        read(tmp_path, "d.jsonl", b'{"prompt": ""}\n{"prompt": "\xff"}')
+
+
+NAMES = st.text(max_size=5)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | NAMES,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2),
+    max_leaves=4,
+)
+ARGUMENTS = st.none() | st.dictionaries(NAMES, JSON, max_size=3)
+DIALECTS = (
+    lambda call: {"name": call.name, "args": call.args},
+    lambda call: {"tool_name": call.name, "tool_input": call.args},
+    lambda call: {"tool_name": call.name, "tool_input": json.dumps(call.args)},
+    lambda call: call.name if call.args is None else {"name": call.name, "args": call.args},
+    lambda call: {"name": call.name} if call.args is None else {"tool_name": call.name, "args": call.args, "id": "1"},
+)
+TRAJECTORIES = st.lists(st.tuples(st.builds(ToolCall, NAMES, ARGUMENTS), st.sampled_from(DIALECTS)), max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(TRAJECTORIES, min_size=1, max_size=3), st.sampled_from(["d.jsonl", "d.json", "d.csv"]), st.booleans())
+def test_every_dialect_of_trajectories_means_the_same(
+    tmp_path: Path, trajectories: list[list[tuple[ToolCall, Any]]], name: str, as_text: bool
+) -> None:
+    written = [[dialect(call) for call, dialect in trajectory] for trajectory in trajectories]
+    rows = [{"predicted_trajectory": json.dumps(calls) if as_text else calls, "prompt": "p"} for calls in written]
+    text = {"d.jsonl": "\n".join(map(json.dumps, rows)), "d.json": json.dumps(rows), "d.csv": as_csv(rows)}[name]
+
+    assert [row.predicted_trajectory for row in read(tmp_path, name, text)] == [
+        [call for call, _ in trajectory] for trajectory in trajectories
+    ]

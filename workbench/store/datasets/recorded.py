@@ -1,0 +1,171 @@
+"""Recorded cases: what an agent once did beside what it should have done, as a run judges them.
+
+They come from the rows of a dataset, or from an eval set of recorded sessions held against another eval set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.results import Execution, TurnResult
+from workbench.model.trajectory import ToolCall
+from workbench.store.datasets.reading import read_dataset
+from workbench.store.datasets.rows import Dataset, Row, counted
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.garbage import without_collecting
+
+if TYPE_CHECKING:
+    from workbench.store.documents import EvalSetDocument
+
+_EVAL_SET_SUFFIXES = (".evalset.json", ".test.json")
+
+# Plain validation of whole cases is faster than constructing their dozen parts one by one.
+_read_case = EvalCase.__pydantic_validator__.validate_python
+_read_execution = Execution.__pydantic_validator__.validate_python
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedCase:
+    """One case to judge, or the problem that keeps it from being judged.
+
+    `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
+    dataset. `occurrence` tells apart cases that share an id.
+    """
+
+    eval_id: str
+    occurrence: int = 0
+    case: EvalCase | None = None
+    execution: Execution = field(default_factory=Execution)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a file has recorded."""
+
+    path: Path
+    eval_set_id: str
+    cases: tuple[RecordedCase, ...]
+
+
+def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
+    """Read a dataset, or an eval set of recorded sessions and the eval set of what was expected of them.
+
+    Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
+    case with a problem. Without `expected` there is nothing to hold sessions against. Raises StoreError where a file
+    cannot be read at all.
+    """
+    with without_collecting():
+        if path.name.endswith(_EVAL_SET_SUFFIXES):
+            return _read_sessions(path, expected)
+        if expected is not None:
+            raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
+        dataset = read_dataset(path)
+        return Recorded(path, path.name.removesuffix(path.suffix), tuple(rows_as_recorded(dataset)))
+
+
+def rows_as_recorded(dataset: Dataset) -> Iterator[RecordedCase]:
+    """The rows as cases of one turn."""
+    seen: Counter[str] = Counter()
+    for row in dataset.rows:
+        occurrence = seen[row.eval_id]
+        seen[row.eval_id] += 1
+        parts = [{"text": row.prompt}] if row.prompt is not None else []
+        user_content = Content.model_validate({"role": "user", "parts": parts})
+        expected = _invocation(user_content, row.reference, row.reference_trajectory)
+        actual = _invocation(user_content, row.response, row.predicted_trajectory)
+        yield RecordedCase(
+            eval_id=row.eval_id,
+            occurrence=occurrence,
+            case=_read_case({"eval_id": row.eval_id, "conversation": [expected]}),
+            execution=_read_execution({"turns": ({"invocation": actual, "duration_seconds": _seconds(row)},)}),
+            columns=row.columns,
+        )
+
+
+def _invocation(user_content: Content, answer: str | None, calls: list[ToolCall] | None) -> dict[str, Any]:
+    return {
+        "user_content": user_content,
+        "final_response": None if answer is None else {"role": "model", "parts": [{"text": answer}]},
+        "intermediate_data": None
+        if calls is None
+        else {"tool_uses": [{"name": call.name, "args": call.args} for call in calls]},
+    }
+
+
+def _seconds(row: Row) -> float:
+    """How long the turn took, where the row says so."""
+    seconds = row.columns.get("latency_in_seconds")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
+        return float(seconds)
+    return 0.0
+
+
+def _read_sessions(path: Path, expected: Path | None) -> Recorded:
+    from workbench.store.documents import EvalSetDocument
+
+    actual = EvalSetDocument.open(path)
+    sessions = _cases_of(actual)
+    if expected is None:
+        cases = [_session(eval_id, session, None) for eval_id, session in sessions.items()]
+        return Recorded(path, actual.eval_set_id, tuple(cases))
+    wanted = _cases_of(EvalSetDocument.open(expected))
+    cases = []
+    for eval_id in dict.fromkeys((*wanted, *sessions)):
+        if eval_id not in sessions:
+            cases.append(
+                RecordedCase(eval_id=eval_id, problem=f"{shown_path(path)}: no session of {eval_id!r} is recorded")
+            )
+        elif eval_id not in wanted:
+            cases.append(RecordedCase(eval_id=eval_id, problem=f"{shown_path(expected)}: there is no case {eval_id!r}"))
+        else:
+            cases.append(_session(eval_id, sessions[eval_id], wanted[eval_id]))
+    return Recorded(path, actual.eval_set_id, tuple(cases))
+
+
+def _cases_of(document: EvalSetDocument) -> dict[str, EvalCase | str]:
+    """The cases by id, or instead of a case what is wrong with it."""
+    counts = Counter(entry.eval_id for entry in document.entries)
+    cases: dict[str, EvalCase | str] = {}
+    for entry in document.entries:
+        if counts[entry.eval_id] > 1:
+            cases[entry.eval_id] = (
+                f"{shown_path(document.path)}: eval_id {entry.eval_id!r} stands {counts[entry.eval_id]} times, "
+                "expected once"
+            )
+            continue
+        try:
+            cases[entry.eval_id] = document.case(entry.index)
+        except StoreError as error:
+            cases[entry.eval_id] = str(error)
+    return cases
+
+
+def _session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
+    """A recorded session with what was expected of it."""
+    for side in (session, wanted):
+        if isinstance(side, str):
+            return RecordedCase(eval_id=eval_id, problem=side)
+    assert isinstance(session, EvalCase)
+    assert not isinstance(wanted, str)
+    if session.conversation is None:
+        return RecordedCase(eval_id=eval_id, problem=f"{eval_id!r} is a scenario, expected a recorded conversation")
+    turns = None if wanted is None else wanted.conversation
+    if turns is not None and len(turns) != len(session.conversation):
+        return RecordedCase(
+            eval_id=eval_id,
+            case=wanted,
+            problem=f"{eval_id!r}: found {counted(len(session.conversation), 'turn')}, expected {len(turns)}",
+        )
+    return RecordedCase(eval_id=eval_id, case=wanted, execution=_execution_of(session, session.conversation))
+
+
+def _execution_of(session: EvalCase, conversation: list[Invocation]) -> Execution:
+    turns = tuple(TurnResult(invocation=invocation, duration_seconds=0.0) for invocation in conversation)
+    return Execution(turns=turns, final_state=session.final_session_state)
