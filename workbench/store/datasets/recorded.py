@@ -67,11 +67,16 @@ def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
         dataset = read_dataset(path)
-        return Recorded(path, path.name.removesuffix(path.suffix), tuple(rows_as_recorded(dataset)))
+        return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
 
 
-def rows_as_recorded(dataset: Dataset) -> Iterator[RecordedCase]:
+def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:
     """The rows as cases of one turn."""
+    with without_collecting():
+        return tuple(_cases_of_rows(dataset))
+
+
+def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
     seen: Counter[str] = Counter()
     for row in dataset.rows:
         occurrence = seen[row.eval_id]
