@@ -142,6 +142,26 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
     assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
 
 
+def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        for number in range(50):
+            history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
+    data = bytearray(file_of(tmp_path).read_bytes())
+    data[20_000:] = b"\xff" * (len(data) - 20_000)
+    file_of(tmp_path).write_bytes(data)
+
+    with History.open(tmp_path) as history:
+        with pytest.raises(StoreError, match=r"the file was damaged and has been moved to history\.db\.corrupt-1"):
+            list(history.results("r"))
+        with pytest.raises(StoreError, match=r"cannot be used"):
+            history.runs()
+
+    assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
+    with History.open(tmp_path) as history:
+        assert history.runs() == []
+
+
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     History.open(tmp_path).close()
     with sqlite3.connect(file_of(tmp_path)) as connection:

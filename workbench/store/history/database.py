@@ -25,8 +25,6 @@ _SENTENCES = {
     sqlite3.SQLITE_CANTOPEN: "no permission to write in its folder",
     sqlite3.SQLITE_PERM: "no permission to write it",
     sqlite3.SQLITE_IOERR: "the disk reports an error",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; it is moved aside when it is opened next",
-    sqlite3.SQLITE_NOTADB: "the file is damaged; it is moved aside when it is opened next",
 }
 
 
@@ -52,10 +50,14 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Turns what the database reports into StoreError."""
+        """Turns what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
         try:
             yield
         except sqlite3.Error as error:
+            if _code(error) in _DAMAGED:
+                self.close()
+                aside = _move_aside(self.path)
+                raise StoreError(self.path, f"the file was damaged and has been moved to {aside.name}") from error
             raise _in_words(self.path, error) from error
 
     def close(self) -> None:
@@ -112,7 +114,8 @@ def _patiently(action: Callable[[], object]) -> None:
             return
 
 
-def _move_aside(path: Path) -> None:
+def _move_aside(path: Path) -> Path:
+    """Rename the file and what belongs to it; the new name."""
     number = 1
     while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1
@@ -124,6 +127,7 @@ def _move_aside(path: Path) -> None:
                 beside.rename(aside.with_name(aside.name + suffix))
     except OSError as error:
         raise cannot("write", path, error) from error
+    return aside
 
 
 def _keep_out_of_version_control(folder: Path) -> None:

@@ -33,6 +33,9 @@ _WITH_RESULT = """
     LEFT JOIN execution ON execution.id = job.execution
     LEFT JOIN blob ON blob.id = execution.blob
 """
+_RUNS_THAT_BEGIN = """
+    SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
+"""
 _WITH_RUN = "JOIN run ON run.id = job.run"
 _IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 # All repeats that the newest run of a case has of it; a job that never ran says nothing about its case.
@@ -236,19 +239,7 @@ class History:
         known = self._run_rows.get(run_id)
         if known is not None:
             return known
-        execute = self._database.execute
-        with self._database.reading():
-            if run_id == LATEST:
-                rows = execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
-            else:
-                rows = execute("SELECT id, run_id FROM run WHERE run_id = ?", (codec.name_to_sql(run_id),)).fetchall()
-                rows = (
-                    rows
-                    or execute(
-                        "SELECT id, run_id FROM run WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY id DESC LIMIT 6",
-                        (codec.name_to_sql(run_id),),
-                    ).fetchall()
-                )
+        rows = self._runs_named(run_id)
         if not rows:
             missing = "there are no runs yet" if run_id == LATEST else f"there is no run {one_line(run_id, width=60)!r}"
             raise StoreError(self.path, missing)
@@ -260,21 +251,32 @@ class History:
             self._run_rows[run_id] = row
         return int(row)
 
+    def _runs_named(self, run_id: str) -> list[tuple[int, str]]:
+        execute = self._database.execute
+        with self._database.reading():
+            if run_id == LATEST:
+                return execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
+            values = {"name": codec.name_to_sql(run_id)}
+            exact = execute("SELECT id, run_id FROM run WHERE run_id = :name", values).fetchall()
+            return exact or execute(_RUNS_THAT_BEGIN, values).fetchall()
+
     def _stored_run(
         self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int
     ) -> StoredRun:
-        data = codec.fact_data(record)
-        return StoredRun.model_validate(
-            {
-                **data,
-                "summary": codec.fact_data(summary)
-                if summary is not None
-                else self._summary_so_far(row, data["total"]),
-                "duration_seconds": duration_seconds,
-                "interrupted": bool(interrupted),
-                "ended": summary is not None,
-            }
-        )
+        try:
+            data = codec.fact_data(record)
+            outcome = self._summary_so_far(row, data["total"]) if summary is None else codec.fact_data(summary)
+            return StoredRun.model_validate(
+                {
+                    **data,
+                    "summary": outcome,
+                    "duration_seconds": duration_seconds,
+                    "interrupted": bool(interrupted),
+                    "ended": summary is not None,
+                }
+            )
+        except codec.UNREADABLE as error:
+            raise StoreError(self.path, f"a run cannot be read: {error}") from error
 
     def _summary_so_far(self, row: int, total: int) -> dict[str, int]:
         counts = self._database.execute("SELECT lower(status), count(*) FROM job WHERE run = ? GROUP BY status", (row,))
@@ -282,49 +284,48 @@ class History:
 
     def _jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
         with self._database.reading():
-            return [
-                StoredJob(
-                    run_id=run_id,
-                    key=JobKey.model_construct(case=_case_key(*names), repeat=repeat),
-                    status=CaseStatus(status),
-                    duration_seconds=duration_seconds,
-                    failure=codec.failure_from_text(failure),
-                    finished_at=datetime.fromtimestamp(finished_at, UTC),
-                    execution_key=execution_key,
-                    scoring_key=scoring_key,
-                )
-                for (
-                    *names,
-                    repeat,
-                    status,
-                    duration_seconds,
-                    failure,
-                    run_id,
-                    finished_at,
-                    execution_key,
-                    scoring_key,
-                ) in self._database.execute(query, values)
-            ]
+            return [_stored_job(*row) for row in self._database.execute(query, values)]
 
     def _results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
         with self._database.reading():
             for row in self._database.execute(query, values):
-                *names, repeat, status, duration_seconds, failure, eval_set_id, metrics, blob = row
-                case = _case_key(*names)
                 try:
-                    cause = codec.failure_from_text(failure)
-                    yield CaseResult.model_construct(
-                        case=case,
-                        eval_set_id=codec.name_from_sql(eval_set_id),
-                        repeat=repeat,
-                        status=CaseStatus(status),
-                        duration_seconds=duration_seconds,
-                        failure=cause,
-                        metrics=() if metrics is None else codec.metrics_from_blob(metrics),
-                        execution=Execution() if blob is None else codec.execution_from_blob(blob),
-                    )
+                    yield _case_result(*row)
                 except codec.UNREADABLE as error:
+                    case = _case_key(*row[:4])
                     raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error
+
+
+def _stored_job(*row: Any) -> StoredJob:
+    """From the columns of _LIGHT."""
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
+    run_id, finished_at, execution_key, scoring_key = rest
+    return StoredJob(
+        run_id=run_id,
+        key=JobKey.model_construct(case=_case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
+        status=CaseStatus(status),
+        duration_seconds=duration_seconds,
+        failure=codec.failure_from_text(failure),
+        finished_at=datetime.fromtimestamp(finished_at, UTC),
+        execution_key=execution_key,
+        scoring_key=scoring_key,
+    )
+
+
+def _case_result(*row: Any) -> CaseResult:
+    """From the columns of _FULL."""
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
+    eval_set_id, metrics, blob = rest
+    return CaseResult.model_construct(
+        case=_case_key(target, eval_set, eval_id, occurrence),
+        eval_set_id=codec.name_from_sql(eval_set_id),
+        repeat=repeat,
+        status=CaseStatus(status),
+        duration_seconds=duration_seconds,
+        failure=codec.failure_from_text(failure),
+        metrics=() if metrics is None else codec.metrics_from_blob(metrics),
+        execution=Execution() if blob is None else codec.execution_from_blob(blob),
+    )
 
 
 def _key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:
