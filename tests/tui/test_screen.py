@@ -155,7 +155,7 @@ async def test_results_of_earlier_sessions_are_marked_as_stored(running: Any, li
     async with running(lights) as screen:
         await screen.until("stored")
         await screen.press("j", "j")
-        await screen.until("✓ PASSED  0.25 s  stored", "It is on")
+        await screen.until("✓ PASSED · on · lights", "0.25 s, stored 2026-01-01", "It is on")
 
 
 async def test_repeats_show_how_many_passed_and_the_one_that_did_not(running: Any, lights: Any, make: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -76,7 +76,7 @@ class MainScreen(Screen[None]):
         self._show()
         self._show_detail()
         self.query_one(CaseList).focus()
-        self.run_worker(self._open(), group="open")
+        self._open()
 
     def on_resize(self) -> None:
         """Rows and lines have another width now."""
@@ -157,10 +157,11 @@ class MainScreen(Screen[None]):
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
         if self.state.project is not None:
-            self.run_worker(self._reload(), group="open", exclusive=True)
+            self._reload()
 
     # What goes to the gateway and comes back.
 
+    @work(group="open")
     async def _open(self) -> None:
         try:
             project = await self._gateway.open()
@@ -175,6 +176,7 @@ class MainScreen(Screen[None]):
         self._changed = True
         self._read_selected()
 
+    @work(group="open", exclusive=True)
     async def _reload(self) -> None:
         await self._list(await self._gateway.reload())
         self._read_selected()
@@ -197,8 +199,9 @@ class MainScreen(Screen[None]):
             return
         self.state.is_preparing = True
         self._show()
-        self.run_worker(self._follow(selections), group="run")
+        self._follow(selections)
 
+    @work(group="run")
     async def _follow(self, selections: Sequence[Selection]) -> None:
         """Start a run and take its events, which `_tick` shows."""
         try:
@@ -220,11 +223,9 @@ class MainScreen(Screen[None]):
             if count % 200 == 0:
                 await asyncio.sleep(0)  # a long burst of events must not hold up a key press
 
-    def _read_selected(self) -> None:
+    @work(group="read", exclusive=True)
+    async def _read_selected(self) -> None:
         """Read the case under the cursor and show it; a later call replaces an earlier one."""
-        self.run_worker(self._read(), group="read", exclusive=True)
-
-    async def _read(self) -> None:
         key = self.state.selected_case
         if key is not None and not self.state.has_read(key):
             waiting = self.set_timer(_PATIENCE, self._show_detail)

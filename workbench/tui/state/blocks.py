@@ -16,9 +16,9 @@ class Whole:
     hang: int = 0
 
     @classmethod
-    def of(cls, text: str, tone: Tone = Tone.TEXT, *, indent: int = 0) -> Whole:
+    def of(cls, text: str, tone: Tone = Tone.TEXT, *, indent: int = 0, hang: int = 0) -> Whole:
         """A paragraph of one tone; `text` must be safe."""
-        return cls((Piece(text, tone),), indent)
+        return cls((Piece(text, tone),), indent, hang)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,12 @@ BLANK = Whole(())
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is shown of the selected row: a title, how it stands, and the blocks below."""
+    """What is shown of the selected row: what it is, how it stands, when it ran, and the blocks.
+
+    All but the blocks is safe text for one line each.
+    """
 
     title: str
-    status: tuple[Piece, ...] = ()
+    status: str = ""
+    ran: str = ""
     blocks: tuple[Block, ...] = ()

@@ -220,6 +220,7 @@ def _metric_blocks(metrics: Sequence[MetricResult]) -> Iterator[Block]:
                 Piece(threshold, Tone.MUTED),
             ),
             indent=2,
+            hang=2,
         )
         yield from _explanation_blocks(metric)
 

@@ -38,7 +38,10 @@ def case_detail(
     else:
         blocks += case_blocks(case, turns=(), result=None)
     return Detail(
-        title=f"{row.label} · {safe_line(set_name(row.eval_set))}", status=_status(record), blocks=tuple(blocks)
+        title=f"{row.label} · {safe_line(set_name(row.eval_set))}",
+        status=_status(record),
+        ran=_ran(record),
+        blocks=tuple(blocks),
     )
 
 
@@ -103,9 +106,9 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
         _fact("agents found", agents),
         BLANK,
         Whole.of("What to do", Tone.HEADING),
-        Whole.of("· open another folder:  workbench PATH", indent=2),
-        Whole.of("· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2),
-        Whole.of("· see how it looks with sample agents:  workbench demo", indent=2),
+        Whole.of("· open another folder:  workbench PATH", indent=2, hang=2),
+        Whole.of("· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2),
+        Whole.of("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
     ]
     if problems:
         blocks += [BLANK, Whole.of("Problems", Tone.HEADING)]
@@ -143,14 +146,16 @@ def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
         yield BLANK
 
 
-def _status(record: CaseRecord | None) -> tuple[Piece, ...]:
+def _status(record: CaseRecord | None) -> str:
     look = look_of(record.standing if record is not None else Standing.NOT_RUN)
-    pieces = [Piece(f"{look.symbol} {look.word.upper()}", look.tone)]
-    if record is not None and record.duration_seconds is not None:
-        pieces.append(Piece(f"  {duration(record.duration_seconds)}"))
-    if record is not None and record.stored_at is not None:
-        pieces.append(Piece(f"  stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}", Tone.MUTED))
-    return tuple(pieces)
+    return f"{look.symbol} {look.word.upper()}"
+
+
+def _ran(record: CaseRecord | None) -> str:
+    if record is None or record.duration_seconds is None:
+        return ""
+    stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
+    return f"{duration(record.duration_seconds)}{stored}"
 
 
 def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:

@@ -228,7 +228,7 @@ class ProjectState:
             return (Piece(" planning the run …", Tone.RUNNING),)
         if self.progress is not None:
             return self.progress.line(now=now)
-        pieces = [Piece(" no run yet", Tone.MUTED)]
+        pieces = [Piece(" no run in this session", Tone.MUTED)]
         for standing, count in self.board.counts().items():
             if count:
                 look = look_of(standing)

@@ -35,7 +35,9 @@ class CasePane(ScrollView, can_focus=True):
             return
         is_other = detail.title != self._detail.title
         self._detail = detail
-        self.border_title = title_content(detail)
+        # How it stands comes first, for the end of a long title is cut off.
+        self.border_title = Content(f"{detail.status} · {detail.title}" if detail.status else detail.title)
+        self.border_subtitle = Content(detail.ran)
         self._lay_out()
         if is_other:
             self.scroll_home(animate=False, immediate=True)
@@ -56,9 +58,3 @@ class CasePane(ScrollView, can_focus=True):
         self._lines = lay_out(self._detail.blocks, width=width, side_by_side=side_by_side)
         self.virtual_size = Size(width, len(self._lines))
         self.refresh()
-
-
-def title_content(detail: Detail) -> Content:
-    """How it stands, then what it is: the part that must not be cut off comes first."""
-    status = "".join(piece.text for piece in detail.status)
-    return Content(f"{status} · {detail.title}" if status else detail.title)
