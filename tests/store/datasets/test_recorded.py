@@ -126,6 +126,16 @@ def test_sessions_without_expectations_have_nothing_to_be_held_against(tmp_path:
     assert len(session.execution.turns) == 1
 
 
+def test_sessions_may_be_in_a_file_of_any_json_name(tmp_path: Path) -> None:
+    actual = write_set(tmp_path / "actual.json", case("a", turn("x", "y")))
+    expected = write_set(tmp_path / "expected.json", case("a", turn("x", "z")))
+
+    (session,) = read_recorded(actual, expected=expected).cases
+
+    assert session.problem is None
+    assert session.case is not None
+
+
 def test_what_does_not_pair_is_a_problem_of_that_case_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scenario = {"eval_id": "scenario", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}}

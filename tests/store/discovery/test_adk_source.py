@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from .conftest import ADK_AGENT, ProjectFolder
 
@@ -26,6 +28,7 @@ IsAgent = Callable[..., bool]
         "from google.adk.apps.app import App as AdkApp\napp = AdkApp(name='x')\n",
         "import google.adk.apps as apps\napp = apps.App(name='x')\n",
         "from google.adk.apps import App\ndef make(): return App()\napp = make()\n",
+        "match 1:\n    case 1:\n        from google.adk import Agent\n        root_agent = Agent()\n",
         "\ufeff" + ADK_AGENT,
         "# -*- coding: latin-1 -*-\n" + ADK_AGENT,
     ],
@@ -85,6 +88,43 @@ def test_a_broken_agent_stays_an_agent_and_is_a_problem(folder: ProjectFolder) -
 
     assert "a" in project.targets
     assert project.problems == ("a/agent.py:4: not readable as Python: invalid syntax",)
+
+
+def test_long_chains_are_no_trouble(is_agent: IsAgent) -> None:
+    chain = "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(500))
+    dotted = "app = a" + ".b" * 500 + "()\n"
+
+    assert is_agent(agent="x = 1\n" + chain + dotted + ADK_AGENT)
+
+
+SNIPPETS = st.sampled_from(
+    [
+        b"from google.adk import Agent\n",
+        b"from . import agent\n",
+        b"from .agent import *\n",
+        b"from ....... import root_agent\n",
+        b"import a.b as root_agent\n",
+        b"root_agent, app = 1, 2\n",
+        b"app = (lambda: 1)()\n",
+        b"root_agent: int\n",
+        b"match x:\n  case 1:\n    root_agent = 1\n",
+        b"for root_agent in x: pass\n",
+        b"\xff",
+        b"\x00",
+        b"(",
+        b"'\\d'\n",
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(agent=st.lists(SNIPPETS).map(b"".join) | st.binary(), init=st.lists(SNIPPETS).map(b"".join))
+def test_no_source_breaks_discovery(folder: ProjectFolder, agent: bytes, init: bytes) -> None:
+    folder.write("a/agent.py").write_bytes(agent)
+    folder.write("a/__init__.py").write_bytes(init)
+    folder.write_agent("b")
+
+    assert "b" in folder.discover().targets
 
 
 @pytest.mark.parametrize("data", [b"agent \x00", b"\xff\xfeagent", b"agent = '\\ud800" + b"(" * 5000])

@@ -22,6 +22,7 @@ from workbench.store.garbage import without_collecting
 if TYPE_CHECKING:
     from workbench.store.documents import EvalSetDocument
 
+_CASES = frozenset({"eval_cases", "evalCases"})
 _EVAL_SET_SUFFIXES = (".evalset.json", ".test.json")
 
 # Plain validation of whole cases is faster than constructing their dozen parts one by one.
@@ -62,12 +63,22 @@ def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
     cannot be read at all.
     """
     with without_collecting():
-        if path.name.endswith(_EVAL_SET_SUFFIXES):
+        if _is_eval_set(path):
             return _read_sessions(path, expected)
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
         dataset = read_dataset(path)
         return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
+
+
+def _is_eval_set(path: Path) -> bool:
+    """Told by the name, or for any other JSON file by what it holds."""
+    if path.suffix.lower() != ".json" or path.name.endswith(_EVAL_SET_SUFFIXES):
+        return path.name.endswith(_EVAL_SET_SUFFIXES)
+    from workbench.store.documents import read_json
+
+    data = read_json(path).data
+    return isinstance(data, dict) and not _CASES.isdisjoint(data)
 
 
 def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:

@@ -18,6 +18,7 @@ _NAMES = ("root_agent", "app", "get_agent_async", "get_agent")
 _FACTORIES = ("get_agent_async", "get_agent")
 _PROMISING = re.compile(rb"agent|\bapp\b")
 _BOUND_IN_BROKEN_SOURCE = re.compile(rb"^(?:root_agent\b|(?:async )?def get_agent)", re.MULTILINE)
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _MOST_MODULES = 4  # how far imports are followed: package -> agent -> factory -> ...
 
 
@@ -166,13 +167,14 @@ def _parse(path: Path, data: bytes) -> _Module:
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements that run when the module is imported, those inside `if`, `try`, `with` and loops included."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _top_level(getattr(statement, name, []))
-            for handler in getattr(statement, "handlers", []):
-                yield from _top_level(handler.body)
+    waiting: list[ast.AST] = list(reversed(body))  # no recursion: a long chain of `elif` is deeply nested
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = [part for name in _BLOCKS for part in getattr(node, name, [])]
+            waiting.extend(reversed(inside))
 
 
 def _note_bindings(module: _Module, statement: ast.stmt) -> None:
@@ -212,4 +214,9 @@ def _dotted(module: str, name: str) -> str:
 
 
 def _text_of(function: ast.expr) -> str:
-    return ast.unparse(function) if isinstance(function, ast.Name | ast.Attribute) else ""
+    """A dotted name as it is written; empty for any other expression."""
+    names: list[str] = []
+    while isinstance(function, ast.Attribute):
+        names.append(function.attr)
+        function = function.value
+    return ".".join([function.id, *reversed(names)]) if isinstance(function, ast.Name) else ""

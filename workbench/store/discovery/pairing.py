@@ -30,8 +30,8 @@ class Pairing(NamedTuple):
 class ByLocation:
     """Pairs by climbing from the set to the first folder with agents in or below it.
 
-    Of several agents there it takes the one whose folder the cases name as `session_input.app_name`, else the one that
-    lives in that very folder.
+    Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
+    the one that lives in that very folder.
     """
 
     def __init__(self, targets: Iterable[Target], *, root: Path) -> None:
@@ -61,7 +61,7 @@ class ByLocation:
         if len(agents) == 1:
             return Pairing(next(iter(agents)))
         apps = _apps_named_in(eval_set)
-        chosen = [name for name, place in agents.items() if place.name in apps]
+        chosen = [name for name, place in agents.items() if place.name in apps or name in apps]
         chosen = chosen or [name for name, place in agents.items() if place == folder]
         if len(chosen) == 1:
             return Pairing(chosen[0])
