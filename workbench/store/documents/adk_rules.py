@@ -87,12 +87,12 @@ def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) 
         elif not kind.reads_camel_case and to_snake(key) in kind.fields:
             present.add(to_snake(key))
             severity: Severity = "error" if to_snake(key) in kind.required else "warning"
-            message = f"ADK reads {to_snake(key)} only in snake_case in a {name}"
+            message = f"ADK reads {to_snake(key)} only in snake_case in {name}"
             yield Finding("camel-case", severity, (*place, key), message)
         else:
             yield from _unknown_key(key, name, kind, place)
     for field in sorted(kind.required - present):
-        yield Finding("missing-key", "error", place, f"ADK requires {field} in a {name}")
+        yield Finding("missing-key", "error", place, f"ADK requires {field} in {name}")
 
 
 def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
@@ -102,10 +102,10 @@ def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[F
         message = f"ADK does not read {key} beside {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
         yield Finding("mixed-intermediate-data", "error", (*place, key), message)
     elif kind.unknown == "refused":
-        yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in a {name}{hint}")
+        yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in {name}{hint}")
     elif kind.unknown == "dropped" or near:
         does = "drops" if kind.unknown == "dropped" else "does not know"
-        yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of a {name}{hint}")
+        yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of {name}{hint}")
 
 
 def _form_of_intermediate_data(data: dict[str, Any]) -> str:

@@ -108,6 +108,9 @@ ADK_TYPES = {
     "ConversationScenarios": _type("scenarios:ConversationScenario"),
 }
 
+FORMAT_FIELDS = frozenset(name for kind in ADK_TYPES.values() for name in kind.fields)
+"""All keys that the formats define, in snake_case."""
+
 PERSONAS = frozenset({"EXPERT", "NOVICE", "EVALUATOR"})
 """The personas that ADK knows by name."""
 

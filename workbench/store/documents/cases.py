@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,12 +11,12 @@ from pydantic import BaseModel, ValidationError
 from workbench.model.evalset import EvalCase
 from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.legacy import case_of_eval, case_of_turns
-from workbench.store.documents.places import Place, find_key
+from workbench.store.documents.places import Place, find_key, to_snake
 
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _EXPECTED = {
     "missing": "a value for it",
     "string_type": "a text",
-    "string_unicode": "a text without halves of surrogate pairs",
     "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
@@ -53,8 +54,11 @@ class Head(NamedTuple):
     fault: Fault | None
 
 
-def read_head(data: Any, *, format: DocumentFormat, eval_id: str) -> Head:
-    """The head of a case; the case is validated for it, which costs about as much as decoding it."""
+def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_have_halves: bool) -> Head:
+    """The head of a case; the case is validated for it, which costs about as much as decoding it.
+
+    `may_have_halves` says that the text has escapes of surrogates: only then halves of pairs are looked for.
+    """
     if format is DocumentFormat.LEGACY_TURNS:
         found: Any = eval_id
     elif not isinstance(data, dict):
@@ -63,7 +67,8 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str) -> Head:
         found = data.get("name")
     else:
         found = data.get("eval_id", data.get("evalId"))
-    return Head(found if isinstance(found, str) else "", fault_of(data, format=format, eval_id=eval_id))
+    half = next(_half_pairs(data, ()), None) if may_have_halves else None
+    return Head(found if isinstance(found, str) else "", half or fault_of(data, format=format, eval_id=eval_id))
 
 
 def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
@@ -101,6 +106,20 @@ def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[d
     return case_of_eval(data, note=note), faults
 
 
+def _half_pairs(data: Any, place: Place) -> Iterator[Fault]:
+    """Texts and keys with half of a surrogate pair: JSON can escape one, and nothing that writes UTF-8 can hold it."""
+    if isinstance(data, str) and _HALF_PAIR.search(data):
+        yield Fault(place, "half of a surrogate pair", "whole characters")
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            if _HALF_PAIR.search(key):
+                yield Fault(place, "half of a surrogate pair in a key", "whole characters")
+            yield from _half_pairs(value, (*place, key))
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _half_pairs(item, (*place, index))
+
+
 def _refuse_wrong_shape(data: Any) -> None:
     """The commonest faults, in plainer words than the types have for them."""
     if not isinstance(data, dict):
@@ -132,12 +151,11 @@ def _faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
 
 def _fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
     if kind == "missing":
-        return Fault(place, "nothing", f"{missing[0]}, which it must have")
+        return Fault(place, "nothing", f"{to_snake(str(missing[0]))}, which it must have")
     if kind == "value_error":
         expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
         return Fault(place, found or kind_of(value), expected)
-    expected = _EXPECTED.get(kind, message)
-    return Fault(place, "half of a surrogate pair" if kind == "string_unicode" else kind_of(value), expected)
+    return Fault(place, kind_of(value), _EXPECTED.get(kind, message))
 
 
 def _place_in(data: Any, location: Sequence[str | int]) -> Place:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import EvalCase
-from workbench.store.documents.cases import Fault, Head, InvalidData, fault_of, read_case, read_head
+from workbench.store.documents.cases import Fault, Head, read_case, read_head
 from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
 from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
@@ -108,10 +108,10 @@ class DocumentView:
     def case(self, index: int) -> EvalCase:
         """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
         data = self.raw_case(index)
-        try:
-            return read_case(data, format=self.format, eval_id=name_of_file(self.path))
-        except InvalidData as invalid:
-            raise self.error_in(index, invalid.faults[0]) from invalid
+        fault = self._pieces.cases[index].head.fault
+        if fault is not None:
+            raise self.error_in(index, fault)
+        return read_case(data, format=self.format, eval_id=name_of_file(self.path))
 
     def raw_case(self, index: int) -> Any:
         """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
@@ -126,7 +126,8 @@ class DocumentView:
 
     def fault_of(self, data: Any) -> Fault | None:
         """What would be wrong with a case if it had this data; None where it could run."""
-        return fault_of(data, format=self.format, eval_id=name_of_file(self.path))
+        head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_have_halves=True)
+        return head.fault
 
     def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is, with its line and column in the file."""
@@ -168,14 +169,14 @@ class DocumentView:
     def _read(self, data: bytes) -> Pieces:
         text = decode_utf8(self.path, data).removeprefix(_BYTE_ORDER_MARK)
         try:
-            return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads()))
+            return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads(text)))
         except (BrokenJson, NotAnEvalSet) as error:
             line, column = position_of(text, error.offset)
             raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
 
-    def _read_heads(self) -> dict[DocumentFormat, partial[Head]]:
-        file_name = name_of_file(self.path)
-        return {format: partial(read_head, format=format, eval_id=file_name) for format in DocumentFormat}
+    def _read_heads(self, text: str) -> dict[DocumentFormat, partial[Head]]:
+        read = partial(read_head, eval_id=name_of_file(self.path), may_have_halves="\\ud" in text or "\\uD" in text)
+        return {format: partial(read, format=format) for format in DocumentFormat}
 
     def _header_text(self, key: str) -> str | None:
         spelling = find_key(self._pieces.ends.header, key, free=False)
@@ -186,7 +187,7 @@ class DocumentView:
         if not self._pieces.ends.broken:
             return
         text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
-        for broken in read_frame(text, read_heads=self._read_heads()).broken:
+        for broken in read_frame(text, read_heads=self._read_heads(text)).broken:
             line, column = position_of(text, broken.offset)
             error = StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
             yield Problem.of_error(error, rule="broken-json")

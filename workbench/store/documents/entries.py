@@ -96,15 +96,8 @@ def _placed(
     pieces: Pieces, index: int, fault: Fault | BrokenJson, cursor: Cursor, *, path: Path, place: Place
 ) -> StoreError:
     if isinstance(fault, BrokenJson):
-        # The fault may only have shown in what follows the case: a missing bracket shows at the next one.
-        following = (
-            part
-            for i in (index, index + 1)
-            if i < len(pieces.cases)
-            for part in (pieces.cases[i].data, pieces.gaps[i + 1])
-        )
-        text = b"".join((*following, pieces.ends.tail)).decode("utf-8")
-        position = cursor.position(text, min(fault.offset, len(text)))
+        text = pieces.cases[index].data.decode()
+        position = cursor.position(text, fault.offset)
     else:
         text = pieces.cases[index].data.decode("utf-8")
         _, masked = decode_tolerantly(text)

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.store.documents import editing
-from workbench.store.documents.cases import read_head
 from workbench.store.documents.document_view import DocumentView
 from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
-from workbench.store.documents.names import name_of_file
 from workbench.store.documents.pieces import CasePiece, Pieces
 from workbench.store.documents.places import Place, format_place, position_of
 from workbench.store.documents.splice import Fragment, UnsafeEdit, WrongPlace
@@ -230,8 +228,9 @@ class EvalSetDocument(DocumentView):
             self._log.add(Step(label, (change,)))
 
     def _make_piece(self, data: bytes) -> CasePiece:
-        value, masked = decode_tolerantly(data.decode())
-        head = read_head(value, format=self.format, eval_id=name_of_file(self.path))
+        text = data.decode()
+        value, masked = decode_tolerantly(text)
+        head = self._read_heads(text)[self.format](value)
         return CasePiece(data, head, strict=masked.strict)
 
     def _refuse_unless_cases_can_move(self, index: int, last: int) -> None:

@@ -174,10 +174,10 @@ class _Reader:
         try:
             return decode_at(self.text, position).value
         except BrokenJson:
-            if not self.recover:
+            head = self.text[position : position + 400]
+            if not self.recover or ('"query"' not in head and '"data"' not in head):
                 raise
-        head = self.text[position : position + 400]
-        return {"query": ""} if '"query"' in head and '"data"' not in head else {"data": []}
+        return {"data": []} if '"data"' in head else {"query": ""}
 
     def _read_turns(self, start: int) -> int:
         """The whole list is the one case."""
@@ -227,6 +227,8 @@ class _Reader:
         from workbench.store.documents.recovering import end_of_broken_case
 
         end = end_of_broken_case(self.text, start, list_start=self.frame.cases_start)
+        if broken.offset >= end:  # it went on into the next case
+            broken = _fault_within(self.text[start:end], start)
         self.frame.spans.append(CaseSpan(start, end, broken=broken))
         return end
 
@@ -235,6 +237,16 @@ class _Reader:
             raise broken
         if all(known.offset != broken.offset for known in self.frame.broken):
             self.frame.broken.append(broken)
+
+
+def _fault_within(text: str, start: int) -> BrokenJson:
+    """Why the text of a case that was cut off cannot be read."""
+    try:
+        decode_at(text, 0)
+    except BrokenJson as broken:
+        found = "the end of the case" if broken.offset >= len(text) else broken.found
+        return BrokenJson(start + broken.offset, found=found, expected=broken.expected)
+    return BrokenJson(start + len(text), found="the end of the case", expected="',' or ']'")
 
 
 def kind_of(value: Any) -> str:

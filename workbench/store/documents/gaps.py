@@ -56,11 +56,9 @@ class Layout:
         gaps: list[str] = []
         gap = self.opening
         for element in self.elements:
-            gaps.append(_safe(gap, element.lead))
+            gaps.append(_closed(_safe(gap, element.lead)))
             gap = (_safe(element.post, ",") if element.comma else element.post) + element.trail
-        gaps.append(_safe(gap, self.closing))
-        if gaps[-1] and _ends_in_line_comment(gaps[-1]):
-            gaps[-1] += "\n"
+        gaps.append(_closed(_safe(gap, self.closing)))
         return gaps
 
     def bodies(self) -> list[str]:
@@ -196,6 +194,11 @@ def _end_with_comma(element: Element) -> None:
 def _safe(before: str, after: str) -> str:
     needs_break = _ends_in_line_comment(before) and after and after[0] not in "\r\n"
     return before + ("\n" if needs_break else "") + after
+
+
+def _closed(gap: str) -> str:
+    """A gap after which a value or bracket may follow at once."""
+    return gap + "\n" if _ends_in_line_comment(gap) else gap
 
 
 def _ends_in_line_comment(text: str) -> bool:

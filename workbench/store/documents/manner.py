@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from workbench.store.documents.places import is_free, to_camel, to_snake
+from workbench.store.documents.places import is_format_key, is_free, to_camel, to_snake
 
 _LINE_BREAK = re.compile(r"\r\n|\n")
 _DEEPER_LINE = re.compile(r"^([ \t]*)[^\r\n]*[\[{][ \t]*\r?\n([ \t]*)(?=[^\s])", re.MULTILINE)
@@ -76,7 +76,7 @@ def format_keys(data: Any) -> Iterator[str]:
 def key_style_of(keys: Iterable[str]) -> KeyStyle | None:
     """The style of the keys, told by those with more than one word; where both occur, the more frequent one."""
     camel = snake = 0
-    for key in keys:
+    for key in filter(is_format_key, keys):
         camel += to_snake(key) != key
         snake += to_camel(key) != key
     if camel == snake == 0:
@@ -85,8 +85,8 @@ def key_style_of(keys: Iterable[str]) -> KeyStyle | None:
 
 
 def styled_key(key: str, style: KeyStyle | None) -> str:
-    """A key of the format in a style; as it is where there is none."""
-    if style is None:
+    """A key in a style where the format defines it; as it is where there is no style, or it is the user's."""
+    if style is None or not is_format_key(key):
         return key
     return to_camel(key) if style == "camel" else to_snake(key)
 

@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from workbench.store.documents.adk_schema import FORMAT_FIELDS
 from workbench.store.documents.jsontext import decode_at, skip_space
 
 Place = tuple[str | int, ...]
 
-FREE_FIELDS = frozenset(
-    {
-        "args", "response", "state", "final_session_state", "tool_input", "tool_declarations", "agent_details",
-        "custom_metadata", "grounding_metadata", "initial_state",
-    }
-)  # fmt: skip
-"""Fields below which keys are the user's own, so that neither style nor alias means anything there."""
+_FREE_FIELDS = frozenset(
+    {"args", "response", "state", "final_session_state", "tool_declarations", "agent_details", "custom_metadata"}
+)
+"""Fields of the format below which keys are the user's own."""
 
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _STEP = re.compile(r"""\[(\d+)\]|\["(.*?)"\]|([^.\[\]]+)""")
@@ -74,14 +72,19 @@ def to_camel(key: str) -> str:
     return _SNAKE_STEP.sub(lambda match: match.group(1).upper(), key)
 
 
+def is_format_key(key: str) -> bool:
+    """Whether a key, in either style, is one that the format defines."""
+    return to_snake(key) in FORMAT_FIELDS
+
+
 def is_free(key: str | int) -> bool:
-    """Whether what lies below this key belongs to the user."""
-    return isinstance(key, str) and to_snake(key) in FREE_FIELDS
+    """Whether what lies below this key belongs to the user, as below all keys that the format does not define."""
+    return isinstance(key, str) and (to_snake(key) in _FREE_FIELDS or not is_format_key(key))
 
 
 def same_key(key: str, other: str, *, free: bool) -> bool:
-    """Whether two keys name the same field: the same text or, outside of the user's own values, the other style."""
-    return key == other or (not free and to_snake(key) == to_snake(other))
+    """Whether two keys name the same field: the same text or, for a field of the format, the other style."""
+    return key == other or (not free and is_format_key(key) and to_snake(key) == to_snake(other))
 
 
 def find_key(keys: Mapping[str, Any], key: str, *, free: bool) -> str | None:

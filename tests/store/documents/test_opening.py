@@ -1,0 +1,165 @@
+"""Opening: every format and manner lists its cases, and one broken case hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.model.evalset import IntermediateData
+from workbench.store.documents import DocumentFormat, EvalSetDocument
+from workbench.store.errors import StoreError
+
+MANNERS = [
+    "kettle.evalset.json",
+    "ascii_escapes.evalset.json",
+    "one_line.evalset.json",
+    "camel_case_tabs.evalset.json",
+    "mixed_crlf_bom.evalset.json",
+]
+
+
+@pytest.mark.parametrize("name", MANNERS)
+def test_the_same_set_reads_the_same_in_every_manner(own: Callable[[str], Path], name: str) -> None:
+    document = EvalSetDocument.open(own(name))
+
+    assert document.format is DocumentFormat.CURRENT
+    assert (document.eval_set_id, document.name, document.description) == ("kettle", "Kettle", None)
+    assert [entry.eval_id for entry in document.entries] == ["boil", "boil_and_brew", "haggle"]
+    brew = document.case(1).conversation[1]
+    assert brew.user_content.text() == "Now brew tea 🫖, please — grüner Tee."
+    assert isinstance(brew.intermediate_data, IntermediateData)
+    assert brew.intermediate_data.tool_uses[0].args == {"tea": "green", "minutes": 2.5}
+    assert document.case(2).conversation_scenario.user_persona == "NOVICE"
+
+
+def test_comments_and_trailing_commas_are_read_and_marked(own: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(own("comments.evalset.json"))
+
+    assert not document.strict
+    assert [entry.eval_id for entry in document.entries] == ["boil", "nothing"]
+    turn = document.case(0).conversation[0]
+    assert turn.user_content.text() == "Boil // not a comment, # nor this"
+    assert turn.intermediate_data.tool_uses[0].args["url"] == "http://kettle/*on*/"
+
+
+@pytest.mark.parametrize("name", ["legacy_turns.test.json", "legacy_turns_inline.test.json"])
+def test_a_list_of_turns_is_shown_as_one_migrated_case(own: Callable[[str], Path], name: str) -> None:
+    document = EvalSetDocument.open(own(name))
+
+    assert document.format is DocumentFormat.LEGACY_TURNS
+    assert document.eval_set_id == document.entries[0].eval_id == name.removesuffix(".test.json")
+    turn = document.case(0).conversation[0]
+    assert (turn.user_content.role, turn.final_response.role) == ("user", "model")
+    assert turn.intermediate_data.tool_uses[0].name == "switch"
+
+
+def test_named_evals_are_shown_with_their_session(own: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(own("legacy_evals.evalset.json"))
+
+    assert document.format is DocumentFormat.LEGACY_EVALS
+    sessions = [document.case(index).session_input for index in range(len(document))]
+    assert (sessions[0].app_name, sessions[0].state) == ("kitchen", {"floor": 1})
+    assert sessions[1].state == {"floor": 2}
+    assert sessions[2:] == [None, None]
+    assert document.case(0).conversation[0].intermediate_data.intermediate_responses[0].author == "cook"
+
+
+def test_a_broken_case_is_an_entry_with_its_place_and_hides_no_other(own: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(own("broken_cases.evalset.json"))
+
+    problems = {entry.eval_id: entry.problem for entry in document.entries}
+    assert list(problems) == [
+        "good", "both", "bad_bracket", "wrong_type", "(case 5)", "unclosed", "no_quote", "last",
+    ]  # fmt: skip
+    assert [name for name, problem in problems.items() if problem is None] == ["good", "last"]
+    place = "eval_cases[3].conversation[0].user_content.parts[0].text"
+    assert (problems["wrong_type"].line, problems["wrong_type"].column) == (7, 85)
+    assert str(problems["wrong_type"]).endswith(f"broken_cases.evalset.json:7:85: {place}: found 5, expected a text")
+    assert (problems["bad_bracket"].line, problems["bad_bracket"].found) == (6, "'}'")
+    assert problems["unclosed"].line == 9
+    assert document.case(7).eval_id == "last"
+    with pytest.raises(StoreError, match="found both, expected exactly one of conversation"):
+        document.case(1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "ids"),
+    [
+        ('{"eval_set_id": "s", "eval_cases": [\n {"eval_id": "a", "conversation": []},\n {"eval_id": "b", "conv', "ab"),
+        ('{"eval_set_id": oops,\n"eval_cases": [\n {"eval_id": "a", "conversation": []}]}', "a"),
+        ('{"eval_cases": [{"eval_id": "a", "conversation": []} {"eval_id": "b", "conversation": []}]}', "ab"),
+        ('{"eval_cases": [{"eval_id": "a", "conversation": []}]', "a"),
+    ],
+)
+def test_what_can_be_had_of_a_broken_file_is_listed_and_the_fault_is_named(
+    file: Callable[..., Path], cut: str, ids: str
+) -> None:
+    path = file(cut)
+
+    document = EvalSetDocument.open(path)
+
+    assert [entry.eval_id for entry in document.entries] == list(ids)
+    assert [entry.problem for entry in document.entries if entry.problem] or document.problems
+    assert document.content() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", ":1:1: found the end of the file, expected an eval set"),
+        ("hello", ":1:1: found 'hello', expected an eval set"),
+        ('{"eval_cases": null}', ":1:16: found null as eval_cases, expected a list of cases"),
+        ('\n {"criteria": {}}', ":2:2: found an eval config"),
+        ('{"scenarios": []}', ":1:1: found conversation scenarios"),
+        ('{"app_name": "a", "user_id": "u"}', ":1:1: found a session input"),
+        ("[1]", ":1:1: found a list that begins with 1"),
+        (b'{"a": "\xff"}', ":1:8: found the byte 0xff at offset 7, expected UTF-8 text"),
+        ("é\n".encode() + b"\xc3", ":2:1: found the byte 0xc3 at offset 3"),
+        ('{"eval_cases": []}'.encode("utf-16"), ": found UTF-16 text, expected UTF-8 text"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_eval_set_is_refused_with_what_was_found(
+    file: Callable[..., Path], content: str | bytes, message: str
+) -> None:
+    with pytest.raises(StoreError) as caught:
+        EvalSetDocument.open(file(content))
+
+    assert message in str(caught.value)
+
+
+def test_odd_values_are_read_and_a_half_character_is_a_problem_of_its_case(own: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(own("odd_values.evalset.json"))
+
+    args = document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+    assert args["huge"] == 123456789012345678901234567890
+    assert args["twice"] == 2
+    assert document.entries[1].problem.place == "eval_cases[1].conversation[0].user_content.parts[0].text"
+    assert document.entries[2].problem is None
+    assert document.header["tags"] == ["a", "b"]
+
+
+def test_an_integer_too_long_for_python_costs_only_its_case(file: Callable[..., Path]) -> None:
+    long = '{"eval_id": "long", "conversation": [], "n": ' + "1" * 5000 + "}"
+    document = EvalSetDocument.open(file(f'{{"eval_cases": [{long}, {{"eval_id": "b", "conversation": []}}]}}'))
+
+    assert "5000 digits" in str(document.entries[0].problem)
+    assert document.entries[1].problem is None
+
+
+def test_ids_that_occur_twice_are_told_apart_and_named(file: Callable[..., Path]) -> None:
+    case = '{"eval_id": "a", "conversation": []}'
+    document = EvalSetDocument.open(file(f'{{"eval_set_id": "s", "eval_cases": [{case},\n {case}]}}'))
+
+    assert [(entry.eval_id, entry.occurrence) for entry in document.entries] == [("a", 0), ("a", 1)]
+    assert [(problem.rule, problem.line) for problem in document.problems] == [("duplicate-id", 2)]
+
+
+def test_a_missing_file_and_a_folder_are_one_clear_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot read it: there is no such file"):
+        EvalSetDocument.open(tmp_path / "none.json")
+    with pytest.raises(StoreError, match="it is a folder, expected a file"):
+        EvalSetDocument.open(tmp_path)

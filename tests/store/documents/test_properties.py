@@ -1,0 +1,340 @@
+"""Promises that hold for every document: an edit touches only what was edited, and undo brings every byte back.
+
+Documents are printed by a printer of our own that writes JSON in as many ways as people do and notes where each value
+stands in the text, so that "only what was edited" can be checked without the code under test.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workbench.store.documents import EvalSetDocument
+from workbench.store.documents.places import to_camel
+
+Place = tuple[str | int, ...]
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
+    ["// no comment", "# nor this", "/* nor */", ",]", '"', "\\", "🫖", "中文", "a/b", "\t", "\u2028"]
+)
+NUMBERS = st.integers(-(10**25), 10**25) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
+KEYS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6) | st.sampled_from(["device_id", "deviceId", "x"])
+ARGS = st.dictionaries(
+    KEYS,
+    st.recursive(
+        SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def invocations(draw: st.DrawFn) -> dict[str, Any]:
+    invocation: dict[str, Any] = {"user_content": {"parts": [{"text": draw(TEXTS)}], "role": "user"}}
+    if draw(st.booleans()):
+        invocation["final_response"] = {"parts": [{"text": draw(TEXTS)}], "role": None}
+    if draw(st.booleans()):
+        calls = draw(st.lists(st.fixed_dictionaries({"name": TEXTS, "args": ARGS}), max_size=3))
+        invocation["intermediate_data"] = {"tool_uses": calls, "intermediate_responses": []}
+    return invocation
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    case: dict[str, Any] = {
+        "eval_id": draw(st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=5)),
+        "conversation": draw(st.lists(invocations(), max_size=3)),
+    }
+    if draw(st.booleans()):
+        case["session_input"] = {"app_name": "app", "user_id": "u", "state": draw(ARGS)}
+    if draw(st.booleans()):
+        case["owner_note"] = draw(ARGS)  # a key that nobody knows
+    return case
+
+
+@dataclass
+class Printer:
+    """Writes JSON in one of many manners, comments and trailing commas included, and notes the span of each value."""
+
+    random: random.Random
+    indent: str | None
+    line_break: str
+    comments: bool
+    trailing_commas: bool
+    ascii: bool
+    parts: list[str] = field(default_factory=list)
+    length: int = 0
+    spans: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    commented: int = 0
+
+    def document(self, data: Any) -> str:
+        self._maybe_comment(own_line=True)
+        self._value(data, (), 0)
+        self._write(self.line_break * self.random.randrange(3))
+        return "".join(self.parts)
+
+    def _write(self, text: str) -> None:
+        self.parts.append(text)
+        self.length += len(text)
+
+    def _value(self, value: Any, place: Place, depth: int) -> None:
+        start = self.length
+        if isinstance(value, dict) and value:
+            self._container("{}", [((*place, key), key, item) for key, item in value.items()], depth)
+        elif isinstance(value, list) and value:
+            self._container("[]", [((*place, index), None, item) for index, item in enumerate(value)], depth)
+        elif isinstance(value, str):
+            self._write(self._string(value))
+        else:
+            self._write(json.dumps(value))
+        self.spans[place] = (start, self.length)
+
+    def _container(self, brackets: str, items: list[tuple[Place, str | None, Any]], depth: int) -> None:
+        inline = self.indent is None or self.random.random() < 0.3
+        self._write(brackets[0])
+        for number, (place, key, item) in enumerate(items):
+            self._gap(inline, depth + 1)
+            if key is not None:
+                self._write(self._string(key) + self.random.choice([":", ": ", " : "]))
+            self._value(item, place, depth + 1)
+            if number < len(items) - 1 or (self.trailing_commas and self.random.random() < 0.5):
+                self._write(self.random.choice([",", ",", " ,"]))
+            self._maybe_comment(own_line=False)
+        self._gap(inline, depth)
+        self._write(brackets[1])
+
+    def _gap(self, inline: bool, depth: int) -> None:
+        if inline:
+            self._write(self.random.choice(["", " "]))
+            return
+        if self.random.random() < 0.2:
+            self._maybe_comment(own_line=True)
+        self._write(self.line_break + (self.indent or "") * depth)
+
+    def _maybe_comment(self, *, own_line: bool) -> None:
+        if not self.comments or self.random.random() < 0.6:
+            return
+        self.commented += 1
+        text = f'note{self.commented}: "quoted", [brackets }} and , commas'
+        if self.indent is None or self.random.random() < 0.3:
+            self._write(f" /* {text} */")
+            return
+        start = self.line_break if own_line else " "
+        self._write(f"{start}{self.random.choice(['//', '# '])} {text}{self.line_break}")
+
+    def _string(self, text: str) -> str:
+        literal = json.dumps(text, ensure_ascii=self.ascii)
+        if self.random.random() < 0.3:
+            literal = literal.replace("/", "\\/")
+        if self.random.random() < 0.2:
+            literal = re.sub(r"(?<![\\u0-9a-f])a", lambda _: "\\u0061", literal)
+        return literal
+
+
+@dataclass
+class Printed:
+    data: dict[str, Any]
+    printer: Printer
+    text: str
+    bytes: bytes
+
+
+def _camel(value: Any, *, free: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {
+            key if free else to_camel(key): _camel(item, free=free or key in ("args", "state", "owner_note"))
+            for key, item in value.items()
+        }
+    return [_camel(item, free=free) for item in value] if isinstance(value, list) else value
+
+
+@st.composite
+def printed(draw: st.DrawFn) -> Printed:
+    found = draw(st.lists(cases(), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        found = [_camel(case) for case in found]
+    data: dict[str, Any] = {"eval_set_id": "generated", "eval_cases": found}
+    if draw(st.booleans()):
+        data = {"owner": draw(TEXTS), **data, "name": draw(TEXTS)}
+    printer = Printer(
+        random=random.Random(draw(st.integers(0, 2**32))),
+        indent=draw(st.sampled_from([None, "  ", "    ", "\t", "   ", " "])),
+        line_break=draw(st.sampled_from(["\n", "\r\n"])),
+        comments=draw(st.booleans()),
+        trailing_commas=draw(st.booleans()),
+        ascii=draw(st.booleans()),
+    )
+    text = printer.document(data)
+    mark = b"\xef\xbb\xbf" if draw(st.booleans()) else b""
+    return Printed(data, printer, text, mark + text.encode())
+
+
+def _open(source: Printed) -> EvalSetDocument:
+    return EvalSetDocument(Path("generated.evalset.json"), source.bytes, None)
+
+
+def _raw(document: EvalSetDocument) -> list[Any]:
+    return [document.raw_case(index) for index in range(len(document))]
+
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@many
+@given(printed())
+def test_any_document_is_read_as_it_was_written(source: Printed) -> None:
+    document = _open(source)
+
+    assert document.content() == source.bytes
+    assert _raw(document) == source.data["eval_cases"]
+    for entry, case in zip(document.entries, source.data["eval_cases"], strict=True):
+        assert entry.problem is None
+        assert entry.eval_id == case.get("eval_id", case.get("evalId"))
+        assert document.case(entry.index).eval_id == entry.eval_id
+
+
+@many
+@given(printed(), st.data(), SCALARS)
+def test_setting_a_value_replaces_only_its_own_characters(source: Printed, data: st.DataObject, new: Any) -> None:
+    leaves = [
+        place
+        for place in source.printer.spans
+        if len(place) > 2 and place[0] == "eval_cases" and not isinstance(_at(source.data, place), dict | list)
+    ]
+    place = data.draw(st.sampled_from(leaves))
+    start, end = source.printer.spans[place]
+    document = _open(source)
+
+    document.set_value(place[2:], new, case=int(place[1]))
+
+    content = document.content().decode().removeprefix("\ufeff")
+    assert content[:start] == source.text[:start]
+    tail = len(source.text) - end
+    assert content[len(content) - tail :] == source.text[end:]
+    assert json.loads(content[start : len(content) - tail]) == new
+    expected = json.loads(json.dumps(source.data))
+    _at(expected, place[:-1])[place[-1]] = new
+    assert _raw(document) == expected["eval_cases"]
+    while document.undo():
+        pass
+    assert document.content() == source.bytes
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> list[tuple[str, int, int]]:
+    names = st.sampled_from(["insert", "remove", "move", "set", "item", "drop", "shift", "member", "header", "copy"])
+    return draw(st.lists(st.tuples(names, st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
+
+
+@many
+@given(printed(), operations(), cases(), invocations())
+def test_any_series_of_edits_gives_the_expected_data_keeps_comments_and_can_be_undone(
+    source: Printed, series: list[tuple[str, int, int]], new_case: dict[str, Any], new_turn: dict[str, Any]
+) -> None:
+    document = _open(source)
+    expected = json.loads(json.dumps(source.data["eval_cases"]))
+    contents = [document.content()]
+
+    for operation in series:
+        _edit(document, expected, operation, new_case=new_case, new_turn=new_turn)
+        contents.append(document.content())
+        assert _in_snake(_raw(document)) == _in_snake(expected)
+        assert EvalSetDocument(document.path, contents[-1], None).content() == contents[-1]
+
+    if not {name for name, _, _ in series} & {
+        "remove",
+        "drop",
+        "set",
+    }:  # what takes values away takes the notes in them
+        kept = document.content().decode()
+        assert all(f"note{number}:" in kept for number in range(1, source.printer.commented + 1))
+    for content in reversed(contents[:-1]):
+        while document.content() != content:
+            assert document.undo()
+    assert document.content() == source.bytes
+    while document.redo():
+        pass
+    assert document.content() == contents[-1]
+
+
+def _edit(
+    document: EvalSetDocument,
+    expected: list[dict[str, Any]],
+    operation: tuple[str, int, int],
+    *,
+    new_case: dict[str, Any],
+    new_turn: dict[str, Any],
+) -> None:
+    """Make one edit in the document, and in the plain data that it should come to."""
+    name, first, second = operation
+    count = len(expected)
+    if name == "insert":
+        document.insert_case(first % (count + 1), new_case)
+        expected.insert(first % (count + 1), new_case)
+    elif name == "header":
+        document.set_value(("description",), f"text {first}")
+    elif not count:
+        return
+    elif name == "remove":
+        document.remove_case(first % count)
+        del expected[first % count]
+    elif name == "move":
+        document.move_case(first % count, second % count)
+        expected.insert(second % count, expected.pop(first % count))
+    elif name == "copy":
+        document.duplicate_case(first % count, eval_id="copy")
+        copied = json.loads(json.dumps(expected[first % count]))
+        copied["evalId" if "evalId" in copied else "eval_id"] = "copy"
+        expected.insert(first % count + 1, copied)
+    else:
+        _edit_case(document, expected[first % count], name, first % count, second, new_turn=new_turn)
+
+
+def _edit_case(
+    document: EvalSetDocument, case: dict[str, Any], name: str, index: int, number: int, *, new_turn: dict[str, Any]
+) -> None:
+    turns = case["conversation"]
+    if name == "item":
+        document.insert_item(("conversation",), number % (len(turns) + 1), new_turn, case=index)
+        turns.insert(number % (len(turns) + 1), new_turn)
+    elif name == "member":
+        document.set_value(("session_input", "state", f"k{number}"), [number, {"x": []}], case=index)
+        key = next((key for key in case if key in ("session_input", "sessionInput")), "session_input")
+        case.setdefault(key, {"state": {}})["state"][f"k{number}"] = [number, {"x": []}]
+    elif not turns:
+        return
+    elif name == "drop":
+        document.remove_value(("conversation", number % len(turns)), case=index)
+        del turns[number % len(turns)]
+    elif name == "shift":
+        document.move_item(("conversation",), 0, number % len(turns), case=index)
+        turns.insert(number % len(turns), turns.pop(0))
+    elif name == "set":
+        document.set_value(("conversation", number % len(turns)), new_turn, case=index)
+        turns[number % len(turns)] = new_turn
+
+
+def _at(data: Any, place: Place) -> Any:
+    for step in place:
+        data = data[step]
+    return data
+
+
+def _in_snake(value: Any, *, free: bool = False) -> Any:
+    """The value with the keys of the format in one style: which one an edit writes is for other tests."""
+    if isinstance(value, dict):
+        return {
+            key if free else re.sub("([a-z])([A-Z])", lambda hump: f"{hump[1]}_{hump[2].lower()}", key): _in_snake(
+                item, free=free or key in ("args", "state", "owner_note", "ownerNote")
+            )
+            for key, item in value.items()
+        }
+    return [_in_snake(item, free=free) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,100 @@
+"""Recovery: unsaved edits of a session that died are offered by the next one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.store.documents import EvalSetDocument, RecoveryFolder
+from workbench.store.errors import FileChanged
+
+CRASH = """
+import os, sys
+from pathlib import Path
+from workbench.store.documents import EvalSetDocument, RecoveryFolder
+path = Path(sys.argv[1])
+document = EvalSetDocument.open(path)
+document.set_value(("name",), "unsaved")
+RecoveryFolder(path.parent).write(document)
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def crashed(own: Callable[[str], Path]) -> Path:
+    path = own("comments.evalset.json")
+    assert subprocess.run([sys.executable, "-c", CRASH, str(path)], check=False).returncode == 9
+    return path
+
+
+def test_unsaved_edits_of_a_crashed_session_can_be_taken_up_and_undone(crashed: Path) -> None:
+    old = crashed.read_bytes()
+    folder = RecoveryFolder(crashed.parent)
+
+    (recovery,) = folder.found()
+    document = folder.load(recovery)
+
+    assert recovery.document == crashed
+    assert document.name == "unsaved" and document.dirty
+    document.undo()
+    assert document.content() == old
+    document.redo()
+    document.save()
+    folder.discard(recovery)
+    assert b"unsaved" in crashed.read_bytes()
+    assert folder.found() == []
+
+
+def test_recovered_edits_do_not_overwrite_what_changed_since(crashed: Path) -> None:
+    crashed.write_bytes(crashed.read_bytes().replace(b"kettle", b"teapot"))
+    folder = RecoveryFolder(crashed.parent)
+
+    document = folder.load(folder.found()[0])
+
+    with pytest.raises(FileChanged):
+        document.save()
+
+
+@pytest.mark.parametrize("fate", ["gone", "broken"])
+def test_edits_are_recovered_even_if_the_file_is_not_there_or_broken(crashed: Path, fate: str) -> None:
+    crashed.unlink() if fate == "gone" else crashed.write_text("{")
+    folder = RecoveryFolder(crashed.parent)
+
+    document = folder.load(folder.found()[0])
+
+    assert document.name == "unsaved" and document.dirty
+    with pytest.raises(FileChanged):
+        document.save()
+    document.save(overwrite=True)
+    assert b"unsaved" in crashed.read_bytes()
+
+
+def test_a_running_session_keeps_its_own_file_and_removes_it_when_all_is_saved(own: Callable[[str], Path]) -> None:
+    path = own("kettle.evalset.json")
+    document = EvalSetDocument.open(path)
+    folder = RecoveryFolder(path.parent)
+    document.set_value(("name",), "unsaved")
+
+    folder.write(document)
+
+    recovery = path.parent / ".workbench" / "recovery"
+    assert len(list(recovery.iterdir())) == 1
+    assert folder.found() == []
+    assert (path.parent / ".workbench" / ".gitignore").read_text() == "*\n"
+    document.save()
+    folder.write(document)
+    assert list(recovery.iterdir()) == []
+
+
+def test_files_that_are_no_recovery_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / ".workbench" / "recovery"
+    folder.mkdir(parents=True)
+    (folder / "x.recovery").write_bytes(b"\x00\xff")
+    (folder / "y.recovery").write_text('{"version": 99}\n')
+
+    assert RecoveryFolder(tmp_path).found() == []
+    assert RecoveryFolder(tmp_path / "none").found() == []
