@@ -1,0 +1,117 @@
+"""The tolerant reader of configurations and other JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.store.documents import format_place, load_config, read_json
+from workbench.store.documents.jsontext import BrokenJson, decode, mask
+from workbench.store.documents.places import parse_place
+from workbench.store.errors import StoreError
+
+TOKENS = st.sampled_from(
+    [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '"',
+        "\\",
+        "/",
+        "//",
+        "/*",
+        "*/",
+        "#",
+        "\n",
+        "\r\n",
+        " ",
+        "a",
+        "1",
+        "é",
+        "🫖",
+        "null",
+    ]
+)
+
+
+def test_a_value_is_found_by_its_place_behind_comments(own: Callable[[str], Path]) -> None:
+    loaded = read_json(own("test_config.json"))
+
+    assert not loaded.strict
+    assert loaded.data["criteria"]["response_match_score"] == {"threshold": "0.5"}
+    assert loaded.position(("criteria", "response_match_score", "threshold")) == (4, 43)
+    assert loaded.position(("criteria", "none")) == (2, 15)
+
+
+def test_a_config_names_the_place_of_what_it_cannot_use(file: Callable[..., Path]) -> None:
+    path = file('{\n  "criteria": {"a b": {"threshold": []}}\n}', "c.json")
+
+    with pytest.raises(StoreError) as caught:
+        load_config(path)
+
+    assert (caught.value.line, caught.value.expected) == (2, "a number, or an object with a number as threshold")
+    assert caught.value.found == "a list"
+
+
+def test_a_config_is_read_with_its_file_as_source(own: Callable[[str], Path]) -> None:
+    config = load_config(own("test_config.json"))
+
+    assert [(criterion.metric, criterion.threshold) for criterion in config.criteria] == [
+        ("tool_trajectory_avg_score", 1.0),
+        ("response_match_score", 0.5),
+    ]
+    assert config.source.endswith("test_config.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": tru}', "1:7: found 'tru', expected a value"),
+        ('{"a": 1 "b": 2}', "1:9: found \"b\", expected ',' or the closing bracket"),
+        ('{"a" 1}', "1:6: found '1', expected ':' after the key"),
+        ("{'a': 1}", "1:2: found \"'a'\", expected a key in double quotes"),
+        ('{"a": "x\n"}', "1:9: found '\\n', expected a string without raw control characters"),
+        ('{"a": "x', "1:7: found a string without its closing quote"),
+        ('{"a": "\\q"}', "1:8: found \\q, expected an escape that JSON has"),
+        ('{"a": "\\u12"}', "1:8: found \\u, expected four hexadecimal digits"),
+        ('{"a": [1,,2]}', "1:10: found ',', expected a value"),
+        ("[,]", "1:2: found ',', expected a value"),
+        ('{"a": 1} x', "1:10: found 'x', expected the end of the file"),
+        ("[1 /* open", "1:4: found '/*', expected ',' or the closing bracket"),
+        ("# only a comment\n", "2:1: found the end of the file, expected a value"),
+    ],
+)
+def test_broken_json_is_placed_with_what_was_found_and_expected(
+    file: Callable[..., Path], text: str, message: str
+) -> None:
+    with pytest.raises(StoreError) as caught:
+        read_json(file(text, "x.json"))
+
+    assert message in str(caught.value)
+
+
+@given(st.lists(TOKENS, max_size=30).map("".join))
+def test_masking_keeps_every_offset_and_never_touches_what_is_strict(text: str) -> None:
+    masked = mask(text)
+
+    assert len(masked.text) == len(text)
+    assert all(new in (old, " ") for old, new in zip(text, masked.text, strict=True))
+    try:
+        data = decode(text)
+    except BrokenJson as broken:
+        assert 0 <= broken.offset <= len(text)
+    else:
+        assert masked.strict and json.loads(text) == data
+
+
+@given(st.lists(st.integers(0, 99) | st.text("abc_.é -", min_size=1).filter(lambda key: "(" not in key), max_size=4))
+def test_places_are_written_and_read_back(steps: list[str | int]) -> None:
+    assert parse_place(format_place(tuple(steps))) == tuple(steps)

@@ -1,0 +1,244 @@
+"""Validation: what would not run here, what ADK would refuse, and what is no strict JSON, each with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.store.documents import EvalSetDocument, fix, validate
+from workbench.store.errors import StoreError
+
+CASE: dict[str, Any] = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}], "role": "user"}}]}
+
+
+def _set(*cases: Any, **header: Any) -> str:
+    return json.dumps({"eval_set_id": "s", **header, "eval_cases": list(cases)})
+
+
+def _with(**changes: Any) -> dict[str, Any]:
+    return {**CASE, **changes}
+
+
+def _turn(**changes: Any) -> dict[str, Any]:
+    return _with(conversation=[{**CASE["conversation"][0], **changes}])
+
+
+SESSION = {"app_name": "a", "user_id": "u"}
+RUBRIC = {"rubric_id": "r", "rubric_content": {"text_property": "is polite"}}
+PERSONA = {"id": "P", "description": "d", "behaviors": []}
+BEHAVIOR = {"name": "n", "description": "d", "behaviorInstructions": [], "violation_rubrics": []}
+
+REFUSED_BY_ADK = [
+    ("unknown-key", _set(_turn(note="x")), "eval_cases[0].conversation[0].note"),
+    ("unknown-key", _set(_turn(finalResponce={"parts": []})), "eval_cases[0].conversation[0].finalResponce"),
+    ("unknown-key", _set(_turn(intermediate_data={"tool_uses": [{"tool_name": "f"}]})),
+     "eval_cases[0].conversation[0].intermediate_data.tool_uses[0].tool_name"),
+    ("mixed-intermediate-data", _set(_turn(intermediate_data={"tool_uses": [], "invocation_events": []})),
+     "eval_cases[0].conversation[0].intermediate_data.tool_uses"),
+    ("adk-type", _set(_turn(intermediate_data={"tool_uses": ["f"]})),
+     "eval_cases[0].conversation[0].intermediate_data.tool_uses[0]"),
+    ("adk-type", _set(_turn(intermediate_data={"intermediate_responses": [{"author": "a", "parts": []}]})),
+     "eval_cases[0].conversation[0].intermediate_data.intermediate_responses[0]"),
+    ("missing-key", _set(_with(session_input={"app_name": "a"})), "eval_cases[0].session_input"),
+    ("adk-type", _set(_with(session_input={**SESSION, "state": None})), "eval_cases[0].session_input.state"),
+    ("schema", _set(_with(conversation_scenario={"starting_prompt": "a", "conversation_plan": "b"})), "eval_cases[0]"),
+    ("schema", _set({"eval_id": "a"}), "eval_cases[0]"),
+    ("schema", _set(_with(rubrics=[{"rubric_id": "r"}])), "eval_cases[0].rubrics[0]"),
+    ("schema", _set(_turn(user_content="hi")), "eval_cases[0].conversation[0].user_content"),
+    ("camel-case", '{"evalSetId": "s", "eval_cases": []}', "evalSetId"),
+    ("camel-case", '{"eval_set_id": "s", "evalCases": []}', "evalCases"),
+    ("camel-case", _set({"eval_id": "a", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b",
+     "user_persona": {**PERSONA, "behaviors": [BEHAVIOR]}}}),
+     "eval_cases[0].conversation_scenario.user_persona.behaviors[0].behaviorInstructions"),
+    ("set-id", '{"eval_cases": []}', "eval_set_id"),
+    ("schema", r'{"eval_set_id": "s", "eval_cases": [{"eval_id": "\ud83e", "conversation": []}]}',
+     "eval_cases[0].eval_id"),
+]  # fmt: skip
+
+STOPS_ADK_LATER = [
+    ("unknown-persona", _set({"eval_id": "a", "conversation_scenario": {"starting_prompt": "a",
+     "conversation_plan": "b", "user_persona": "novice"}}), "eval_cases[0].conversation_scenario.user_persona"),
+    ("duplicate-id", _set(CASE, CASE), "eval_cases[1].eval_id"),
+    ("duplicate-rubric", _set(_with(rubrics=[RUBRIC], conversation=[{**CASE["conversation"][0], "rubrics": [RUBRIC]}])),
+     "eval_cases[0].conversation[0].rubrics[0].rubric_id"),
+    ("set-id", _set(CASE, eval_set_id="a/b"), "eval_set_id"),
+]  # fmt: skip
+
+ACCEPTED_BY_ADK = [
+    _set(CASE),
+    _set(_with(owner="me"), owner="me"),
+    _set(_with(conversation=[], sessionInput={"appName": "a", "userId": "u", "extra": 1})),
+    _set(_turn(intermediateData={"toolUses": [{"name": "f", "args": {"any_Key": 1}}], "toolResponses": []})),
+    _set(_turn(intermediate_data={"invocation_events": [{"author": "a", "uiIndex": 3, "content": None}]})),
+    _set(_turn(intermediate_data={"intermediate_responses": [["a", [{"text": "t"}]]]})),
+    _set(_turn(app_details={"agent_details": {"a b": {"name": "a", "tool_declarations": [{"x": 1}]}}})),
+    _set(_turn(rubrics=[RUBRIC]), name=None),
+    _set({"eval_id": "a", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b",
+     "user_persona": "NOVICE"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "content", "place"), REFUSED_BY_ADK + STOPS_ADK_LATER)
+def test_what_adk_would_refuse_is_an_error_at_its_place(
+    file: Callable[..., Path], rule: str, content: str, place: str
+) -> None:
+    problems = [problem for problem in validate([file(content)]) if problem.severity == "error"]
+
+    assert (rule, place) in [(problem.rule, problem.place) for problem in problems]
+    assert all(problem.line == 1 and problem.column for problem in problems)
+
+
+@pytest.mark.parametrize("content", ACCEPTED_BY_ADK)
+def test_what_adk_takes_is_no_error(file: Callable[..., Path], content: str) -> None:
+    assert [str(problem) for problem in validate([file(content)]) if problem.severity == "error"] == []
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("content", [content for _, content, _ in REFUSED_BY_ADK])
+def test_adk_does_refuse_what_we_say_it_refuses(content: str) -> None:
+    from google.adk.evaluation.eval_set import EvalSet
+    from pydantic import ValidationError
+
+    with pytest.raises(ValidationError):
+        EvalSet.model_validate_json(content)
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("content", ACCEPTED_BY_ADK)
+def test_adk_does_take_what_we_say_it_takes(content: str) -> None:
+    from google.adk.evaluation.eval_set import EvalSet
+
+    EvalSet.model_validate_json(content)
+
+
+@pytest.mark.needs_adk
+def test_our_tables_are_those_of_the_installed_adk() -> None:
+    import typing
+
+    from google.adk.evaluation.conversation_scenarios import ConversationScenarios
+    from google.adk.evaluation.eval_config import EvalConfig
+    from google.adk.evaluation.eval_set import EvalSet
+
+    from workbench.store.documents.adk_schema import ADK_TYPES
+
+    found: dict[str, Any] = {}
+
+    def visit(kind: Any) -> None:
+        if isinstance(kind, type) and hasattr(kind, "model_fields") and kind.__name__ not in found:
+            found[kind.__name__] = kind
+            for field in kind.model_fields.values():
+                visit(field.annotation)
+        for argument in typing.get_args(kind):
+            visit(argument)
+
+    for kind in (EvalSet, EvalConfig, ConversationScenarios):
+        visit(kind)
+    behaviour = {"forbid": "refused", "allow": "kept", "ignore": "dropped", None: "dropped"}
+    for name, ours in ADK_TYPES.items():
+        theirs = found[name]
+        fields = theirs.model_fields
+        # google-genai adds kinds of parts from version to version.
+        assert set(ours.fields) <= set(fields) if name in ("Part", "FunctionCall") else set(ours.fields) == set(fields)
+        assert ours.required == {key for key, field in fields.items() if field.is_required()}, name
+        assert ours.unknown == behaviour[theirs.model_config.get("extra")], name
+        assert ours.reads_camel_case == any(field.alias for field in fields.values()) or "_" not in "".join(fields), (
+            name
+        )
+
+
+def test_the_same_set_id_in_two_files_is_named_with_the_other_file(file: Callable[..., Path]) -> None:
+    one, two = file(_set(CASE), "one.test.json"), file(_set(CASE), "two.test.json")
+
+    (problem,) = validate([one, two])
+
+    assert (problem.rule, problem.path, problem.place) == ("duplicate-set-id", two, "eval_set_id")
+    assert "one.test.json" in problem.message
+
+
+def test_comments_and_the_like_are_named_only_when_asked_for(own: Callable[[str], Path]) -> None:
+    path = own("comments.evalset.json")
+
+    assert validate([path]) == []
+    problems = validate([path], strict=True)
+    assert {problem.rule for problem in problems} == {"comment", "trailing-comma"}
+    assert str(problems[0]).endswith("comments.evalset.json:1:1: error: not strict JSON: a comment")
+    assert validate([own("mixed_crlf_bom.evalset.json")])[0].severity == "warning"
+    assert [problem.rule for problem in validate([own("odd_values.evalset.json")], strict=True)][:2] == [
+        "not-a-number"
+    ] * 2
+
+
+def test_fixing_removes_comments_and_trailing_commas_and_nothing_else(own: Callable[[str], Path]) -> None:
+    path = own("comments.evalset.json")
+    document = EvalSetDocument.open(path)
+    cases = [document.raw_case(index) for index in range(len(document))]
+
+    assert fix(path)
+
+    text = path.read_text()
+    assert json.loads(text)["eval_cases"] == cases
+    assert text.startswith('\n{\n  "eval_set_id": "kettle_comments", \n')
+    assert "Boil // not a comment, # nor this" in text
+    assert validate([path], strict=True) == []
+    assert not fix(path)
+
+
+def test_what_is_broken_is_not_fixed(file: Callable[..., Path]) -> None:
+    path = file("{ // c\n oops }")
+
+    with pytest.raises(StoreError, match=r":2:2: found 'oops', expected a key"):
+        fix(path)
+
+    assert path.read_text() == "{ // c\n oops }"
+
+
+def test_a_key_that_stands_twice_is_a_warning(own: Callable[[str], Path]) -> None:
+    content = '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "x": {"k": 1,\n"k": 2}, "conversation": []}]}'
+    path = own("kettle.evalset.json")
+    path.write_text(content)
+
+    (problem,) = validate([path])
+
+    assert (problem.rule, problem.severity, problem.place) == ("duplicate-key", "warning", "eval_cases[0].x.k")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"criteria": {"a": 1}}', []),
+        ('{"criteria": {"a": "x"}}', ["error: criteria.a: found 'x', expected a number"]),
+        ('{"criteria": {"a": {"match_type": "EXACT"}}}', ["warning: criteria.a: without a threshold"]),
+        ('{"criterias": {"a": 1}}',
+         ["warning: criterias: ADK drops the key 'criterias' of EvalConfig (did you mean criteria?)",
+          "warning: no criteria"]),
+        ('{"criteria": {}, "user_simulator_config": {"type": "x"}}',
+         ["warning: no criteria", "error: user_simulator_config.type"]),
+        ('{"criteria": {"m": 1}, "customMetrics": {"m": {"codeConfig": {"name": "a.b", "x": 1}}}}',
+         ["error: customMetrics.m.codeConfig.x: ADK refuses the unknown key 'x' in CodeConfig"]),
+        ("{oops}", ["error: found 'oops', expected a key"]),
+    ],
+)  # fmt: skip
+def test_configurations_are_checked_too(file: Callable[..., Path], content: str, expected: list[str]) -> None:
+    problems = [str(problem).split(": ", 1)[1] for problem in validate([file(content, "test_config.json")])]
+
+    assert len(problems) == len(expected)
+    for problem, start in zip(problems, expected, strict=True):
+        assert problem.startswith(start)
+
+
+def test_a_folder_is_validated_with_all_it_holds_and_no_file_stops_the_others(file: Callable[..., Path]) -> None:
+    bad = file(b"\xff", "bad.test.json")
+    file(_set(_turn(note=1)), "good.evalset.json")
+    file('{"criteria": {"a": []}}', "test_config.json")
+
+    rules = [(problem.path.name, problem.rule) for problem in validate([bad.parent])]
+
+    assert rules == [
+        ("bad.test.json", "unreadable"),
+        ("good.evalset.json", "unknown-key"),
+        ("test_config.json", "schema"),
+    ]
