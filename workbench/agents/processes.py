@@ -99,10 +99,11 @@ class Child:
         """The ends of what it has printed so far, and whatever it prints later not."""
         if self._exit is not None:
             return self._exit.stdout, self._exit.stderr
-        if self._output is None:
-            self._output = asyncio.get_running_loop().create_future()
-            self._ask_output()
-        return await self._output
+        asked = self._output
+        if asked is None:
+            asked = self._output = asyncio.get_running_loop().create_future()
+            self._ask_output()  # some answer before this returns
+        return await asked
 
     def connected(self, channel: Channel, hello: Message) -> None:
         """The process has called in."""

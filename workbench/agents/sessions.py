@@ -91,13 +91,15 @@ class WorkerSession:
     async def kill(self) -> None:
         """See `AgentSession.kill`."""
         child, self._over = self._child, True
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result({"type": "killed"})
         if child is None:
             return
         if not child.shared:
             child.kill()
             self._leave(reusable=False)
             await asyncio.wait([child.end], timeout=_END)
-        elif self._child is not None:
+        else:
             await self._cancel(child)
 
     async def _cancel(self, child: Child) -> None:
@@ -122,6 +124,8 @@ class WorkerSession:
         else:
             self._child.send(message)
         answer = await self._answer
+        if answer["type"] == "killed":
+            raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
         if answer["type"] == "failed":
             raise await self._failed(answer)
         return answer

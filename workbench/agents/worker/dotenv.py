@@ -13,11 +13,12 @@ _BINDING = re.compile(
     r"""
     ^[ \t]*(?:export[ \t]+)?
     (?: '(?P<quoted_key>[^'\n]+)' | (?P<key>[^=\#\s'"]+) ) [ \t]*=[ \t]*
-    (?: '(?P<single>(?:\\'|[^'])*)' | "(?P<double>(?:\\"|[^"])*)" | (?P<plain>[^\n]*) )
+    (?: '(?P<single>(?:\\'|[^'])*)' | "(?P<double>(?:\\"|[^"])*)" | (?P<plain>(?!['"])[^\n]*) )
+    [ \t]*(?:\#[^\n]*)?$
     """,
     re.VERBOSE | re.MULTILINE,
 )
-_COMMENT = re.compile(r"\s+\#.*$|^\#.*$")
+_COMMENT = re.compile(r"\s+\#.*")
 _SINGLE_ESCAPE = re.compile(r"\\([\\'])")
 _DOUBLE_ESCAPE = re.compile(r"\\([\\'\"abfnrtv])")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -1,8 +1,8 @@
 """Where a worker process begins: run by path, under the target's interpreter, whatever its version.
 
 Loads the package around it under a name of its own and takes its folder off `sys.path`, so that no module of the agent
-can be mistaken for one of ours or the reverse. While ours are imported, `PYTHONPATH` does not count either: a `json.py`
-there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it is too old.
+can be mistaken for one of ours or the reverse. Until the agent's turn has come `PYTHONPATH` does not count either: a
+`json.py` there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it is too old.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="arg-type,union-attr"
@@ -34,9 +34,7 @@ def _start():
     foreign = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     path = list(sys.path)
     sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in foreign]
-    main = _load_worker(folder)
-    sys.path[:] = path
-    main.run()
+    _load_worker(folder).run(path)
 
 
 if __name__ == "__main__":

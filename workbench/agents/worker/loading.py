@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+_path: List[str] = []
 _LIBRARY_FOLDERS = (os.sep + "site-packages", os.sep + "dist-packages")
 
 
@@ -29,6 +30,16 @@ class _SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
+
+
+def set_path(path: List[str]) -> None:
+    """Remember what `sys.path` is to be once nothing of ours is imported any more."""
+    _path[:] = path
+
+
+def open_path() -> None:
+    """From now on imports are for the agent's sake: `sys.path` is what its interpreter has, `PYTHONPATH` included."""
+    sys.path[:] = _path
 
 
 def make_adapter(target: Dict[str, Any]) -> Adapter:
@@ -46,6 +57,7 @@ def enter(adapter: Adapter) -> None:
         os.chdir(home)
     except OSError as error:
         raise LoadError(f"the agent's folder {home} cannot be entered: {error.strerror}") from None
+    open_path()
     dotenv.load(adapter.env_files())
     sys.dont_write_bytecode = True
     _forget_shadowed_modules(roots)
@@ -113,9 +125,7 @@ def _is_replaceable(name: str) -> bool:
     if name in ("__main__", "importlib", str(__package__)) or name in sys.builtin_module_names:
         return False
     spec = getattr(sys.modules.get(name), "__spec__", None)
-    if spec is None or spec.origin == "frozen":
-        return False
-    return name in sys.stdlib_module_names
+    return spec is not None and spec.origin != "frozen"
 
 
 def _read_from_source(roots: List[str]) -> None:

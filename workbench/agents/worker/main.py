@@ -6,13 +6,19 @@ import json
 import os
 import sys
 
+from . import loading
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, List
 
 
-def run() -> None:
-    """Be what the engine asks for: a `zygote`, which forks a child for each case, or a `shared` process for many."""
+def run(path: List[str]) -> None:
+    """Be what the engine asks for: a `zygote`, which forks a child for each case, or a `shared` process for many.
+
+    `path` is what `sys.path` is to be when libraries and the agent are imported.
+    """
+    loading.set_path(path)
     config = _read_config()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from .loading import shadowed_names, workspace_test
+from .loading import open_path, shadowed_names, workspace_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str
     imported would see another value here.
     """
     barred = set(excluded)
+    open_path()
     with _EnvironmentWatch(set(keys)) as watch:
         for name in names:
             package = name.split(".", 1)[0]

@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from . import faults, scoring
-from .loading import enter, make_adapter
+from .loading import enter, make_adapter, open_path
 from .wire import LineReader, connect, encode, hello
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ def run_spawned(config: Dict[str, Any]) -> None:
 
     threading.Thread(target=watch, name="workbench-lifeline", daemon=True).start()
     adapter = make_adapter(config["target"])
+    open_path()
     with contextlib.suppress(Exception):  # what does not work here, sessions meet again and report
         adapter.warm_up()
     run(adapter, config)

@@ -1,0 +1,157 @@
+"""What the tests of agents share: a folder with an agent in it, and a host that runs it in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest, host_for
+from workbench.model.evalset import Content
+from workbench.model.results import TurnResult
+from workbench.model.target import AgentKind, Target
+from workbench.model.trace import Span
+
+
+@dataclass
+class Talk:
+    """What came of one session: its turns, how it ended or failed, and its spans."""
+
+    turns: list[TurnResult] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    end: SessionEnd | None = None
+    error: AgentError | None = None
+
+    @property
+    def responses(self) -> list[str]:
+        return [turn.invocation.final_response.text() if turn.invocation.final_response else "" for turn in self.turns]
+
+    @property
+    def message(self) -> str:
+        assert self.error is not None, f"expected a failure, got {self.responses}"
+        return self.error.failure.message
+
+    @property
+    def kind(self) -> str:
+        assert self.error is not None, f"expected a failure, got {self.responses}"
+        return str(self.error.failure.kind)
+
+
+class Bench:
+    """A folder with an agent in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._hosts: list[AgentHost] = []
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    def agent(self, text: str) -> None:
+        """Write `agent.py`; the agent is its `answer`."""
+        self.write("agent.py", text)
+
+    def target(self, **changes: Any) -> Target:
+        fields = {"name": "bench", "kind": AgentKind.FUNCTION, "location": "agent:answer", "path": self.folder}
+        return Target(**{**fields, **changes})
+
+    def host(
+        self,
+        *,
+        isolation: Any = "case",
+        mode: Any = None,
+        concurrency: int = 4,
+        start_timeout: float = 60.0,
+        **target: Any,
+    ) -> AgentHost:
+        host = host_for(
+            self.target(**target), isolation=isolation, concurrency=concurrency, mode=mode, start_timeout=start_timeout
+        )
+        self._hosts.append(host)
+        return host
+
+    async def open(self, host: AgentHost, **request: Any) -> AgentSession:
+        fields = {"app_name": "app", "user_id": "user"}
+        on_span = request.pop("on_span", lambda _: None)
+        return await host.open(SessionRequest(**{**fields, **request}), on_span=on_span)
+
+    async def talk(self, host: AgentHost, *prompts: str, **request: Any) -> Talk:
+        """One session, as the engine holds it: turn by turn, killed when something fails."""
+        talk = Talk()
+        session = await self.open(host, on_span=talk.spans.append, **request)
+        try:
+            for turn, prompt in enumerate(prompts):
+                talk.turns.append(await session.turn(Content.of_text(prompt, role="user"), turn=turn))
+            talk.end = await session.finish()
+        except AgentError as error:
+            talk.error = error
+        finally:
+            await session.kill()
+        return talk
+
+    async def talk_once(self, *prompts: str, **host: Any) -> Talk:
+        return await self.talk(self.host(**host), *prompts)
+
+    async def close(self) -> None:
+        for host in self._hosts:
+            await host.close()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    bench = Bench(folder)
+    yield bench
+    await bench.close()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param({"mode": "fork"}, id="fork", marks=pytest.mark.needs_fork),
+        pytest.param({"mode": "fork", "isolation": "worker"}, id="worker", marks=pytest.mark.needs_fork),
+        pytest.param({"mode": "once"}, id="once"),
+        pytest.param({"mode": "once", "isolation": "worker"}, id="once-worker"),
+    ]
+)
+def way(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each way in which sessions get processes."""
+    way: dict[str, Any] = request.param
+    return way
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Any]], Any]:
+    """Waits until something is so. It fails after a time that no machine needs."""
+
+    async def wait(condition: Callable[[], Any]) -> Any:
+        for _ in range(1500):
+            found = condition()
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+        raise AssertionError("it never came to be so")
+
+    return wait
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.fixture
+def running() -> Callable[[int], bool]:
+    return is_running

@@ -1,0 +1,218 @@
+"""Custom metric functions of both shapes, run in a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest, recorded_host
+from workbench.model.evalset import ConversationScenario, Invocation
+from workbench.model.target import AgentKind
+
+
+def _turn(prompt: str, response: str, *calls: str) -> Invocation:
+    return Invocation.model_validate(
+        {
+            "user_content": {"role": "user", "parts": [{"text": prompt}]},
+            "final_response": {"role": "model", "parts": [{"text": response}]},
+            "intermediate_data": {"tool_uses": [{"name": name, "args": {"x": 1}} for name in calls]},
+        }
+    )
+
+
+async def _score(bench: Any, code: str, *, function: str = "metrics.f", way: Any = None, **request: Any) -> Any:
+    bench.write("metrics.py", code)
+    fields: dict[str, Any] = {"actual": [_turn("p", "r", "a")], "expected": [_turn("p", "ref", "b")]}
+    host = bench.host(**(way or {}))
+    return await host.score(CustomScoreRequest(metric="mine", function=function, **{**fields, **request}))
+
+
+async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: Any, way: dict[str, Any]) -> None:
+    code = """
+        import json
+        def f(instance):
+            return {"mine": 0.5, "explanation": json.dumps(instance, sort_keys=True)}
+    """
+
+    answer = await _score(bench, code, way=way, columns={"topic": "home", "prompt": "of the row"})
+
+    assert isinstance(answer, CustomScoreAnswer)
+    assert answer.score == 0.5
+    assert answer.verdict is None
+    assert answer.reason == (
+        '{"predicted_trajectory": [{"tool_input": {"x": 1}, "tool_name": "a"}], "prompt": "p", "reference": "ref", '
+        '"reference_trajectory": [{"tool_input": {"x": 1}, "tool_name": "b"}], "response": "r", "topic": "home"}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "score"),
+    [
+        ("1", 1.0),
+        ("True", 1.0),
+        ("None", None),
+        ("{'score': 0.25}", 0.25),
+        ("{'other': 0.25}", 0.25),
+        ("{'mine': 1, 'score': 0}", 1.0),
+    ],
+)
+@pytest.mark.needs_fork
+async def test_a_score_may_be_a_number_or_a_dict_with_one(bench: Any, returned: str, score: float | None) -> None:
+    for prefix in ("", "async "):
+        answer = await _score(bench, f"{prefix}def f(instance): return {returned}")
+        assert answer.score == score
+        assert (answer.reason is None) == (score is not None)
+
+
+@pytest.mark.needs_fork
+async def test_the_score_of_a_case_is_the_mean_of_its_turns_that_have_one(bench: Any) -> None:
+    code = "def f(instance): return {'1': 1.0, '2': 0.5, '3': None}[instance['response']]"
+
+    answer = await _score(bench, code, actual=[_turn("p", str(number)) for number in (1, 2, 3)], expected=None)
+
+    assert answer.score == 0.75
+    assert [item.score for item in answer.per_invocation] == [1.0, 0.5, None]
+
+
+@pytest.mark.parametrize(
+    ("code", "function", "message"),
+    [
+        (
+            "def f(instance): return 'high'",
+            "metrics.f",
+            "mine: metrics.f returned a str ('high'), expected a number or",
+        ),
+        ("def f(instance): return {'a': 1, 'b': 2}", "metrics.f", "without the key 'mine' or 'score'"),
+        ("def f(instance): return float('nan')", "metrics.f", "metrics.f returned a float (nan)"),
+        ("def f(instance): raise KeyError('x')", "metrics.f", "mine: KeyError: 'x'"),
+        ("def f(a, b): return 1", "metrics.f", "metrics.f takes (a, b), expected f(instance), or f(eval_metric,"),
+        ("def f(instance): return 1", "metrics.g", "metrics has no attribute 'g'"),
+        ("def f(instance): return 1", "metrcs.f", "there is no module 'metrcs' in"),
+        ("def f(instance): return 1", "f", "'f' does not name a metric function"),
+        ("import nothing_like_it", "metrics.f", "cannot import metrics: ModuleNotFoundError: No module named"),
+        ("f = 3", "metrics.f", "metrics.f is an int (3), expected a function"),
+        ("import sys\ndef f(instance): sys.exit(3)", "metrics.f", "called sys.exit(3)"),
+        ("import os\ndef f(instance): os._exit(3)", "metrics.f", "the process of the metric ended with exit status 3"),
+    ],
+)
+@pytest.mark.needs_fork
+async def test_a_metric_that_cannot_score_is_an_error_of_the_metric(
+    bench: Any, code: str, function: str, message: str
+) -> None:
+    with pytest.raises(AgentError) as caught:
+        await _score(bench, code, function=function)
+
+    assert caught.value.failure.kind == "metric"
+    assert message in caught.value.failure.message
+
+
+@pytest.mark.needs_fork
+async def test_metrics_run_at_the_same_time_and_one_that_dies_harms_no_other(bench: Any) -> None:
+    bench.write(
+        "metrics.py",
+        """
+        import os, time
+        def slow(instance):
+            time.sleep(0.3)
+            return 1
+        def deadly(instance):
+            time.sleep(0.1)
+            os._exit(3)
+        """,
+    )
+    host = bench.host()
+
+    async def score(name: str) -> Any:
+        request = CustomScoreRequest(metric=name, function=f"metrics.{name}", actual=[_turn("p", "r")])
+        return await host.score(request)
+
+    slow, deadly = await asyncio.gather(score("slow"), score("deadly"), return_exceptions=True)
+
+    assert slow.score == 1.0
+    assert isinstance(deadly, AgentError)
+
+
+@pytest.mark.needs_fork
+async def test_a_metric_that_is_given_up_does_not_stay(bench: Any, running: Any, eventually: Any) -> None:
+    bench.write(
+        "metrics.py",
+        "import os, time\nfrom pathlib import Path\n\ndef f(instance):\n"
+        "    Path('pid').write_text(str(os.getpid()))\n    time.sleep(1000)\n",
+    )
+    host = bench.host()
+    request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[_turn("p", "r")])
+    task = asyncio.create_task(host.score(request))
+    pid = int(await eventually(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
+
+    task.cancel()
+
+    await eventually(lambda: not running(pid))
+
+
+async def test_a_recording_has_metrics_and_turns_but_no_agent(bench: Any) -> None:
+    from workbench.agents.host import SessionRequest
+    from workbench.model.results import TurnResult
+
+    bench.write("metrics.py", "def f(instance): return len(instance['response'])")
+    turn = TurnResult(invocation=_turn("p", "four"), duration_seconds=0.0)
+    host = recorded_host(bench.target(kind=AgentKind.RECORDED, location=""), find=lambda request: [turn], concurrency=1)
+
+    session = await host.open(SessionRequest(app_name="a", user_id="u"), on_span=lambda span: None)
+    try:
+        assert await session.turn(turn.invocation.user_content, turn=0) == turn
+        with pytest.raises(AgentError, match="the recording has 1 turns, turn 2 was expected"):
+            await session.turn(turn.invocation.user_content, turn=1)
+        assert (await session.finish()).final_state is None
+        request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[turn.invocation])
+        assert (await host.score(request)).score == 4.0
+    finally:
+        await host.close()
+
+
+ADK = """
+    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
+    {prefix}def f(eval_metric, actual_invocations, expected_invocations, conversation_scenario):
+        assert eval_metric.threshold is None
+        assert actual_invocations[0].final_response.parts[0].text == "r"
+        results = [
+            PerInvocationResult(actual_invocation=item, score=eval_metric.criterion.threshold, eval_status=EvalStatus.PASSED)
+            for item in actual_invocations
+        ]
+        count = 0 if expected_invocations is None else len(expected_invocations)
+        plan = conversation_scenario.conversation_plan if conversation_scenario else ""
+        return EvaluationResult(
+            overall_score=count + len(plan), overall_eval_status=EvalStatus.FAILED, per_invocation_results=results
+        )
+"""
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("prefix", ["", "async "])
+async def test_a_function_of_adks_shape_gets_adks_types_and_decides(bench: Any, prefix: str) -> None:
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="plan")
+
+    answer = await _score(bench, ADK.format(prefix=prefix), threshold=0.7, scenario=scenario)
+
+    assert (answer.score, answer.verdict) == (5.0, "failed")
+    assert [item.score for item in answer.per_invocation] == [0.7]
+
+
+@pytest.mark.needs_adk
+async def test_a_function_of_adks_shape_that_gives_something_else_is_told_so(bench: Any) -> None:
+    with pytest.raises(AgentError, match="metrics.f returned a float .0.5., expected an EvaluationResult"):
+        await _score(bench, "def f(eval_metric, actual, expected, scenario): return 0.5")
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("function", ["my_agent.metrics.f", "agent.metrics.f"])
+async def test_metrics_in_the_package_of_an_adk_agent_are_found_under_both_names(bench: Any, function: str) -> None:
+    bench.write("my_agent/__init__.py", "from . import agent")
+    bench.write("my_agent/agent.py", "root_agent = None")
+    bench.write("my_agent/metrics.py", "def f(instance): return 1.0")
+    host = bench.host(kind=AgentKind.ADK, location="my_agent")
+
+    answer = await host.score(CustomScoreRequest(metric="mine", function=function, actual=[_turn("p", "r")]))
+
+    assert answer.score == 1.0

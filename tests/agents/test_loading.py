@@ -1,0 +1,190 @@
+"""How the agent's code gets into a process: its own names, its newest source, and libraries imported once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "name", ["json", "socket", "protocol", "wire", "child", "values", "main", "adapters", "selectors"]
+)
+async def test_a_file_of_the_agent_may_have_any_name(bench: Any, way: dict[str, Any], name: str) -> None:
+    bench.write(f"{name}.py", f"WHO = 'my {name}'")
+    bench.agent(f"import {name}\nasync def answer(prompt): return {name}.WHO")
+
+    talk = await bench.talk_once("hi", **way)
+
+    assert talk.error is None, talk.message
+    assert talk.responses == [f"my {name}"]
+
+
+async def test_an_agent_may_live_in_a_file_named_like_a_standard_module(bench: Any, way: dict[str, Any]) -> None:
+    bench.write("json.py", "def answer(prompt): return prompt")
+
+    talk = await bench.talk_once("hi", location="json:answer", **way)
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["hi"]
+
+
+async def test_pythonpath_is_the_agents_and_not_ours(
+    bench: Any, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write("elsewhere/values.py", "WHO = 'their values'")
+    bench.write("elsewhere/selectors.py", "raise RuntimeError('not for us')")
+    monkeypatch.setenv("PYTHONPATH", str(bench.folder / "elsewhere"))
+    bench.agent("import values\ndef answer(prompt): return values.WHO")
+
+    talk = await bench.talk_once("hi", **way)
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["their values"]
+
+
+@pytest.mark.needs_fork
+async def test_stale_bytecode_is_never_run_and_none_is_written(bench: Any) -> None:
+    bench.agent("import helper\ndef answer(prompt): return helper.WORD")
+    helper = bench.write("helper.py", "WORD = 'old'")
+    stamp = 1_700_000_000
+    os.utime(helper, (stamp, stamp))
+    import py_compile
+
+    py_compile.compile(str(helper))
+    helper.write_text("WORD = 'new'")
+    os.utime(helper, (stamp, stamp))  # same size, same second: the bytecode looks fresh
+    before = sorted(bench.folder.rglob("*.pyc"))
+
+    talk = await bench.talk_once("hi")
+
+    assert talk.responses == ["new"]
+    assert sorted(bench.folder.rglob("*.pyc")) == before
+
+
+LIBRARY = """
+    import os
+    PID = os.getpid()
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of third-party packages, known to the worker through PYTHONPATH."""
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+async def _pids_of_imports(bench: Any, count: int = 5) -> list[str]:
+    host = bench.host(mode="fork")
+    host.prepare(cases=count)
+    talks = [await bench.talk(host, "hi") for _ in range(count)]
+    assert all(talk.error is None for talk in talks), [talk.error for talk in talks]
+    return [talk.responses[0] for talk in talks]
+
+
+@pytest.mark.needs_fork
+async def test_a_library_is_imported_once_for_all_cases_after_the_first(bench: Any, library: Path) -> None:
+    (library / "heavy.py").write_text("import os\nPID = os.getpid()\n")
+    bench.agent("import heavy\ndef answer(prompt): return str(heavy.PID)")
+
+    first, *others = await _pids_of_imports(bench)
+
+    assert first not in others
+    assert len(set(others)) == 1
+
+
+@pytest.mark.needs_fork
+async def test_a_library_that_is_imported_late_is_imported_once_too(bench: Any, library: Path) -> None:
+    (library / "heavy.py").write_text("import os\nPID = os.getpid()\n")
+    bench.agent("def answer(prompt):\n    import heavy\n    return str(heavy.PID)")
+
+    _, *others = await _pids_of_imports(bench)
+
+    assert len(set(others)) == 1
+
+
+@pytest.mark.needs_fork
+async def test_the_agents_own_modules_are_imported_in_each_case(bench: Any) -> None:
+    bench.write("own/__init__.py", "import os\nPID = os.getpid()\n")
+    bench.agent("import own\ndef answer(prompt): return str(own.PID)")
+
+    assert len(set(await _pids_of_imports(bench))) == 5
+
+
+@pytest.mark.needs_fork
+async def test_a_library_that_starts_threads_is_imported_in_each_case(bench: Any, library: Path) -> None:
+    (library / "plain.py").write_text("import os\nPID = os.getpid()\n")
+    (library / "threaded.py").write_text(
+        "import os, threading, time\nPID = os.getpid()\n"
+        "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+    )
+    bench.agent("import plain, threaded\ndef answer(prompt): return f'{plain.PID} {threaded.PID}'")
+
+    answers = [answer.split() for answer in (await _pids_of_imports(bench))[1:]]
+
+    assert len({plain for plain, _ in answers}) == 1
+    assert len({threaded for _, threaded in answers}) == 4
+
+
+@pytest.mark.needs_fork
+async def test_a_library_that_reads_what_the_env_file_sets_is_imported_in_each_case(bench: Any, library: Path) -> None:
+    (library / "reader.py").write_text("import os\nKEY = os.environ.get('WORKBENCH_TEST_KEY')\nPID = os.getpid()\n")
+    env_file = bench.write(".env", "WORKBENCH_TEST_KEY=secret")
+    bench.agent("import reader\ndef answer(prompt): return f'{reader.KEY} {reader.PID}'")
+    host = bench.host(mode="fork", env_file=env_file)
+    host.prepare(cases=4)
+
+    answers = [(await bench.talk(host, "hi")).responses[0].split() for _ in range(4)]
+
+    assert {key for key, _ in answers} == {"secret"}
+    assert len({pid for _, pid in answers}) == 4
+
+
+@pytest.mark.needs_fork
+async def test_a_module_that_the_agents_folder_shadows_is_not_imported_before(bench: Any, library: Path) -> None:
+    (library / "both.py").write_text("WHO = 'library'")
+    bench.agent("import both\ndef answer(prompt): return both.WHO")
+    host = bench.host(mode="fork")
+    host.prepare(cases=4)
+    first = [(await bench.talk(host, "hi")).responses[0] for _ in range(3)]
+
+    bench.write("both.py", "WHO = 'own'")
+    host.renew()
+    second = await bench.talk(host, "hi")
+
+    assert first == ["library"] * 3
+    assert second.responses == ["own"]
+
+
+@pytest.mark.needs_fork
+async def test_children_do_not_share_their_random_numbers(bench: Any) -> None:
+    bench.agent("import random, uuid\ndef answer(prompt): return f'{random.random()} {uuid.uuid4()}'")
+
+    answers = await _pids_of_imports(bench)
+
+    assert len(set(answers)) == len(answers)
+
+
+@pytest.mark.needs_fork
+def test_a_worker_is_lean(tmp_path: Path) -> None:
+    """What the zygote needs is below what json, sockets and ctypes need: no asyncio, no typing, no inspect."""
+    import json
+    import subprocess
+
+    launch = Path(__file__).parents[2] / "workbench/agents/worker/launch.py"
+    code = (
+        "import sys; before = set(sys.modules); from importlib.machinery import SourceFileLoader as Loader\n"
+        f"Loader('launch', {str(launch)!r}).load_module()._load_worker({str(launch.parent)!r})\n"
+        "import _workbench_worker.zygote, _workbench_worker.adapters.function, json\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    modules = set(json.loads(done.stdout))
+    assert not modules & {"asyncio", "typing", "inspect", "pydantic", "workbench", "subprocess", "traceback"}

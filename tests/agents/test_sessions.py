@@ -1,0 +1,292 @@
+"""Sessions with function agents, in every way in which they get processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.model.evalset import Content, IntermediateData
+from workbench.model.trace import SpanKind
+
+ECHO = """
+    def answer(prompt):
+        return {"response": prompt.upper(), "predicted_trajectory": [{"tool_name": "shout", "tool_input": {"n": 1}}]}
+"""
+
+
+async def test_an_answer_becomes_an_invocation_with_its_calls(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(ECHO)
+
+    talk = await bench.talk_once("hi", **way)
+
+    invocation = talk.turns[0].invocation
+    assert talk.responses == ["HI"]
+    assert invocation.user_content.text() == "hi"
+    assert isinstance(invocation.intermediate_data, IntermediateData)
+    assert [(call.name, call.args) for call in invocation.intermediate_data.tool_uses] == [("shout", {"n": 1})]
+    assert talk.turns[0].duration_seconds >= 0
+    assert talk.turns[0].inference_calls is None
+
+
+async def test_a_session_keeps_history_and_state_and_nothing_leaks_into_the_next(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    bench.agent("""
+        def answer(prompt, session):
+            session.state["seen"] = [*session.state.get("seen", []), prompt]
+            earlier = ",".join(turn["prompt"] + ">" + turn["response"] for turn in session.history)
+            return f"{session.user_id} {len(session.history)} {earlier}"
+    """)
+    host = bench.host(**way)
+
+    first = await bench.talk(host, "a", "b", state={"seen": ["start"]})
+    second = await bench.talk(host, "c")
+
+    assert first.responses == ["user 0 ", "user 1 a>user 0 "]
+    assert first.end.final_state == {"seen": ["start", "a", "b"]}
+    assert second.responses == ["user 0 "]
+    assert second.end.final_state == {"seen": ["c"]}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def answer(prompt): return prompt + '!'",
+        "async def answer(prompt, session):\n    import asyncio\n    await asyncio.sleep(0)\n    return prompt + '!'",
+        "def answer(prompt):\n    async def later(): return prompt + '!'\n    return later()",
+        "class Agent:\n    def __call__(self, prompt): return prompt + '!'\nanswer = Agent()",
+        "class Agent:\n    async def __call__(self, prompt): return prompt + '!'\nanswer = Agent()",
+        "class Agent:\n    def say(self, prompt): return prompt + '!'\nclass answer:\n    said = Agent().say\n"
+        "answer = answer.said",
+        "import functools\ndef f(end, prompt): return prompt + end\nanswer = functools.partial(f, '!')",
+        "import functools\nasync def f(end, prompt): return prompt + end\nanswer = functools.partial(f, '!')",
+        "def answer(prompt, temperature=0.2): return prompt + ('!' if temperature == 0.2 else '?')",
+        "def answer(prompt, session=None): return prompt + ('!' if session.history == [] else '?')",
+        "def answer(*args): return args[0] + '!' * len(args)",
+        "def answer(prompt, **options): return prompt + '!'",
+    ],
+)
+@pytest.mark.needs_fork
+async def test_any_callable_with_one_or_two_parameters_is_an_agent(bench: Any, code: str) -> None:
+    bench.agent("")
+    (bench.folder / "agent.py").write_text(code)
+
+    for isolation in ("case", "worker"):
+        talk = await bench.talk_once("hi", mode="fork", isolation=isolation)
+        assert talk.error is None, talk.message
+        assert talk.responses == ["hi!"]
+
+
+@pytest.mark.needs_fork
+async def test_a_dotted_attribute_names_an_agent_inside_a_class(bench: Any) -> None:
+    bench.agent("class Home:\n    class Kitchen:\n        @staticmethod\n        def answer(prompt): return 'kitchen'")
+
+    talk = await bench.talk_once("hi", location="agent:Home.Kitchen.answer")
+
+    assert talk.responses == ["kitchen"]
+
+
+async def test_the_agent_is_a_timed_span_and_its_calls_are_reported_below_it(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        def answer(prompt):
+            calls = [{"tool_name": "a", "tool_input": {"x": 1}}, "b"]
+            return {"response": "ok", "predicted_trajectory": calls, "tool_responses": [{"name": "b", "response": 7}]}
+    """)
+
+    talk = await bench.talk_once("hi", **way)
+
+    agent, first, second = talk.spans
+    assert (agent.kind, agent.name, agent.request, agent.response) == (SpanKind.AGENT, "answer", "hi", "ok")
+    assert agent.start is not None and agent.duration is not None and agent.duration >= 0
+    assert (first.kind, first.name, first.parent_id, first.request, first.start) == (
+        SpanKind.TOOL,
+        "a",
+        agent.id,
+        {"x": 1},
+        None,
+    )
+    assert (second.name, second.request, second.response) == ("b", None, {"result": 7})
+
+
+async def test_no_spans_are_sent_where_nobody_wants_them(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(ECHO)
+
+    talk = await bench.talk(bench.host(**way), "hi", collect_spans=False)
+
+    assert talk.error is None and talk.spans == []
+
+
+@pytest.mark.needs_fork
+async def test_what_a_case_prints_comes_with_its_end_and_stdin_is_empty(bench: Any) -> None:
+    bench.agent("""
+        import os, subprocess, sys
+        def answer(prompt):
+            print("from python")
+            os.write(1, b"from os.write\\n")
+            subprocess.run([sys.executable, "-c", "print('from a subprocess')"])
+            print("to stderr \\u2713", file=sys.stderr)
+            return repr(sys.stdin.read())
+    """)
+
+    talk = await bench.talk_once("hi", mode="fork")
+
+    assert talk.responses == ["''"]
+    assert talk.end.stdout_tail == "from python\nfrom os.write\nfrom a subprocess\n"
+    assert talk.end.stderr_tail == "to stderr \u2713\n"
+
+
+async def test_an_agent_that_prints_100_megabytes_neither_blocks_nor_costs_memory(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    bench.agent("""
+        import os
+        def answer(prompt):
+            for _ in range(100):
+                os.write(1, b"x" * 1_000_000)
+            os.write(1, b"the end")
+            return "done"
+    """)
+
+    talk = await bench.talk_once("hi", **way)
+
+    assert talk.responses == ["done"]
+    if way == {"mode": "fork"}:
+        assert talk.end.stdout_tail.endswith("the end")
+        assert len(talk.end.stdout_tail) == 16_384
+
+
+async def test_large_turns_go_through_in_both_directions(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("def answer(prompt): return prompt * 10")
+    prompt = "0123456789\u2713" * 100_000
+
+    talk = await bench.talk_once(prompt, **way)
+
+    assert talk.responses == [prompt * 10]
+
+
+async def test_text_that_no_utf_8_can_hold_is_mended(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(r"""
+        def answer(prompt):
+            return {"response": "half \ud800 and whole \ud83d\ude00", "predicted_trajectory": []}
+    """)
+
+    talk = await bench.talk_once("hi \ud800", **way)
+
+    assert talk.responses == ["half \ufffd and whole \U0001f600"]
+
+
+async def test_an_agent_runs_in_its_folder_with_its_env_file(
+    bench: Any, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_TEST_SET", "from outside")
+    env_file = bench.write("my.env", "WORKBENCH_TEST_SET=from file\nWORKBENCH_TEST_NEW=from file\n")
+    bench.agent("""
+        import os
+        NEW = os.environ["WORKBENCH_TEST_NEW"]  # at import already
+        def answer(prompt):
+            return f"{NEW}, {os.environ['WORKBENCH_TEST_SET']}, {os.getcwd()}"
+    """)
+
+    talk = await bench.talk_once("hi", env_file=env_file, **way)
+
+    assert talk.responses == [f"from file, from outside, {bench.folder}"]
+    assert "WORKBENCH_TEST_NEW" not in os.environ
+
+
+@pytest.mark.needs_fork
+async def test_every_case_sees_fresh_modules_and_the_code_as_it_is_now(bench: Any) -> None:
+    bench.agent("count = []\ndef answer(prompt):\n    count.append(1)\n    return f'one {len(count)}'")
+    host = bench.host()
+    first = [await bench.talk(host, "hi") for _ in range(3)]
+
+    bench.agent("count = []\ndef answer(prompt):\n    count.append(1)\n    return f'two {len(count)}'")
+    second = await bench.talk(host, "hi")
+
+    assert [talk.responses for talk in first] == [["one 1"]] * 3
+    assert second.responses == ["two 1"]
+
+
+async def test_after_renew_shared_processes_are_made_again_with_the_new_code(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("def answer(prompt): return 'old'")
+    host = bench.host(**way)
+    assert (await bench.talk(host, "hi")).responses == ["old"]
+
+    bench.agent("def answer(prompt): return 'new'")
+    host.renew()
+
+    assert (await bench.talk(host, "hi")).responses == ["new"]
+
+
+async def test_many_sessions_at_once_each_get_their_own_answers(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        import time
+        def answer(prompt, session):
+            time.sleep(0.01)
+            return f"{prompt} {session.user_id} {len(session.history)}"
+    """)
+    host = bench.host(**way)
+    host.prepare(cases=20)
+    limit = asyncio.Semaphore(4)
+
+    async def one(number: int) -> list[str]:
+        async with limit:
+            talk = await bench.talk(host, f"p{number}", f"q{number}", user_id=f"u{number}")
+            return talk.responses
+
+    assert await asyncio.gather(*map(one, range(20))) == [[f"p{n} u{n} 0", f"q{n} u{n} 1"] for n in range(20)]
+
+
+async def test_a_session_that_never_spoke_has_the_state_it_was_given(bench: Any) -> None:
+    session = await bench.open(bench.host(), state={"a": 1})
+
+    assert (await session.finish()).final_state == {"a": 1}
+    await session.kill()
+
+
+async def test_what_json_cannot_hold_is_text_in_the_final_state(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(
+        "def answer(prompt, session):\n    session.state['set'] = {1}\n    session.state['it'] = 1j\n    return 'x'"
+    )
+
+    talk = await bench.talk_once("hi", **way)
+
+    assert talk.end.final_state == {"set": [1], "it": "1j"}
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+async def test_the_agent_runs_under_its_own_interpreter(bench: Any, way: dict[str, Any], version: str) -> None:
+    python = _interpreter(version)
+    bench.agent("import sys\nasync def answer(prompt, session): return '%d.%d' % sys.version_info[:2]")
+
+    talk = await bench.talk_once("hi", "again", python=python, **way)
+
+    assert talk.responses == [version, version], talk.error and talk.message
+
+
+def _interpreter(version: str) -> Path:
+    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for python in filter(None, reversed(found)):
+        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return Path(python)
+    pytest.skip(f"no Python {version} on this machine")
+
+
+@pytest.mark.needs_fork
+async def test_parts_without_text_do_not_disturb_the_prompt(bench: Any) -> None:
+    bench.agent("def answer(prompt): return repr(prompt)")
+    content = Content.model_validate(
+        {"role": "user", "parts": [{"text": "a"}, {"inlineData": {"data": "x"}}, {"text": "b"}]}
+    )
+    session = await bench.open(bench.host())
+
+    result = await session.turn(content, turn=0)
+    await session.finish()
+
+    assert result.invocation.final_response is not None
+    assert result.invocation.final_response.text() == "'a\\nb'"
