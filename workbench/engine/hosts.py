@@ -13,13 +13,13 @@ class Hosts:
     """One host for each target and way of running it. Used on the engine's loop."""
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[Target, Isolation], AgentHost] = {}
+        self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
 
     def host_of(self, target: Target, plan: Plan) -> AgentHost:
         """The host that runs a target within the limits of a plan."""
-        key = (target, plan.limits.isolation)
+        key = (target, plan.limits.isolation, plan.limits.concurrency)
         if key not in self._hosts:
-            self._hosts[key] = host_for(target, isolation=plan.limits.isolation)
+            self._hosts[key] = host_for(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
         return self._hosts[key]
 
     def prepare(self, plan: Plan) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from workbench.agents.host import AgentHost
 from workbench.engine.case import Attempt, Listener, execute
-from workbench.engine.plan import PlannedCase
+from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
 from workbench.engine.summary import summarise
 from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
@@ -53,12 +53,14 @@ class Runner:
         host_of: Callable[[Target], AgentHost],
         services_of: Callable[[Target], MetricServices],
         recorder: Recorder,
+        prepare: Callable[[Plan], None],
     ) -> None:
         self._run = run
         self._plan = run.plan
         self._host_of = host_of
         self._services_of = services_of
         self._recorder = recorder
+        self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
         self._waiting: deque[JobKey] = deque(key for key in self._planned if key not in run.plan.stored)
         self._running: dict[JobKey, asyncio.Task[None]] = {}
@@ -78,7 +80,11 @@ class Runner:
             self._run.keep(key, result)
             self._send(_finished(key, result, source="stored"))
         try:
+            self._prepare(self._plan)
             await self._run_all()
+        except Exception as error:  # a fault of our own: it must be seen, and every listener must see the end
+            self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
+            self._run.interrupted = True
         finally:
             finished = RunFinished(
                 run_id=self._run.run_id,

@@ -131,15 +131,9 @@ class Workspace:
             host_of=host_of,
             services_of=_once_each(lambda target: RunServices(self._text, lambda: host_of(target))),
             recorder=HistoryRecorder(self.root, warn=run.warn),
+            prepare=self._prepare,
         )
-
-        async def carry_out() -> None:
-            if any("text" in needs_of(case.config) for case in plan.cases):
-                self._text.start()
-            self._hosts.prepare(plan)
-            await runner.carry_out()
-
-        run.attach(runner, self._thread.submit(carry_out()))
+        run.attach(runner, self._thread.submit(runner.carry_out()))
         self._runs.append(run)
         return run
 
@@ -157,6 +151,12 @@ class Workspace:
         self._thread.submit(self._close_processes()).result()
         self._thread.close()
         self._thread = None
+
+    def _prepare(self, plan: Plan) -> None:
+        """Start what takes time to start, so that it is ready when the first case needs it."""
+        if any("text" in needs_of(config) for config in {id(c.config): c.config for c in plan.cases}.values()):
+            self._text.start()
+        self._hosts.prepare(plan)
 
     async def _close_processes(self) -> None:
         await self._hosts.close()
