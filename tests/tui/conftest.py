@@ -39,7 +39,7 @@ from workbench.store.history import StoredJob
 from workbench.store.settings import Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.main import MainScreen
-from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.state.project import OpenedProject, ReadCase
 from workbench.tui.themes import load_themes, theme_folders
 
@@ -116,7 +116,7 @@ class FakeRun:
 
     @property
     def plan(self) -> Any:
-        return SimpleNamespace(jobs=[(job, None) for job in self.jobs], problems=self.problems)
+        return SimpleNamespace(problems=self.problems)
 
     async def events(self) -> AsyncIterator[RunEvent]:
         while True:
@@ -174,7 +174,7 @@ class FakeGateway:
     def add(self, *cases: EvalCase, eval_set: str = "sets/lights.evalset.json", target: str = "home") -> None:
         keys = [key(item.eval_id, eval_set=eval_set, target=target) for item in cases]
         self.cases.update(zip(keys, cases, strict=True))
-        self.sets[eval_set] = ListedSet(eval_set, target, tuple(ListedCase(item) for item in keys))
+        self.sets[eval_set] = ListedSet(eval_set, target, tuple(case_row(item) for item in keys))
 
     async def open(self) -> OpenedProject:
         if self.refuses_to_open is not None:
@@ -195,7 +195,7 @@ class FakeGateway:
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
-    async def start(self, selections: Sequence[Selection]) -> FakeRun:
+    async def start(self, selections: Sequence[Selection]) -> tuple[FakeRun, Sequence[JobKey]]:
         self.asked.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
@@ -208,7 +208,7 @@ class FakeGateway:
         ]
         run = FakeRun(jobs)
         self.runs.append(run)
-        return run
+        return run, jobs
 
     def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.browser import Browser, ListedCase, ListedSet
+from workbench.tui.state.browser import Browser, ListedSet, Row, case_row
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def browser(make: Any) -> Browser:
     return browser
 
 
-def _cases(make: Any, eval_set: str, target: str, *ids: str) -> tuple[ListedCase, ...]:
-    return tuple(ListedCase(make.key(name, eval_set=eval_set, target=target)) for name in ids)
+def _cases(make: Any, eval_set: str, target: str, *ids: str) -> tuple[Row, ...]:
+    return tuple(case_row(make.key(name, eval_set=eval_set, target=target)) for name in ids)
 
 
 def _labels(browser: Browser) -> list[str]:

@@ -58,7 +58,14 @@ def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: R
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.2071, "0.21 s"), (9.9, "9.90 s"), (42.4, "42 s"), (125, "2 min 05 s"), (3600 * 3 + 60, "3 h 01 min")],
+    [
+        (0.0042, "4 ms"),
+        (0.2071, "0.21 s"),
+        (9.9, "9.90 s"),
+        (42.4, "42 s"),
+        (125, "2 min 05 s"),
+        (3600 * 3 + 60, "3 h 01 min"),
+    ],
 )
 def test_times_are_written_for_people(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown

@@ -16,7 +16,7 @@ from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.case_pane import CasePane
 
@@ -243,7 +243,7 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(run
 
 async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, gateway: Any, make: Any) -> None:
     gateway.add(make.case("twin", make.turn("Hi", "Hello")))
-    twins = tuple(ListedCase(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
+    twins = tuple(case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
     gateway.sets[SET] = ListedSet(SET, "home", twins)
     async with running(gateway) as screen:
         await screen.until("! twin", "! twin #2", "broken")

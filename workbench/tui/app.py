@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +36,9 @@ def run(path: Path) -> int:
         settings = load_settings(find_root(path)).settings
     except StoreError as error:
         return _refuse(str(error))
+    # A full collection takes most of a second where a project has ten thousand cases, and no key is heard meanwhile.
+    # What is garbage here dies young; results and documents live as long as the process.
+    gc.set_threshold(5_000, 10, 1_000)
     gateway = Gateway(path)
     try:
         app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()))

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.plan import RunOptions, Selection
-from workbench.model.keys import CaseKey
+from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob
 from workbench.store.history.database import FILE_NAME, FOLDER
-from workbench.tui.state.browser import ListedCase, ListedSet
+from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.state.project import OpenedProject, ReadCase
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Gateway:
         """How every case ended last. Raises StoreError."""
         return await self._call(self._stored_jobs)
 
-    async def start(self, selections: Sequence[Selection]) -> Run:
-        """Plan and start a run. Raises PlanError and StoreError."""
+    async def start(self, selections: Sequence[Selection]) -> tuple[Run, Sequence[JobKey]]:
+        """Plan and start a run of the jobs that are returned with it. Raises PlanError and StoreError."""
         return await self._call(lambda: self._start(selections))
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Gateway:
             key = CaseKey(
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
-            cases.append(ListedCase(key, problem))
+            cases.append(case_row(key, problem))
         return replace(listed, problem="", cases=tuple(cases))
 
     def _read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
@@ -149,9 +149,10 @@ class Gateway:
         with self._opened.history() as history:
             return history.latest_results([key]).get(key, ())
 
-    def _start(self, selections: Sequence[Selection]) -> Run:
+    def _start(self, selections: Sequence[Selection]) -> tuple[Run, Sequence[JobKey]]:
         plan = self._opened.plan(selections, RunOptions(command="workbench (screen)"))
-        return self._opened.start(plan)
+        jobs = [job for job, _ in plan.jobs]
+        return self._opened.start(plan), jobs
 
 
 def _unread(entry: EvalSetEntry) -> ListedSet:

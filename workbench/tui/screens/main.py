@@ -37,6 +37,7 @@ from workbench.tui.widgets.lines import StatusLine
 _TICK = 0.1  # seconds between two updates of what changes by itself
 _SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
+_CHUNK = 1_000  # of stored results, taken at once
 _MOST_EVENTS = 4_000  # taken in one tick, so that a tick stays short
 
 
@@ -169,17 +170,15 @@ class MainScreen(Screen[None]):
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._list(project)
-        try:
-            self.state.show_stored(await self._gateway.stored_jobs())
-        except StoreError as error:
-            self._say(f"earlier results cannot be shown: {error}", severity="warning")
-        self._changed = True
-        self._read_selected()
 
     @work(group="open", exclusive=True)
     async def _reload(self) -> None:
-        await self._list(await self._gateway.reload())
-        self._read_selected()
+        try:
+            project = await self._gateway.reload()
+        except StoreError as error:
+            self._say(str(error), severity="error")
+            return
+        await self._list(project)
 
     async def _list(self, project: OpenedProject) -> None:
         self.state.open(project)
@@ -191,7 +190,21 @@ class MainScreen(Screen[None]):
             self.state.list_set(await self._gateway.list_set(listed))
             self._changed = True
         self._show()
-        self._show_detail()
+        await self._show_stored()
+
+    async def _show_stored(self) -> None:
+        """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
+        try:
+            stored = await self._gateway.stored_jobs()
+        except StoreError as error:
+            self._say(f"earlier results cannot be shown: {error}", severity="warning")
+            stored = {}
+        cases = list(stored)
+        for start in range(0, len(cases), _CHUNK):
+            self.state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
+            await asyncio.sleep(0)
+        self._changed = True
+        self._read_selected()
 
     def _start(self, selections: Sequence[Selection]) -> None:
         if not selections:
@@ -205,7 +218,7 @@ class MainScreen(Screen[None]):
     async def _follow(self, selections: Sequence[Selection]) -> None:
         """Start a run and take its events, which `_tick` shows."""
         try:
-            run = await self._gateway.start(selections)
+            run, jobs = await self._gateway.start(selections)
         except (PlanError, StoreError) as error:
             self._say(str(error), severity="error")
             return
@@ -215,7 +228,7 @@ class MainScreen(Screen[None]):
         self._run = run
         for problem in run.plan.problems:
             self._say(problem, severity="error")
-        self.state.begin_run([job for job, _ in run.plan.jobs], now=time.monotonic())
+        self.state.begin_run(jobs, now=time.monotonic())
         count = 0
         async for event in run.events():
             self._events.append(event)
@@ -249,8 +262,6 @@ class MainScreen(Screen[None]):
             self._show()
             if self.state.shows_other_than_a_case or self.state.selected_case in applied.changed:
                 self._show_detail()
-            if self.state.selected_case is not None and not self.state.has_read(self.state.selected_case):
-                self._read_selected()
         elif self.state.is_running:
             self.query_one("#run-line", StatusLine).show(self.state.run_line(now=now))
 

@@ -65,13 +65,16 @@ Group = tuple[str | None, str | None]
 """A target and one of its eval sets; None stands for all of them."""
 
 
+_Cell = tuple[str, str, Standing]  # target, eval set, standing: what is counted
+
+
 class Board:
     """How every case stands."""
 
     def __init__(self) -> None:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[Standing]] = {}
-        self._stored: Mapping[CaseKey, Sequence[StoredJob]] = {}
+        self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
 
     def record(self, key: CaseKey) -> CaseRecord | None:
         """What is known of a case, None where no eval set lists it."""
@@ -83,28 +86,36 @@ class Board:
 
     def list_cases(self, keys: Iterable[CaseKey]) -> None:
         """Add the cases of a set that has been read; those already known keep what is known of them."""
+        changes: Counter[_Cell] = Counter()
         for key in keys:
             if key in self._records:
                 continue
             record = self._records[key] = CaseRecord(key)
-            self._count(key, Standing.NOT_RUN, 1)
             if stored := self._stored.get(key):
-                self._take_stored(record, stored)
+                _take_stored(record, stored)
+            changes[key.target, key.eval_set, record.standing] += 1
+        self._count(changes)
 
     def forget(self, keys: Iterable[CaseKey]) -> None:
         """Remove cases that no eval set lists any longer."""
+        changes: Counter[_Cell] = Counter()
         for key in keys:
             record = self._records.pop(key, None)
             if record is not None:
-                self._count(key, record.standing, -1)
+                changes[key.target, key.eval_set, record.standing] -= 1
+        self._count(changes)
 
     def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
         """Take how cases ended last, for those listed now or later; a case that has run since keeps its own."""
-        self._stored = jobs
+        self._stored.update(jobs)
+        changes: Counter[_Cell] = Counter()
         for key, stored in jobs.items():
             record = self._records.get(key)
             if record is not None and record.standing is Standing.NOT_RUN:
-                self._take_stored(record, stored)
+                _take_stored(record, stored)
+                changes[key.target, key.eval_set, Standing.NOT_RUN] -= 1
+                changes[key.target, key.eval_set, record.standing] += 1
+        self._count(changes)
 
     def fill(self, results: Iterable[CaseResult]) -> None:
         """Add what was read of stored results; of a case that has run since, nothing."""
@@ -116,13 +127,18 @@ class Board:
 
     def begin(self, jobs: Iterable[JobKey]) -> None:
         """A run is about to do these jobs: their cases wait, and show their last results until they start."""
+        changes: Counter[_Cell] = Counter()
         for job in jobs:
             record = self._records.get(job.case)
             if record is None:
                 continue
             record.outstanding += 1
             record.renewed = False
-            self._stand(record, Standing.WAITING)
+            if record.standing is not Standing.WAITING:
+                changes[job.case.target, job.case.eval_set, record.standing] -= 1
+                changes[job.case.target, job.case.eval_set, Standing.WAITING] += 1
+                record.standing = Standing.WAITING
+        self._count(changes)
 
     def apply(self, event: RunEvent) -> Iterable[CaseKey]:
         """Take one event. Returns the listed cases that it changed."""
@@ -168,25 +184,24 @@ class Board:
             self._stand(record, _outcome(record))
         return [record.key for record in left]
 
-    def _take_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
-        record.outcomes = {
-            job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
-        }
-        self._stand(record, _outcome(record))
-
     def _stand(self, record: CaseRecord, standing: Standing) -> None:
         if standing is not record.standing:
-            self._count(record.key, record.standing, -1)
-            self._count(record.key, standing, 1)
+            target, eval_set = record.key.target, record.key.eval_set
+            self._count({(target, eval_set, record.standing): -1, (target, eval_set, standing): 1})
             record.standing = standing
 
-    def _count(self, key: CaseKey, standing: Standing, change: int) -> None:
-        groups: tuple[Group, ...] = ((None, None), (key.target, None), (key.target, key.eval_set))
-        for group in groups:
-            counts = self._counts.get(group)
-            if counts is None:
-                counts = self._counts[group] = Counter()
-            counts[standing] += change
+    def _count(self, changes: Mapping[_Cell, int]) -> None:
+        for (target, eval_set, standing), change in changes.items():
+            groups: tuple[Group, ...] = ((None, None), (target, None), (target, eval_set))
+            for group in groups:
+                self._counts.setdefault(group, Counter())[standing] += change
+
+
+def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
+    record.outcomes = {
+        job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
+    }
+    record.standing = _outcome(record)
 
 
 def _outcome(record: CaseRecord) -> Standing:

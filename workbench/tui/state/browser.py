@@ -26,6 +26,10 @@ class RowKind(StrEnum):
 _DEPTHS = {RowKind.TARGET: 0, RowKind.EVAL_SET: 1, RowKind.CASE: 2}
 
 
+Place = tuple[str, str, CaseKey | None]
+"""Target, eval set (empty for a target) and case (None for both): what tells rows apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row. `label` is safe to show; `problem` is the safe word for what is wrong with it, empty where nothing is.
@@ -46,17 +50,17 @@ class Row:
         return _DEPTHS[self.kind]
 
     @property
-    def place(self) -> tuple[str, str, CaseKey | None]:
+    def place(self) -> Place:
         """What tells it apart from all other rows."""
         return self.target, self.eval_set, self.case
 
-
-@dataclass(frozen=True, slots=True)
-class ListedCase:
-    """A case as its eval set lists it. `problem` says what keeps it from running, empty where nothing does."""
-
-    key: CaseKey
-    problem: str = ""
+    def is_at(self, place: Place) -> bool:
+        """Whether this is the row of that place."""
+        target, eval_set, case = place
+        if case is None or self.case is None:
+            return self.case is case and (self.target, self.eval_set) == (target, eval_set)
+        # Comparing keys is slow by the ten thousand, comparing ids is not.
+        return self.case is case or (self.case.eval_id == case.eval_id and self.case == case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,15 @@ class ListedSet:
 
     relative: str
     target: str = ""
-    cases: tuple[ListedCase, ...] | None = None
+    cases: tuple[Row, ...] | None = None
     problem: str = ""
     unpaired: str = ""
     config: str = ""
+
+    @property
+    def keys(self) -> list[CaseKey]:
+        """The keys of its cases."""
+        return [row.case for row in self.cases or () if row.case is not None]
 
     @property
     def state(self) -> str:
@@ -84,6 +93,13 @@ class ListedSet:
         return "" if self.cases is not None else "reading"
 
 
+def case_row(key: CaseKey, problem: str = "") -> Row:
+    """The row of a case. `problem` says what keeps it from running, empty where nothing does."""
+    suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
+    label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
+    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem))
+
+
 class Browser:
     """Which rows there are, which are unfolded, and where the cursor is."""
 
@@ -92,7 +108,6 @@ class Browser:
         self.cursor = 0
         self._targets: list[str] = []
         self._sets: dict[tuple[str, str], ListedSet] = {}
-        self._case_rows: dict[tuple[str, str], list[Row]] = {}
         self._folded: set[tuple[str, str]] = set()
         self._filter: Callable[[Row], bool] | None = None
 
@@ -117,7 +132,7 @@ class Browser:
     def case_rows(self) -> Iterable[Row]:
         """Every case in the order of the screen, folded away or not."""
         for place in self._ordered():
-            yield from self._case_rows.get(place, ())
+            yield from self._sets[place].cases or ()
 
     def is_folded(self, row: Row) -> bool:
         """Whether the rows below this one are hidden."""
@@ -134,24 +149,11 @@ class Browser:
             place = (listed.target, listed.relative)
             known = old[place].cases if place in old else None  # shown as it was until it has been read again
             self._sets[place] = listed if listed.cases is not None else replace(listed, cases=known)
-        self._case_rows = {place: rows for place, rows in self._case_rows.items() if place in self._sets}
         self._rebuild()
 
     def show_set(self, listed: ListedSet) -> None:
         """An eval set has been read, or could not be."""
-        place = (listed.target, listed.relative)
-        self._sets[place] = listed
-        self._case_rows[place] = [
-            Row(
-                kind=RowKind.CASE,
-                label=_case_label(case.key),
-                target=listed.target,
-                eval_set=listed.relative,
-                case=case.key,
-                problem=safe_line(case.problem),
-            )
-            for case in listed.cases or ()
-        ]
+        self._sets[listed.target, listed.relative] = listed
         self._rebuild()
 
     def filter(self, keep: Callable[[Row], bool] | None) -> None:
@@ -171,10 +173,7 @@ class Browser:
         """Put the cursor on a case, unfolding what hides it."""
         self._folded -= {(key.target, ""), (key.target, key.eval_set)}
         self._rebuild()
-        for index, row in enumerate(self.rows):
-            if row.case == key:
-                self.cursor = index
-                return
+        self._put_cursor_on((key.target, key.eval_set, key))
 
     def fold(self) -> None:
         """Fold the selected row, or go to the row that it is in where it is a case or folded already."""
@@ -222,7 +221,7 @@ class Browser:
         if row is None:
             return 0
         if row.case is not None:
-            return next((i + 1 for i, other in enumerate(rows) if other.case == row.case), 0)
+            return next((i + 1 for i, other in enumerate(rows) if other is row), 0)
         inside = [i for i, other in enumerate(rows) if _contains(row, other)]
         if not inside:
             return 0
@@ -251,7 +250,7 @@ class Browser:
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):
             place = (target, listed.relative)
-            cases = self._case_rows.get(place, [])
+            cases: Sequence[Row] = listed.cases or ()
             if self._filter is not None:
                 cases = [row for row in cases if self._filter(row)]
                 if not cases:
@@ -262,29 +261,26 @@ class Browser:
                 rows += cases
         return rows
 
-    def _restore_cursor(self, place: tuple[str, str, CaseKey | None] | None) -> None:
+    def _restore_cursor(self, place: Place | None) -> None:
         """Stay on the same row; where it is gone, on what it was in; else near where the cursor was."""
         if place is None:
             self.move_to(self.cursor)
             return
         target, eval_set, _ = place
-        for wanted in (place, (target, eval_set, None), (target, "", None)):
-            if self.cursor < len(self.rows) and self.rows[self.cursor].place == wanted:
-                return
-            for index, row in enumerate(self.rows):
-                if row.place == wanted:
-                    self.cursor = index
-                    return
-        self.move_to(self.cursor)
+        if not any(map(self._put_cursor_on, (place, (target, eval_set, None), (target, "", None)))):
+            self.move_to(self.cursor)
+
+    def _put_cursor_on(self, place: Place) -> bool:
+        """Put the cursor on the row of that place; False where there is none."""
+        for index, row in enumerate(self.rows):
+            if row.is_at(place):
+                self.cursor = index
+                return True
+        return False
 
 
 def _contains(outer: Row, inner: Row) -> bool:
     return outer.target == inner.target and outer.eval_set in ("", inner.eval_set)
-
-
-def _case_label(key: CaseKey) -> str:
-    suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
-    return f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
 
 
 def set_name(relative: str) -> str:

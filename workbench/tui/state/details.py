@@ -66,10 +66,7 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
     problems = [case for case in listed.cases or () if case.problem]
     if problems:
         blocks.append(Whole.of(f"! {len(problems)} of its cases cannot run", Tone.ERROR))
-        blocks += [
-            Whole((Piece(f"{safe_line(case.key.eval_id)}  ", Tone.KEY), Piece(safe(case.problem))), indent=2)
-            for case in problems[:50]
-        ]
+        blocks += [Whole((Piece(f"{case.label}  ", Tone.KEY), Piece(case.problem)), indent=2) for case in problems[:50]]
         if len(problems) > 50:
             blocks.append(Whole.of(f"… and {len(problems) - 50} more", Tone.MUTED, indent=2))
     return Detail(title=safe_line(listed.relative), blocks=tuple(blocks))

@@ -94,7 +94,9 @@ class RunProgress:
 
 
 def duration(seconds: float) -> str:
-    """A time for people: two digits after the point below ten seconds, minutes from a hundred on."""
+    """A time for people: milliseconds below a hundredth of a second, minutes from a hundred seconds on."""
+    if 0 < seconds < 0.01:
+        return f"{max(seconds * 1000, 1):.0f} ms"
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 100:

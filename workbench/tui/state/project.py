@@ -101,17 +101,16 @@ class ProjectState:
         remaining = {(listed.target, listed.relative) for listed in project.sets}
         for listed in self.browser.sets:
             if (listed.target, listed.relative) not in remaining:
-                self.board.forget(case.key for case in listed.cases or ())
+                self.board.forget(listed.keys)
         self.project = project
         self.browser.show(project.targets, project.sets)
 
     def list_set(self, listed: ListedSet) -> None:
         """An eval set has been read."""
         old = self.browser.eval_set(listed.target, listed.relative)
-        keys = [case.key for case in listed.cases or ()]
         if old is not None and old.cases:
-            self.board.forget({case.key for case in old.cases}.difference(keys))
-        self.board.list_cases(keys)
+            self.board.forget(set(old.keys).difference(listed.keys))
+        self.board.list_cases(listed.keys)
         self.browser.show_set(listed)
         if self.read is not None and self.read.key.eval_set == listed.relative:
             self.read = None
