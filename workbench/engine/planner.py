@@ -9,18 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from workbench.engine.plan import Limits, Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
-from workbench.model.target import Target
+from workbench.model.target import AgentKind, Target
+from workbench.store.datasets import read_recorded
 from workbench.store.discovery import EvalSetEntry, Project
 from workbench.store.documents import EvalSetDocument, load_config
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.garbage import without_collecting
 from workbench.store.settings import Settings
 
 
@@ -66,6 +70,32 @@ class Planner:
             whole_sets=frozenset(whole),
         )
 
+    def plan_recorded(
+        self, path: Path, options: RunOptions, *, expected: Path | None, config: EvalConfig | None
+    ) -> Plan:
+        """The plan that judges a dataset, or an eval set of recorded sessions against the one that was expected.
+
+        `config` counts before the configuration file of the options. Raises PlanError and StoreError.
+        """
+        if config is None:
+            config = default_config() if options.config is None else load_config(options.config)
+        problems = [f"{config.source}: {problem}" for problem in check_criteria(config)]
+        if problems:
+            raise PlanError(*problems)
+        recorded = read_recorded(path, expected=expected)
+        target = recorded_target(path, root=self._project.root)
+        with without_collecting():
+            cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
+        if not cases:
+            raise PlanError(f"{shown_path(path)}: nothing to judge: it has no rows")
+        return Plan(
+            root=self._project.root,
+            cases=cases,
+            limits=self._limits(options).model_copy(update={"runs": 1}),
+            options=options,
+            notices=_notices({target.name: config}),
+        )
+
     def _limits(self, options: RunOptions) -> Limits:
         run = self._settings.run
         limits = Limits(
@@ -105,6 +135,10 @@ class Planner:
         self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
+        if target.kind is AgentKind.RECORDED:
+            recorded = recordings_of(target, entry.path)
+            yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, ids=ids)
+            return
         document = self._open_document(entry.relative)
         if ids is not None:
             missing = ids - {item.eval_id for item in document.entries}

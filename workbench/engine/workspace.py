@@ -22,6 +22,7 @@ from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
+from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry, Project, discover, find_root
@@ -111,11 +112,25 @@ class Workspace:
 
     def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
         """What a run of these cases would do. Raises PlanError, and StoreError where a history to resume is broken."""
-        plan = Planner(self._project, self.settings, open_document=self.document).plan(selections, options)
+        plan = self._planner().plan(selections, options)
         if options.resume is None:
             return plan
         with self.history() as history:
             return resumed(plan, history, run_id=options.resume)
+
+    def plan_recorded(
+        self,
+        path: Path,
+        options: RunOptions,
+        *,
+        expected: Path | None = None,
+        config: EvalConfig | None = None,
+    ) -> Plan:
+        """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
+        return self._planner().plan_recorded(path, options, expected=expected, config=config)
+
+    def _planner(self) -> Planner:
+        return Planner(self._project, self.settings, open_document=self.document)
 
     def start(self, plan: Plan) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it."""

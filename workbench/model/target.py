@@ -24,9 +24,10 @@ Isolation = Literal["case", "worker"]
 class Target(Fact):
     """An agent as configured.
 
-    `location` is `package.module:callable` for a function, the folder of the agent for ADK (relative to `root`), and
-    empty for a recorded dataset. `path` is the folder from which the agent's modules are imported and in which it runs;
-    `python` the interpreter (None: ours); `config` the criteria file. All paths are absolute except `location`'s.
+    `location` is `package.module:callable` for a function, the folder of the agent for ADK, and the file with the
+    recorded sessions where there is no agent; as a path it is relative to `path` (or absolute). `path` is the folder
+    from which the agent's modules are imported and in which it runs; `python` the interpreter (None: ours); `config`
+    the criteria file.
     """
 
     name: str

@@ -1,0 +1,49 @@
+"""Recorded cases as a plan takes them: what an agent once did is judged, and no agent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.engine.plan import PlanError, PlannedCase
+from workbench.model.criteria import EvalConfig
+from workbench.model.keys import CaseKey
+from workbench.model.results import Failure, FailureKind
+from workbench.model.target import AgentKind, Target
+from workbench.store.datasets import Recorded, read_recorded
+
+
+def recorded_target(path: Path, *, root: Path) -> Target:
+    """The target that stands for a dataset: functions of the user are imported from the root of the project."""
+    return Target(name=path.name, kind=AgentKind.RECORDED, location=str(path), path=root)
+
+
+def recordings_of(target: Target, eval_set: Path) -> Recorded:
+    """The sessions that a recorded target holds against an eval set. Raises PlanError and StoreError."""
+    if not target.location:
+        raise PlanError(f'target {target.name!r}: found no recordings, expected target = "FILE" with recorded sessions')
+    return read_recorded(target.path / target.location, expected=eval_set)
+
+
+def plan_recordings(
+    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, ids: frozenset[str] | None = None
+) -> Iterator[PlannedCase]:
+    """The cases of a recording (of `ids`), to be judged by `config`; `name` is their set's name in keys."""
+    for item in recorded.cases:
+        if ids is not None and item.eval_id not in ids:
+            continue
+        problem = None
+        if item.problem is not None:
+            problem = Failure(kind=FailureKind.FILE, message=item.problem)
+        yield PlannedCase(
+            key=CaseKey.model_construct(
+                target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence
+            ),
+            eval_set_id=recorded.eval_set_id,
+            target=target,
+            config=config,
+            case=item.case,
+            problem=problem,
+            recorded=item.execution,
+            columns=item.columns,
+        )
