@@ -6,6 +6,7 @@ stands in the text, so that "only what was edited" can be checked without the co
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from workbench.store.documents import EvalSetDocument
 from workbench.store.documents.places import to_camel
+from workbench.store.errors import StoreError
 
 Place = tuple[str | int, ...]
 
@@ -228,6 +230,39 @@ def test_setting_a_value_replaces_only_its_own_characters(source: Printed, data:
     assert document.content() == source.bytes
 
 
+@many
+@given(
+    printed(),
+    st.integers(0),
+    st.integers(0, 30),
+    st.sampled_from(["", '"', "{", "}", "[", "]", ",", "\\", "//", "\n", "0"]),
+)
+def test_any_damage_gives_a_clear_error_or_a_document_that_keeps_every_byte(
+    source: Printed, where: int, length: int, instead: str
+) -> None:
+    start = where % (len(source.text) + 1)
+    damaged = (source.text[:start] + instead + source.text[start + length :]).encode()
+    try:
+        document = EvalSetDocument(Path("generated.evalset.json"), damaged, None)
+    except StoreError as error:
+        assert error.found and error.expected and error.line
+        return
+
+    assert document.content() == damaged
+    for entry in document.entries:
+        if entry.problem is None:
+            assert document.case(entry.index).eval_id
+        else:
+            assert entry.problem.line <= damaged.count(b"\n") + 1
+    for problem in document.problems:
+        assert problem.line and problem.message
+    for entry in document.entries:
+        if entry.problem is None:
+            document.set_value(("note",), "x", case=entry.index)
+            document.undo()
+    assert document.content() == damaged
+
+
 @st.composite
 def operations(draw: st.DrawFn) -> list[tuple[str, int, int]]:
     names = st.sampled_from(["insert", "remove", "move", "set", "item", "drop", "shift", "member", "header", "copy"])
@@ -278,7 +313,7 @@ def _edit(
     count = len(expected)
     if name == "insert":
         document.insert_case(first % (count + 1), new_case)
-        expected.insert(first % (count + 1), new_case)
+        expected.insert(first % (count + 1), copy.deepcopy(new_case))
     elif name == "header":
         document.set_value(("description",), f"text {first}")
     elif not count:
@@ -304,7 +339,7 @@ def _edit_case(
     turns = case["conversation"]
     if name == "item":
         document.insert_item(("conversation",), number % (len(turns) + 1), new_turn, case=index)
-        turns.insert(number % (len(turns) + 1), new_turn)
+        turns.insert(number % (len(turns) + 1), copy.deepcopy(new_turn))
     elif name == "member":
         document.set_value(("session_input", "state", f"k{number}"), [number, {"x": []}], case=index)
         key = next((key for key in case if key in ("session_input", "sessionInput")), "session_input")
@@ -319,7 +354,7 @@ def _edit_case(
         turns.insert(number % len(turns), turns.pop(0))
     elif name == "set":
         document.set_value(("conversation", number % len(turns)), new_turn, case=index)
-        turns[number % len(turns)] = new_turn
+        turns[number % len(turns)] = copy.deepcopy(new_turn)
 
 
 def _at(data: Any, place: Place) -> Any:

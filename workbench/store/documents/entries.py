@@ -100,8 +100,7 @@ def _placed(
         position = cursor.position(text, fault.offset)
     else:
         text = pieces.cases[index].data.decode("utf-8")
-        _, masked = decode_tolerantly(text)
-        position = cursor.position(text, locate(masked.text, fault.place))
+        position = cursor.position(text, _offset_of(text, fault.place))
         place = (*place, *fault.place)
     return StoreError(
         path,
@@ -111,3 +110,11 @@ def _placed(
         found=fault.found,
         expected=fault.expected,
     )
+
+
+def _offset_of(text: str, place: Place) -> int:
+    """Where a place is in the text of a case; the start of a case whose JSON is broken."""
+    try:
+        return locate(decode_tolerantly(text)[1].text, place)
+    except BrokenJson:
+        return 0

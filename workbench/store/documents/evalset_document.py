@@ -49,8 +49,8 @@ class EvalSetDocument(DocumentView):
 
     def insert_item(self, place: Place, index: int, value: Any, *, case: int | None = None) -> None:
         """Insert a value into the list at a place."""
-        edit: Callable[[Fragment], str] = lambda fragment: fragment.insert_item(place, index, value)  # noqa: E731
-        self._edit(f"insert into {format_place(place)}", case, place, edit)
+        label = f"insert into {format_place(place)}"
+        self._edit(label, case, place, lambda fragment: fragment.insert_item(place, index, value))
 
     def remove_value(self, place: Place, *, case: int | None = None) -> None:
         """Remove the member or item at a place. Comments around it stay."""
@@ -58,8 +58,8 @@ class EvalSetDocument(DocumentView):
 
     def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None:
         """Move an item of the list at a place, so that it stands at `target` afterwards."""
-        edit: Callable[[Fragment], str] = lambda fragment: fragment.move_item(place, source, target)  # noqa: E731
-        self._edit(f"move in {format_place(place)}", case, place, edit)
+        label = f"move in {format_place(place)}"
+        self._edit(label, case, place, lambda fragment: fragment.move_item(place, source, target))
 
     def set_case_text(self, index: int, text: str) -> None:
         """Replace the whole text of a case, broken or not. Raises StoreError, with the place in `text`."""
