@@ -63,9 +63,9 @@ def add_scenarios(eval_set: Path, scenarios_file: Path, *, session_input_file: P
 
     A persona given by name stays a name. Raises StoreError; the set is then as it was.
     """
+    document = EvalSetDocument.open(eval_set)
     session_input = read_session_input(session_input_file)
     scenarios = read_scenarios(scenarios_file)
-    document = EvalSetDocument.open(eval_set)
     known = {entry.eval_id for entry in document.entries}
     results: list[AddedCase] = []
     for scenario in scenarios:

@@ -33,6 +33,8 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tup
     file in which the older format kept the session; it holds for cases that have none of their own. Gives the places of
     what the current format has no room for. Raises StoreError; nothing is written then.
     """
+    if new.exists():
+        raise StoreError(new, "cannot create it: it exists already")
     document = EvalSetDocument.open(old)
     if document.format is DocumentFormat.CURRENT:
         raise StoreError(old, found="an eval set in the current format", expected="one in an old format")
