@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -31,6 +31,9 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
 from workbench.model.target import Target
 from workbench.model.trace import Span
+
+# Enough to make the cost of a transaction small, few enough to be cancelled soon and to show progress.
+_RECORDINGS_AT_ONCE = 256
 
 
 class Recorder(Protocol):
@@ -119,6 +122,7 @@ class Runner:
         self._lane_is_free.set()
 
     async def _run_all(self) -> None:
+        await self._judge_recordings()
         lanes = self._plan.limits.concurrency
         while self._waiting or self._running:
             while self._waiting and len(self._running) < lanes:
@@ -128,6 +132,28 @@ class Runner:
                 task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
             self._lane_is_free.clear()
             await self._lane_is_free.wait()
+
+    async def _judge_recordings(self) -> None:
+        """Judge what needs no agent, batch by batch: one task and one transaction for each row would cost far more."""
+        while batch := self._next_recordings():
+            planned = [self._planned[key] for key in batch]
+            results = await asyncio.gather(
+                *(
+                    self._judge(case, key, case.recorded)
+                    for key, case in zip(batch, planned, strict=True)
+                    if case.recorded
+                )
+            )
+            self._finish_all(list(zip(batch, planned, results, strict=True)))
+
+    def _next_recordings(self) -> list[JobKey]:
+        batch: list[JobKey] = []
+        while self._waiting and len(batch) < _RECORDINGS_AT_ONCE:
+            planned = self._planned[self._waiting[0]]
+            if planned.recorded is None or planned.problem is not None:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -150,7 +176,10 @@ class Runner:
             result = _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
             self._finish(planned, key, result)
             return
-        execution = planned.recorded or await self._execute(planned, key)
+        execution = await self._execute(planned, key)
+        self._finish(planned, key, await self._judge(planned, key, execution))
+
+    async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
         metrics = await judge_case(
             JudgedCase(
                 case=planned.case,
@@ -163,19 +192,15 @@ class Runner:
             self._services_of(planned.target),
         )
         self._send(CaseScored.model_construct(case=key.case, repeat=key.repeat, metrics=metrics))
-        self._finish(
-            planned,
-            key,
-            CaseResult.model_construct(
-                case=key.case,
-                eval_set_id=planned.eval_set_id,
-                repeat=key.repeat,
-                status=status_of_case(metrics, failure=execution.failure),
-                duration_seconds=execution.duration_seconds,
-                failure=execution.failure,
-                metrics=metrics,
-                execution=execution,
-            ),
+        return CaseResult.model_construct(
+            case=key.case,
+            eval_set_id=planned.eval_set_id,
+            repeat=key.repeat,
+            status=status_of_case(metrics, failure=execution.failure),
+            duration_seconds=execution.duration_seconds,
+            failure=execution.failure,
+            metrics=metrics,
+            execution=execution,
         )
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
@@ -214,9 +239,13 @@ class Runner:
         )
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
-        self._recorder.keep([(planned, result)])
-        self._run.keep(key, result)
-        self._send(_finished(key, result, source="executed"))
+        self._finish_all([(key, planned, result)])
+
+    def _finish_all(self, finished: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> None:
+        self._recorder.keep([(planned, result) for _, planned, result in finished])
+        for key, _, result in finished:
+            self._run.keep(key, result)
+            self._send(_finished(key, result, source="executed"))
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)
