@@ -118,7 +118,7 @@ async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, light
     async with running(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("R")
-        await screen.until("x cancel")
+        await screen.until("x stop")
         run = lights.runs[0]
         run.begin()
         run.finish(make.result(make.key("on"), CaseStatus.PASSED))
@@ -129,14 +129,14 @@ async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, light
         await screen.until("cancelled", "✓ on", "○ off")
         assert run.cancelled
         assert not screen.state.is_running
-        await screen.until_gone("x cancel")
+        await screen.until_gone("x stop")
 
 
 async def test_f_runs_those_that_did_not_pass_and_n_and_p_go_to_them(running: Any, lights: Any, make: Any) -> None:
     statuses = {"on": CaseStatus.PASSED, "off": CaseStatus.FAILED, "两盏灯": CaseStatus.ERROR}
     lights.stored = {make.key(name): [make.result(make.key(name), status)] for name, status in statuses.items()}
     async with running(lights) as screen:
-        await screen.until("✗ off", "n next failing")
+        await screen.until("✗ off", "n next")
 
         await screen.press("n")
         await screen.until("FAILED", "off · lights")
@@ -191,7 +191,7 @@ async def test_text_from_outside_is_shown_as_it_is(running: Any, gateway: Any, m
         await screen.press("r")
         await screen.until(f"refused {shown}")
         await screen.press("ctrl+p")
-        await screen.until("Run all")
+        await screen.until("Run every case")
         await screen.press("escape")
         assert "\x1b" not in screen.text
         assert "\x9b" not in screen.text
@@ -332,7 +332,7 @@ async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> Non
     async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+r"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
-        await screen.until("ctrl+r", "next failing", "not evaluated", "run_failed")
+        await screen.until("ctrl+r", "go to the next case", "not evaluated", "run_failed")
         await screen.press("escape")
         await screen.until_gone("What the symbols mean")
 
@@ -347,6 +347,19 @@ async def test_keys_of_the_settings_replace_the_default_ones(running: Any, light
         await screen.until("running")
 
     assert lights.asked == [[Selection(eval_set=SET)]]
+
+
+async def test_a_filter_lists_only_the_cases_that_have_the_text_in_their_id(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+
+        await screen.press("slash", "O", "f")
+        await screen.until("filter", "○ off")
+        await screen.until_gone("○ on")
+        await screen.press("enter", "G", "slash", "escape")
+        await screen.until("○ on", "两盏灯")
+        assert isinstance(screen.app.focused, CaseList)
+        await screen.until("off · lights")
 
 
 async def test_reloading_shows_what_was_added(running: Any, lights: Any, make: Any) -> None:

@@ -87,7 +87,7 @@ class WorkbenchApp(App[None]):
         for item in KEY_ACTIONS:
             if item.where == "screen" and "." not in item.action and screen.check_action(item.action, ()):
                 yield SystemCommand(
-                    item.description.capitalize(), f"key {item.keys}", getattr(screen, f"action_{item.action}")
+                    item.help.capitalize(), f"key {item.keys}", getattr(screen, f"action_{item.action}")
                 )
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
         yield SystemCommand("Help", "Show every key", self.action_help)

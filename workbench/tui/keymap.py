@@ -24,7 +24,11 @@ _PUNCTUATION = {
 
 @dataclass(frozen=True, slots=True)
 class KeyAction:
-    """Something a key does. `keys` are separated by commas; `footer` says whether the footer names it."""
+    """Something a key does.
+
+    `keys` are separated by commas. `description` is as short as the footer needs it, and stands there where `footer`
+    says so; `explanation` is for help and palette.
+    """
 
     id: str
     where: Where
@@ -33,15 +37,63 @@ class KeyAction:
     description: str
     footer: bool = False
     priority: bool = False
+    explanation: str = ""
+
+    @property
+    def help(self) -> str:
+        """What it does, for those who have room to read it."""
+        return self.explanation or self.description
 
 
 KEY_ACTIONS = (
-    KeyAction("run_case", "screen", "r", "run_selected", "run", footer=True),
-    KeyAction("run_all", "screen", "R", "run_all", "run all", footer=True),
-    KeyAction("run_failed", "screen", "f", "run_failed", "failed", footer=True),
-    KeyAction("cancel_run", "screen", "x,escape", "cancel_run", "cancel", footer=True),
-    KeyAction("next_failing", "screen", "n", "next_failing", "next failing", footer=True),
-    KeyAction("previous_failing", "screen", "p", "previous_failing", "previous failing"),
+    KeyAction(
+        "run_case",
+        "screen",
+        "r",
+        "run_selected",
+        "run",
+        footer=True,
+        explanation="run the selected case, eval set or agent",
+    ),
+    KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case"),
+    KeyAction(
+        "run_failed", "screen", "f", "run_failed", "failed", footer=True, explanation="run the cases that did not pass"
+    ),
+    KeyAction(
+        "cancel_run",
+        "screen",
+        "x,escape",
+        "cancel_run",
+        "stop",
+        footer=True,
+        explanation="stop the run; what has finished stays",
+    ),
+    KeyAction(
+        "next_failing",
+        "screen",
+        "n",
+        "next_failing",
+        "next",
+        footer=True,
+        explanation="go to the next case that did not pass",
+    ),
+    KeyAction(
+        "previous_failing",
+        "screen",
+        "p",
+        "previous_failing",
+        "previous",
+        explanation="go to the previous case that did not pass",
+    ),
+    KeyAction(
+        "filter",
+        "screen",
+        "slash",
+        "filter",
+        "filter",
+        footer=True,
+        explanation="list only cases with a text in their id",
+    ),
     KeyAction("reload", "screen", "f5", "reload", "look for changed eval sets"),
     KeyAction("next_pane", "screen", "tab", "app.focus_next", "other pane"),
     KeyAction("previous_pane", "screen", "shift+tab", "app.focus_previous", "other pane, backwards"),

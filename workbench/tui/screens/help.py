@@ -44,7 +44,7 @@ class HelpScreen(ModalScreen[None]):
                 yield f"\n{title}" if where != "screen" else title
             for item in KEY_ACTIONS:
                 if item.where == where:
-                    yield f"  {keys_of(item, self._keymap):<{_KEY_WIDTH}}{item.description}"
+                    yield f"  {keys_of(item, self._keymap):<{_KEY_WIDTH}}{item.help}"
         yield "\nWhat the symbols mean"
         for standing in Standing:
             look = look_of(standing)

@@ -16,7 +16,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
@@ -32,12 +32,13 @@ from workbench.tui.state.pieces import safe
 from workbench.tui.state.project import OpenedProject, ProjectState
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.case_pane import CasePane
+from workbench.tui.widgets.filter_input import FilterInput
 from workbench.tui.widgets.lines import StatusLine
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
 _SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
-_CHUNK = 1_000  # of stored results, taken at once
+_CHUNK = 1_000  # of what comes by the ten thousand, taken at once
 _MOST_EVENTS = 4_000  # taken in one tick, so that a tick stays short
 
 
@@ -66,7 +67,9 @@ class MainScreen(Screen[None]):
         """Header, list and pane, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
-            yield CaseList(id="case-list")
+            with Vertical(id="left"):
+                yield FilterInput()
+                yield CaseList(id="case-list")
             yield CasePane(id="case-pane")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
@@ -114,6 +117,16 @@ class MainScreen(Screen[None]):
     def _on_entered(self) -> None:
         self.query_one(CasePane).focus()
 
+    @on(FilterInput.Changed)
+    def _on_filter_changed(self, message: FilterInput.Changed) -> None:
+        self.state.filter(message.value)
+        self._after_cursor()
+
+    @on(FilterInput.Submitted)
+    @on(FilterInput.Left)
+    def _on_filter_left(self) -> None:
+        self.query_one(CaseList).focus()
+
     # What the keys of the screen do.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -154,6 +167,10 @@ class MainScreen(Screen[None]):
         """Go to the previous case that did not pass."""
         self.state.go_to_failing(backwards=True)
         self._after_cursor()
+
+    def action_filter(self) -> None:
+        """List only some cases."""
+        self.query_one(FilterInput).open()
 
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
@@ -228,7 +245,10 @@ class MainScreen(Screen[None]):
         self._run = run
         for problem in run.plan.problems:
             self._say(problem, severity="error")
-        self.state.begin_run(jobs, now=time.monotonic())
+        self.state.begin_run(total=len(jobs), now=time.monotonic())
+        for start in range(0, len(jobs), _CHUNK):
+            self.state.expect(jobs[start : start + _CHUNK])
+            await asyncio.sleep(0)
         count = 0
         async for event in run.events():
             self._events.append(event)

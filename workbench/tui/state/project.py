@@ -115,10 +115,18 @@ class ProjectState:
         if self.read is not None and self.read.key.eval_set == listed.relative:
             self.read = None
 
-    def begin_run(self, jobs: Sequence[JobKey], *, now: float) -> None:
-        """A run of these jobs was started."""
-        self.progress = RunProgress(total=len(jobs), began=now)
+    def begin_run(self, *, total: int, now: float) -> None:
+        """A run of so many jobs was started; `expect` says which."""
+        self.progress = RunProgress(total=total, began=now)
+
+    def expect(self, jobs: Iterable[JobKey]) -> None:
+        """These jobs are part of the run that goes on."""
         self.board.begin(jobs)
+
+    def filter(self, text: str) -> None:
+        """List only the cases whose id has this text in it, large and small letters alike; nothing lists all."""
+        wanted = text.strip().casefold()
+        self.browser.filter((lambda row: wanted in row.label.casefold()) if wanted else None)
 
     def apply(self, events: Iterable[RunEvent], *, now: float) -> Applied:
         """Take events of the run."""
