@@ -102,9 +102,5 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool) -> Sessio
 
 
 def _placed(failure: Failure, *, turn: int, of: int) -> Failure:
-    """The failure with the turn in which it happened, said where there is more than one."""
-    place = turn if failure.turn is None else failure.turn
-    if place >= of:
-        return failure
-    message = f"turn {place + 1} of {of}: {failure.message}" if of > 1 else failure.message
-    return failure.model_copy(update={"turn": place, "message": message})
+    """The failure with the turn in which it happened."""
+    return failure if failure.turn is not None or turn >= of else failure.model_copy(update={"turn": turn})
