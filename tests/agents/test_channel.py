@@ -1,0 +1,148 @@
+"""The socket: who is let in, and what comes through."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.channel import PROTOCOL, Channel, Listener
+from workbench.agents.worker import wire
+from workbench.agents.worker.values import describe, lenient, unfit
+
+HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[Listener]:
+    listener = Listener()
+    await listener.start()
+    yield listener
+    await listener.close()
+
+
+async def _connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(listener.address[1])
+
+
+def test_both_sides_speak_the_same_version() -> None:
+    assert wire.PROTOCOL == PROTOCOL
+
+
+@pytest.mark.needs_fork
+async def test_only_this_user_can_reach_the_socket_and_it_goes_with_the_listener(listener: Listener) -> None:
+    folder = Path(listener.address[1]).parent
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await listener.close()
+    assert not folder.exists()
+
+
+@pytest.mark.needs_fork
+async def test_a_temporary_folder_with_a_long_name_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    listener = Listener()
+
+    await listener.start()
+
+    _, writer = await _connect(listener)
+    writer.close()
+    await listener.close()
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    "first",
+    [
+        {**HELLO, "token": "wrong"},
+        {**HELLO, "protocol": PROTOCOL + 1},
+        {"type": "turn"},
+        [],
+        "no json",
+    ],
+)
+async def test_a_stranger_is_shown_the_door(listener: Listener, first: Any) -> None:
+    token = listener.token()
+    came: list[Channel] = []
+    listener.expect(token, lambda channel, _: came.append(channel))
+    reader, writer = await _connect(listener)
+    if isinstance(first, dict):
+        first.setdefault("token", token)
+
+    writer.write(b"garbage\n" if first == "no json" else json.dumps(first).encode() + b"\n")
+
+    try:
+        assert await reader.read() == b""
+    except ConnectionResetError:
+        pass
+    assert not came
+    writer.close()
+
+
+@pytest.mark.needs_fork
+async def test_messages_arrive_whole_however_they_are_cut(listener: Listener) -> None:
+    token = listener.token()
+    got: list[dict[str, Any]] = []
+    done = asyncio.Event()
+
+    def greet(channel: Channel, _: dict[str, Any]) -> None:
+        channel.on_message = got.append
+        channel.on_closed = lambda _: done.set()
+
+    listener.expect(token, greet)
+    _, writer = await _connect(listener)
+    messages = [{"type": "span", "text": "\u2713" * size} for size in (0, 1, 100_000, 3)]
+    data = b"".join(wire.encode(message) for message in ({**HELLO, "token": token}, *messages))
+    for start in range(0, len(data), 7_001):
+        writer.write(data[start : start + 7_001])
+        await writer.drain()
+        await asyncio.sleep(0)
+    writer.close()
+    await done.wait()
+
+    assert got == messages
+
+
+def test_the_workers_reader_takes_messages_apart() -> None:
+    reader = wire.LineReader()
+
+    assert reader.feed(b'{"a"') == []
+    assert reader.feed(b":1}\n{}\n{") == [{"a": 1}, {}]
+    assert reader.feed(b"}\n") == [{}]
+
+
+def test_values_that_json_cannot_hold_are_found_or_told_as_text() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+
+    assert unfit({"a": [1, "x", None, 1.5, True]}, "v") is None
+    assert unfit({"a": [1, {2}]}, "v") == "v.a[1] is a set, which JSON cannot hold"
+    assert unfit({(1,): 2}, "v") == "v has a tuple as a key, expected a str"
+    assert unfit(loop, "v") == "v" + "[0]" * 101 + " is nested more than 100 levels deep"
+    assert unfit(float("inf"), "v") == "v is inf, which JSON cannot hold"
+    assert lenient({1: {2}, "x": float("nan"), "y": b"z"}) == {"1": [2], "x": "nan", "y": "b'z'"}
+    assert json.loads(wire.encode({"type": "span", "span": loop}))["type"] == "span"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        (3, "an int (3)"),
+        ("x" * 100, "a str ('" + "x" * 56 + "...)"),
+        ({}, "an empty dict"),
+        ({"b": 1, "a": 2}, "a dict with the keys a, b"),
+        (Path(), "a pathlib.PosixPath"),
+    ],
+)
+def test_values_are_described_for_people(value: Any, text: str) -> None:
+    assert describe(value) == text
