@@ -104,7 +104,7 @@ class Gateway:
                 for name, target in project.targets.items()
                 if name in used or _is_within(target.path, path) or path == self._opened.root
             },
-            sets=tuple(_unread(entry) for entry in entries),
+            sets=tuple(_unread(entry, self._opened.root) for entry in entries),
             problems=tuple(self._opened.problems),
         )
 
@@ -155,12 +155,15 @@ class Gateway:
         return self._opened.start(plan), jobs
 
 
-def _unread(entry: EvalSetEntry) -> ListedSet:
+def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
+    config = "the default ones, for there is no test_config.json beside it"
+    if entry.config is not None:
+        config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
     return ListedSet(
         relative=entry.relative,
         target=entry.target or "",
         unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
-        config=str(entry.config) if entry.config is not None else "the default ones (no test_config.json beside it)",
+        config=config,
     )
 
 
