@@ -176,9 +176,10 @@ ADK = """
     {prefix}def f(eval_metric, actual_invocations, expected_invocations, conversation_scenario):
         assert eval_metric.threshold is None
         assert actual_invocations[0].final_response.parts[0].text == "r"
+        threshold = eval_metric.criterion.threshold
         results = [
-            PerInvocationResult(actual_invocation=item, score=eval_metric.criterion.threshold, eval_status=EvalStatus.PASSED)
-            for item in actual_invocations
+            PerInvocationResult(actual_invocation=turn, score=threshold, eval_status=EvalStatus.PASSED)
+            for turn in actual_invocations
         ]
         count = 0 if expected_invocations is None else len(expected_invocations)
         plan = conversation_scenario.conversation_plan if conversation_scenario else ""
@@ -201,7 +202,7 @@ async def test_a_function_of_adks_shape_gets_adks_types_and_decides(bench: Any, 
 
 @pytest.mark.needs_adk
 async def test_a_function_of_adks_shape_that_gives_something_else_is_told_so(bench: Any) -> None:
-    with pytest.raises(AgentError, match="metrics.f returned a float .0.5., expected an EvaluationResult"):
+    with pytest.raises(AgentError, match=r"metrics.f returned a float \(0.5\), expected an EvaluationResult"):
         await _score(bench, "def f(eval_metric, actual, expected, scenario): return 0.5")
 
 

@@ -454,10 +454,10 @@ async def test_an_agent_that_kills_its_own_process_group_does_not_kill_the_zygot
     """)
     host = bench.host(mode="fork")
 
-    talks = [await bench.talk(host, prompt) for prompt in ("hi", "kill", "hi")]
+    talks = [await bench.talk(host, prompt) for prompt in ("first", "hi", "kill", "hi")]
 
-    assert "SIGKILL" in talks[1].message
-    assert talks[0].responses == talks[2].responses
+    assert "SIGKILL" in talks[2].message
+    assert talks[1].responses == talks[3].responses
 
 
 @pytest.mark.needs_fork

@@ -64,7 +64,7 @@ async def test_when_the_front_end_is_killed_nothing_is_left(
     front_end = bench.write("front_end.py", FRONT_END)
     temporary = bench.folder / "tmp"
     temporary.mkdir()
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220 - it is killed the hard way
         [sys.executable, front_end, bench.folder, isolation, mode],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[2])},
     )

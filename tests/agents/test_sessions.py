@@ -290,3 +290,11 @@ async def test_parts_without_text_do_not_disturb_the_prompt(bench: Any) -> None:
 
     assert result.invocation.final_response is not None
     assert result.invocation.final_response.text() == "'a\\nb'"
+
+
+@pytest.mark.needs_fork
+async def test_garbage_is_collected_in_the_agents_process(bench: Any) -> None:
+    bench.agent("import gc\ndef answer(prompt): return str(gc.isenabled())")
+
+    for isolation in ("case", "worker"):
+        assert (await bench.talk_once("hi", mode="fork", isolation=isolation)).responses == ["True"]

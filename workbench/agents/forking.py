@@ -94,6 +94,8 @@ class _Layer:
 
     framework: bool = False
     imports: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Files of the agent: compiled early, never run."""
     environment: tuple[str, ...] = ()
     """Variables that children set before they import: what looks at them is not imported early."""
 
@@ -184,8 +186,12 @@ class ForkLauncher:
     def _learn(self, message: Message) -> None:
         """What the scout told: once when it was ready, once at its end."""
         self._scouted = True
-        if message["imports"]:
-            layer = _Layer(imports=tuple(message["imports"]), environment=tuple(message["environment"]))
+        if message["imports"] or message["sources"]:
+            layer = _Layer(
+                imports=tuple(message["imports"]),
+                sources=tuple(message["sources"]),
+                environment=tuple(message["environment"]),
+            )
             self._learned.append(layer)
             self._todo.append(layer)
 
@@ -233,6 +239,7 @@ class ForkLauncher:
                     "token": token,
                     "warm": layer.framework,
                     "imports": layer.imports,
+                    "sources": layer.sources,
                     "environment": layer.environment,
                     "excluded": sorted(self._excluded),
                 },

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import faults
-from .loading import enter
+from .loading import compiled_here, enter
 from .preload import changed_keys, imported_since
 from .wire import Wire, hello
 
@@ -85,7 +85,9 @@ class _Child:
             return
         imports = imported_since(self._modules, self._adapter.import_roots())
         self._modules.update(imports)
-        self._wire.queue({"type": "imported", "imports": imports, "environment": changed_keys(self._variables)})
+        told = {"imports": imports, "sources": list(compiled_here), "environment": changed_keys(self._variables)}
+        compiled_here.clear()
+        self._wire.queue({"type": "imported", **told})
 
     def _emit_span(self, span: Dict[str, Any]) -> None:
         self._wire.send({"type": "span", "session": self._id, "span": span})

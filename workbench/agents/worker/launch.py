@@ -2,10 +2,12 @@
 
 Loads the package around it under a name of its own and takes its folder off `sys.path`, so that no module of the agent
 can be mistaken for one of ours or the reverse. Until the agent's turn has come `PYTHONPATH` does not count either: a
-`json.py` there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it is too old.
+`json.py` there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it
+is too old.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="arg-type,union-attr"
+# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: disable-error-code="arg-type,union-attr"
 
 import os
 import sys

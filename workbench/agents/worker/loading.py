@@ -18,18 +18,43 @@ from .adapters.base import Adapter, LoadError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Tuple
 
 _path: List[str] = []
 _LIBRARY_FOLDERS = (os.sep + "site-packages", os.sep + "dist-packages")
 
 
+compiled_here: List[str] = []
+"""The agent's files that this process had to compile."""
+
+_compiled: Dict[str, Tuple[bytes, Any]] = {}
+
+
 class _SourceLoader(SourceFileLoader):
-    """Compiles every time: two saves of equal length within a second leave bytecode that looks fresh and is not."""
+    """Reads every time: two saves of equal length within a second leave bytecode that looks fresh and is not.
+
+    Compiles only what is not, to the byte, what was compiled before the fork.
+    """
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        source = self.get_data(path)
+        known = _compiled.get(path)
+        if known is not None and known[0] == source:
+            return known[1]
+        compiled_here.append(path)
+        return self.source_to_code(source, path)
+
+
+def compile_early(paths: List[str]) -> None:
+    """Compile files of the agent, without running them, so that children find it done where the text is the same."""
+    for path in paths:
+        loader = _SourceLoader("", path)
+        try:
+            source = loader.get_data(path)
+            _compiled[path] = (source, loader.source_to_code(source, path))
+        except (OSError, SyntaxError, ValueError):  # changed meanwhile: the child that imports it says so
+            continue
 
 
 def set_path(path: List[str]) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import select
-import shutil
 import signal
 import sys
 
 from . import child
-from .loading import make_adapter
+from .loading import compile_early, make_adapter
 from .preload import Unsafe, count_threads, preload, settle
 from .wire import Wire, hello
 
@@ -37,8 +37,10 @@ def run(config: Dict[str, Any]) -> None:
     address = config["address"]
     wire = Wire(address)
     _serve(adapter, wire, address, config["token"])
-    if address[0] == "unix":  # the engine could not, if it was killed
-        shutil.rmtree(os.path.dirname(address[1]), ignore_errors=True)
+    if address[0] == "unix":
+        with contextlib.suppress(OSError):  # the engine did, unless it was killed
+            os.unlink(address[1])
+            os.rmdir(os.path.dirname(address[1]))
 
 
 def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
@@ -64,6 +66,7 @@ def _prepare(adapter: Any, start: Dict[str, Any]) -> None:
     if start["warm"]:
         preload(adapter.preload, excluded=excluded, keys=start["environment"])
     preload(start["imports"], excluded=excluded, keys=start["environment"])
+    compile_early(start["sources"])
     if start["warm"] and adapter.preload and not {name.split(".", 1)[0] for name in adapter.preload} & excluded:
         _warm_up(adapter)
 
@@ -180,6 +183,7 @@ class _Zygote:
                 os.close(descriptor)
             self._poll.close()
             self._wire.close()
+            gc.enable()
             _renew_randomness()
             self._play(message)
             status = 0

@@ -1,0 +1,132 @@
+"""What a process for each case costs: CPU of engine, zygote and children together, beside that of a bare fork.
+
+Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents import host as agents
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind, Target
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="benchmarks run with WORKBENCH_BENCHMARKS=1"
+    ),
+    pytest.mark.needs_fork,
+]
+
+WORKER = Path(agents.__file__).parent / "worker"
+HI = Content.of_text("hi", role="user")
+CASES = 300
+ROUNDS = 3
+
+# A process as large as the zygote that does nothing but fork and wait.
+BARE_FORK = f"""
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location(
+    "_workbench_worker", {str(WORKER / "__init__.py")!r}, submodule_search_locations=[{str(WORKER)!r}]
+)
+sys.modules["_workbench_worker"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+import _workbench_worker.adapters.function
+from _workbench_worker import preload, zygote
+preload.settle()
+before = os.times()
+for _ in range({CASES}):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+print((sum(os.times()[:4]) - sum(before[:4])) / {CASES})
+"""
+
+
+def _bare_fork() -> float:
+    done = subprocess.run([sys.executable, "-c", BARE_FORK], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+async def _run_cases(target: Target, isolation: Any, cases: int) -> None:
+    host = agents.host_for(target, isolation=isolation, concurrency=8)
+    host.prepare(cases=cases)
+    limit = asyncio.Semaphore(8)
+
+    async def one() -> None:
+        async with limit:
+            request = agents.SessionRequest(app_name="app", user_id="user")
+            session = await host.open(request, on_span=lambda _: None)
+            await session.turn(HI, turn=0)
+            await session.finish()
+
+    try:
+        await asyncio.gather(*(one() for _ in range(cases)))
+    finally:
+        await host.close()
+
+
+def _cpu_per_case(target: Target, isolation: str) -> float:
+    """CPU seconds of a case: what more cases cost more, so that what is paid once does not count."""
+
+    def cost(cases: int) -> float:
+        before = os.times()
+        asyncio.run(_run_cases(target, isolation, cases))
+        return sum(os.times()[:4]) - sum(before[:4])
+
+    return (cost(CASES + 20) - cost(20)) / CASES
+
+
+def _best(measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(ROUNDS)) * 1000
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_cpu_of_a_trivial_case_beside_a_bare_fork(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "agent.py").write_text(f"{kind} answer(prompt): return prompt\n")
+    target = Target(name="echo", kind=AgentKind.FUNCTION, location="agent:answer", path=tmp_path)
+
+    bare = _best(_bare_fork)
+    case = _best(lambda: _cpu_per_case(target, "case"))
+    shared = _best(lambda: _cpu_per_case(target, "worker"))
+
+    print(
+        f"\n{kind}: bare fork {bare:.2f} ms, process for each case {case:.2f} ms ({case / bare:.1f}x, "
+        f"{case - bare:.2f} ms above), shared process {shared:.2f} ms ({shared / bare:.2f}x)"
+    )
+    assert shared < case
+
+
+def test_size_and_start_of_a_worker(tmp_path: Path) -> None:
+    """The zygote beside an interpreter that does nothing: memory in MB, CPU in ms."""
+    config = '{"role": "zygote", "address": ["unix", "/nowhere"], "token": "", "target": {"kind": "function"}}'
+
+    def measure(*arguments: str) -> tuple[float, float]:
+        # From a small process: a new one is at first as large as the one it comes from.
+        code = (
+            "import os, resource, sys; pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)\n"
+            "usage = os.wait4(pid, 0)[2]; print((usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024)"
+        )
+        command = [sys.executable, "-S", "-c", code, sys.executable, *arguments]
+        runs = [
+            subprocess.run(command, input=config, capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(5)
+        ]
+        return min(float(cpu) for cpu, _ in runs), min(float(size) for _, size in runs)
+
+    nothing, worker = measure("-c", "pass"), measure(str(WORKER / "launch.py"))
+
+    print(
+        f"\nworker until it connects: {worker[0]:.0f} ms CPU ({worker[0] / nothing[0]:.1f}x of nothing), "
+        f"{worker[1]:.1f} MB ({worker[1] / nothing[1]:.2f}x of nothing)"
+    )
+    assert worker[1] < 2 * nothing[1]
