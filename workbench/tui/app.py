@@ -18,7 +18,7 @@ from workbench.store.discovery import find_root
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings, load_settings
 from workbench.tui.gateway import Gateway
-from workbench.tui.keymap import KEY_ACTIONS, bindings, check_keys
+from workbench.tui.keymap import KEY_ACTIONS, bindings, check_keys, keys_of
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
@@ -87,7 +87,9 @@ class WorkbenchApp(App[None]):
         for item in KEY_ACTIONS:
             if item.where == "screen" and "." not in item.action and screen.check_action(item.action, ()):
                 yield SystemCommand(
-                    item.help.capitalize(), f"key {item.keys}", getattr(screen, f"action_{item.action}")
+                    item.help.capitalize(),
+                    f"key {keys_of(item, self._keymap_in_use)}",
+                    getattr(screen, f"action_{item.action}"),
                 )
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
         yield SystemCommand("Help", "Show every key", self.action_help)

@@ -21,7 +21,7 @@ _PLACES: tuple[tuple[Where, str], ...] = (
     ("list", "In the eval sets"),
     ("pane", "In the case"),
 )
-_KEY_WIDTH = 22
+_KEY_WIDTH = 26
 
 
 class HelpScreen(ModalScreen[None]):
