@@ -226,6 +226,21 @@ async def test_killing_one_session_leaves_the_others_of_a_shared_process_alone(b
     await other.finish()
 
 
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+async def test_a_session_that_is_killed_before_it_has_a_process_never_gets_far(bench: Any, isolation: str) -> None:
+    bench.agent("def answer(prompt): return prompt")
+    host = bench.host(isolation=isolation)
+    session = await bench.open(host)
+    turn = asyncio.create_task(session.turn(HI, turn=0))
+    await asyncio.sleep(0)
+
+    await session.kill()
+
+    with pytest.raises(AgentError, match="the session was killed"):
+        await turn
+    assert (await bench.talk(host, "hi")).responses == ["hi"]
+
+
 async def test_a_thread_that_hangs_is_left_behind_with_its_process(bench: Any, eventually: Any, running: Any) -> None:
     bench.agent("""
         import os, time

@@ -74,8 +74,7 @@ async def test_when_the_front_end_is_killed_nothing_is_left(
     process.wait()
 
     await eventually(lambda: _all_gone(running, pids))
-    if mode == "fork":
-        await eventually(lambda: not list(temporary.iterdir()))
+    await eventually(lambda: not list(temporary.iterdir()))
 
 
 async def test_what_a_case_leaves_behind_ends_with_it(bench: Any, running: Any, eventually: Any) -> None:
@@ -118,6 +117,20 @@ async def test_closing_the_host_ends_sessions_and_processes(bench: Any, running:
 
     assert (await talk).kind == "crash"
     await eventually(lambda: _all_gone(running, pids))
+
+
+@pytest.mark.parametrize("mode", ["fork", "once"])
+async def test_a_session_that_comes_after_the_end_is_refused(bench: Any, mode: str) -> None:
+    bench.agent("def answer(prompt): return prompt")
+    host = bench.host(mode=mode)
+    starting = asyncio.create_task(bench.talk(host, "hi"))
+    await asyncio.sleep(0.01)
+    await host.close()
+
+    late = await bench.talk(host, "hi")
+
+    assert (await starting).kind == "crash"
+    assert late.message == "the agent's processes were shut down"
 
 
 async def test_a_killed_zygote_takes_its_children_and_theirs_along(bench: Any, running: Any, eventually: Any) -> None:

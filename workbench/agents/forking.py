@@ -26,6 +26,7 @@ from workbench.agents.processes import (
     command,
     config_file,
     early_end,
+    shut_down,
     start_failure,
     worker_target,
 )
@@ -123,6 +124,7 @@ class ForkLauncher:
         self._expected = 0  # cases that were announced and have not come yet
         self._waiting = 0  # launches that have no process yet
         self._number = 0
+        self._closed = False
 
     def prepare(self, *, cases: int) -> None:
         """Start the interpreter now, and have imported what many cases need."""
@@ -203,13 +205,20 @@ class ForkLauncher:
     async def _zygote(self) -> _Zygote:
         """The zygote to fork from now."""
         while True:
-            zygote = await asyncio.shield(self._begin())
+            try:
+                zygote = await asyncio.shield(self._begin())
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise shut_down() from None
+                raise
             if zygote.alive:
                 return zygote
             self._current = None  # killed: start again from nothing
 
     def _begin(self) -> asyncio.Task[_Zygote]:
         """Have the zygote made that is needed and not there."""
+        if self._closed:
+            raise shut_down()
         if self._current is None or _has_failed(self._current):
             self._current = asyncio.create_task(self._start_root())
             framework = [_Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
@@ -324,6 +333,7 @@ class ForkLauncher:
 
     async def close(self) -> None:
         """End all processes."""
+        self._closed = True
         if self._current is not None:
             self._current.cancel()
         for zygote in self._zygotes:

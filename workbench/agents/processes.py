@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workbench.agents.channel import Channel, Message
+from workbench.agents.host import AgentError
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line
@@ -212,6 +213,11 @@ def early_end(target: Target, *, code: int | None, stderr: str) -> Failure:
         f"{Exit(code=code).why()}{': ' + last if last else ''}",
         stderr=stderr,
     )
+
+
+def shut_down() -> AgentError:
+    """What sessions get that come too late."""
+    return AgentError(Failure(kind=FailureKind.CRASH, message="the agent's processes were shut down"))
 
 
 def setup_failure(message: str, *, stderr: str = "") -> Failure:

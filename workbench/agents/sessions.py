@@ -121,6 +121,8 @@ class WorkerSession:
         self._answer = asyncio.get_running_loop().create_future()
         if self._child is None:
             await self._take(message)
+            if self._over:  # killed while it waited for a process
+                await self.kill()
         else:
             self._child.send(message)
         answer = await self._answer
@@ -147,8 +149,6 @@ class WorkerSession:
         child.attach(self._number, self._hear)
         child.on_exit.append(self._exited)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
-        if self._over:  # killed while it waited for a process
-            child.kill()
 
     def _hear(self, message: Message) -> None:
         kind = message["type"]

@@ -16,7 +16,16 @@ from typing import Any
 
 from workbench.agents.channel import Channel, Listener, Message
 from workbench.agents.host import AgentError
-from workbench.agents.processes import Child, Exit, command, config_file, early_end, start_failure, worker_target
+from workbench.agents.processes import (
+    Child,
+    Exit,
+    command,
+    config_file,
+    early_end,
+    shut_down,
+    start_failure,
+    worker_target,
+)
 from workbench.model.target import Target
 
 _TAIL = 16_384  # bytes of output kept for each stream
@@ -86,6 +95,7 @@ class SpawnLauncher:
         self._slots = asyncio.Semaphore(os.cpu_count() or 1)  # starting more at once only delays all
         self._all: set[_Spawned] = set()
         self._spare: asyncio.Task[Child] | None = None
+        self._closed = False
 
     def prepare(self, *, cases: int) -> None:
         """Have one process ready."""
@@ -99,7 +109,12 @@ class SpawnLauncher:
             self._take_spare_later()
             assert self._spare is not None
             spare = self._spare
-            child = await asyncio.shield(spare)
+            try:
+                child = await asyncio.shield(spare)
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise shut_down() from None
+                raise
             if self._spare is spare:
                 self._spare = None
                 if not child.end.done():
@@ -111,6 +126,8 @@ class SpawnLauncher:
         return child
 
     def _take_spare_later(self) -> None:
+        if self._closed:
+            raise shut_down()
         if self._spare is None or (
             self._spare.done() and (self._spare.cancelled() or self._spare.exception() is not None)
         ):
@@ -155,6 +172,7 @@ class SpawnLauncher:
 
     async def close(self) -> None:
         """End all processes."""
+        self._closed = True
         if self._spare is not None:
             self._spare.cancel()
             await asyncio.wait([self._spare])

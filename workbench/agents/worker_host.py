@@ -112,6 +112,9 @@ class RecordedHost(WorkerHost):
         super().__init__(target, isolation="worker", concurrency=concurrency, start_timeout=start_timeout, mode=mode)
         self._find = find
 
+    def prepare(self, *, cases: int) -> None:
+        """Nothing to prepare: most recordings need no process."""
+
     async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:  # noqa: ARG002 - there are none
         """A session that gives the recorded turns in order. Nothing is known of its spans."""
         return _RecordedSession(self._find(request))

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import faults, scoring
 from .loading import enter, make_adapter, open_path
-from .wire import LineReader, connect, encode, hello
+from .wire import LineReader, connect, encode, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def run_spawned(config: Dict[str, Any]) -> None:
     def watch() -> None:
         with contextlib.suppress(OSError):
             lifeline.recv(1)
+        remove_socket(config["address"])
         _end_group()
 
     threading.Thread(target=watch, name="workbench-lifeline", daemon=True).start()

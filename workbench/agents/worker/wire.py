@@ -46,6 +46,16 @@ def connect(address: List[Any]) -> socket.socket:
     return connection
 
 
+def remove_socket(address: List[Any]) -> None:
+    """Take away the engine's socket and its folder: the engine did, unless it was killed."""
+    if address[0] == "unix":
+        try:
+            os.unlink(address[1])
+            os.rmdir(os.path.dirname(address[1]))
+        except OSError:
+            return
+
+
 def hello(role: str, token: str) -> Dict[str, Any]:
     """The first message on every connection: who speaks, and that it may."""
     return {"type": "hello", "protocol": PROTOCOL, "role": role, "token": token, "pid": os.getpid()}

@@ -18,7 +18,7 @@ import sys
 from . import child
 from .loading import compile_early, make_adapter
 from .preload import Unsafe, count_threads, preload, settle
-from .wire import Wire, hello
+from .wire import Wire, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ def run(config: Dict[str, Any]) -> None:
     address = config["address"]
     wire = Wire(address)
     _serve(adapter, wire, address, config["token"])
-    if address[0] == "unix":
-        with contextlib.suppress(OSError):  # the engine did, unless it was killed
-            os.unlink(address[1])
-            os.rmdir(os.path.dirname(address[1]))
+    remove_socket(address)
 
 
 def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
