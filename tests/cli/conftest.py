@@ -114,7 +114,10 @@ class CommandLine:
     def process(self, *arguments: str, **environment: str) -> Done:
         """Run a command as a process of its own."""
         process = self.start(*arguments, **environment)
-        out, error = process.communicate(timeout=60)
+        try:
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()  # nothing is left behind where it hangs
         return Done(process.returncode, out, error)
 
 

@@ -135,7 +135,6 @@ def project_of(agent: Path, named: Iterable[Named]) -> tuple[Project, LoadedSett
     """
     from workbench.cli.selecting import entry_of, relative_name, root_of
     from workbench.store.discovery import Project, adk_target
-    from workbench.store.discovery.pairing import Pairing
     from workbench.store.settings import load_settings
 
     root = root_of([agent])
@@ -143,9 +142,7 @@ def project_of(agent: Path, named: Iterable[Named]) -> tuple[Project, LoadedSett
         root = root.parent  # where ADK keeps its agents, and looks for their .env
     loaded = load_settings(root)
     target = _configured(agent, loaded, root=root) or adk_target(agent, root=root)
-    entries = {
-        relative_name(name.path, root): entry_of(name.path, root=root, pairing=Pairing(target.name)) for name in named
-    }
+    entries = {relative_name(name.path, root): entry_of(name.path, root=root, target=target) for name in named}
     project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
     return project, loaded
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from workbench.cli.arguments import Named, split_argument
 from workbench.engine.plan import PlanError, Selection
-from workbench.store.discovery import EvalSetEntry, Project, find_root
-from workbench.store.discovery.pairing import ByLocation, Pairing
+from workbench.model.target import Target
+from workbench.store.discovery import EvalSetEntry, Project, criteria_file, find_root
+from workbench.store.discovery.pairing import ByLocation
 from workbench.store.documents import EvalSetDocument
 
 _MARKS = ("workbench.toml", ".git", "pyproject.toml")
@@ -58,10 +59,12 @@ def with_named_sets(project: Project, named: Iterable[Named], *, target: str | N
     for name in named:
         relative = relative_name(name.path, project.root)
         if name.path.is_file() and relative not in entries:
-            entries[relative] = entry_of(name.path, root=project.root, pairing=pairing.pair(name.path.resolve()))
+            near, reason = pairing.pair(name.path.resolve())
+            agent = project.targets[near] if near is not None else None
+            entries[relative] = entry_of(name.path, root=project.root, target=agent, reason=reason)
     if target is not None:
-        forced = {"target": target, "unpaired_reason": None}
-        entries = {relative: entry.model_copy(update=forced) for relative, entry in entries.items()}
+        agent = project.targets[target]
+        entries = {name: entry_of(entry.path, root=project.root, target=agent) for name, entry in entries.items()}
     return project.model_copy(update={"eval_sets": tuple(entries.values())})
 
 
@@ -98,15 +101,16 @@ def only_cases(
     return kept
 
 
-def entry_of(path: Path, *, root: Path, pairing: Pairing) -> EvalSetEntry:
+def entry_of(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
     """A set that was named on the command line."""
-    return EvalSetEntry(
+    entry = EvalSetEntry(
         path=path.resolve(),
         relative=relative_name(path, root),
-        target=pairing.target,
+        target=target.name if target is not None else None,
         kind="test" if path.name.endswith(".test.json") else "evalset",
-        unpaired_reason=pairing.reason,
+        unpaired_reason=reason,
     )
+    return entry.model_copy(update={"config": criteria_file(entry, target)})
 
 
 def relative_name(path: Path, root: Path) -> str:

@@ -51,8 +51,12 @@ class ReportedCase:
 
     @property
     def judged(self) -> tuple[MetricResult, ...]:
-        """The metrics that decide: all but the informational ones."""
-        return tuple(metric for metric in self.result.metrics if metric.status is not MetricStatus.INFORMATIONAL)
+        """The metrics that decide: those with a threshold, and those that could not be computed."""
+        return tuple(
+            metric
+            for metric in self.result.metrics
+            if metric.threshold is not None or metric.status is MetricStatus.ERROR
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
