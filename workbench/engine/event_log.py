@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from workbench.model.events import RunEvent, RunFinished
+
+# A listener that is woken waits this long for more: being woken for each event would cost a busy run more than the
+# event itself.
+_GATHER_SECONDS = 0.005
 
 
 class EventLog:
@@ -39,6 +44,7 @@ class EventLog:
             batch = self._read(position, wake=lambda arrived=arrived: _wake(loop, arrived))  # type: ignore[misc]
             if not batch:
                 await arrived.wait()
+                await asyncio.sleep(_GATHER_SECONDS)
                 continue
             position += len(batch)
             for event in batch:
@@ -54,6 +60,7 @@ class EventLog:
             batch = self._read(position, wake=arrived.set)
             if not batch:
                 arrived.wait()
+                time.sleep(_GATHER_SECONDS)
                 continue
             position += len(batch)
             for event in batch:

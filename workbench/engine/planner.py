@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,6 +165,9 @@ class Planner:
         return f"{name}: no such eval set in {self._project.root}{_perhaps(name, self._entries)}"
 
 
+_to_json = EvalCase.__pydantic_serializer__.to_json
+
+
 @dataclass(frozen=True)
 class SetContext:
     """What the cases of one set have in common, with the hashes of it taken once."""
@@ -176,11 +178,11 @@ class SetContext:
 
     @cached_property
     def _target_hash(self) -> str:
-        return _hash(self.target.model_dump(mode="json", exclude={"eval_sets", "config", "watch", "rerun"}))
+        return _hash(self.target.model_dump_json(exclude={"eval_sets", "config", "watch", "rerun"}))
 
     @cached_property
     def _config_hash(self) -> str:
-        return _hash(self.config.model_dump(mode="json", exclude={"source"}))
+        return _hash(self.config.model_dump_json(exclude={"source"}))
 
     def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
         """A planned case, with the hashes by which a stored result is known to be of the same case."""
@@ -191,27 +193,28 @@ class SetContext:
             config=self.config,
             case=case,
             problem=problem,
-            execution_hash="" if case is None else _hash(self._target_hash, _reaches_agent(case)),
-            scoring_hash="" if case is None else _hash(self._config_hash, _is_judged_by(case)),
+            execution_hash="" if case is None else _hash(self._target_hash, _to_json(case, include=_REACHES_AGENT)),
+            scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
         )
 
 
-def _reaches_agent(case: EvalCase) -> dict[str, Any]:
-    """The part of a case that an agent can see: what is said to it and how its session starts."""
-    return case.model_dump(
-        mode="json",
-        include={"conversation": {"__all__": {"user_content"}}, "session_input": True, "conversation_scenario": True},
-    )
+_REACHES_AGENT: Any = {
+    "conversation": {"__all__": {"user_content"}},
+    "session_input": True,
+    "conversation_scenario": True,
+}
+"""The part of a case that an agent can see: what is said to it and how its session starts."""
+
+_IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
+"""The part of a case that can change no verdict on the same answers: its name and its age."""
 
 
-def _is_judged_by(case: EvalCase) -> dict[str, Any]:
-    """What can change a verdict on the same answers: everything but the case's name and age."""
-    return case.model_dump(mode="json", exclude={"eval_id", "creation_timestamp"})
-
-
-def _hash(*values: Any) -> str:
-    text = json.dumps(values, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _hash(*values: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(value if isinstance(value, bytes) else value.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]
 
 
 def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -31,6 +31,8 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
 from workbench.model.target import Target
 from workbench.model.trace import Span
+
+_STORE_SECONDS = 0.01
 
 # Enough to make the cost of a transaction small, few enough to be cancelled soon and to show progress.
 _RECORDINGS_AT_ONCE = 256
@@ -69,6 +71,7 @@ class Runner:
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
+        self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
 
     async def carry_out(self) -> None:
         """Run every job; RunFinished is sent whatever happens."""
@@ -89,6 +92,7 @@ class Runner:
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
             self._run.interrupted = True
         finally:
+            self._store_finished()
             finished = RunFinished(
                 run_id=self._run.run_id,
                 summary=summarise(self._run.results()),
@@ -144,7 +148,8 @@ class Runner:
                     if case.recorded
                 )
             )
-            self._finish_all(list(zip(batch, planned, results, strict=True)))
+            self._unstored.extend(zip(batch, planned, results, strict=True))
+            self._store_finished()
 
     def _next_recordings(self) -> list[JobKey]:
         batch: list[JobKey] = []
@@ -239,9 +244,16 @@ class Runner:
         )
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
-        self._finish_all([(key, planned, result)])
+        """Note a result; those of the next few milliseconds are stored with it, in one transaction."""
+        if not self._unstored:
+            asyncio.get_running_loop().call_later(_STORE_SECONDS, self._store_finished)
+        self._unstored.append((key, planned, result))
 
-    def _finish_all(self, finished: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> None:
+    def _store_finished(self) -> None:
+        """Store what has finished, then show it."""
+        finished, self._unstored = self._unstored, []
+        if not finished:
+            return
         self._recorder.keep([(planned, result) for _, planned, result in finished])
         for key, _, result in finished:
             self._run.keep(key, result)
