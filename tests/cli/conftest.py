@@ -38,7 +38,6 @@ SETTINGS = """
 [targets.home]
 kind = "function"
 target = "home.agent:answer"
-eval_sets = ["home/**/*.evalset.json", "home/**/*.test.json"]
 """
 
 TRAJECTORY_ONLY = {"criteria": {"tool_trajectory_avg_score": 1.0}}

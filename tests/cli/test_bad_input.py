@@ -31,8 +31,9 @@ def test_broken_json_is_named_with_its_place_and_other_sets_run(workbench: Comma
     done = workbench("run", "home", "--format", "json")
 
     assert done.status == 2
-    assert "home/broken.evalset.json:2:" in done.error
-    assert outcome(done) == {"on": "PASSED", "off": "FAILED"}
+    found = outcome(done)
+    assert (found["on"], found["off"]) == ("PASSED", "FAILED")
+    assert "home/broken.evalset.json:2:" in found["(case 1)"]
 
 
 def test_a_broken_case_does_not_hide_its_neighbours(workbench: CommandLine, make_turn: MakeTurn) -> None:
@@ -70,7 +71,7 @@ def test_an_agent_that_is_not_there_is_named(workbench: CommandLine) -> None:
         ("def answer(prompt): return None", "None"),
         ("def other(prompt): return 'x'", "answer"),
         ("import sys\ndef answer(prompt): sys.exit(4)", "4"),
-        ("def answer(prompt): yield", "answer"),
+        ("def answer(prompt): yield", "generator"),
         ("def answer(prompt) return 1", "agent.py"),
     ],
 )
@@ -102,7 +103,6 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
         ({"criteria": {"tool_trajectory_avg_scor": 1.0}}, "tool_trajectory_avg_score"),
         ({"criteria": {"tool_trajectory_avg_score": "high"}}, "expected a number"),
         ({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "SOMEHOW"}}}, "match_type"),
-        ({"criteria": {"safety_v1": 0.5}}, "safety_v1"),
         ([], "expected an object"),
     ],
 )
@@ -115,6 +115,15 @@ def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, co
     assert said in done.error
     assert "home/test_config.json" in done.error
     assert done.out == ""
+
+
+def test_a_metric_that_this_version_lacks_is_an_error_of_each_case(workbench: CommandLine) -> None:
+    workbench.write("home/test_config.json", {"criteria": {"safety_v1": 0.5, "tool_trajectory_avg_score": 1.0}})
+
+    done = workbench("run", "home", "--format", "json")
+
+    assert done.status == 3
+    assert "safety_v1 needs the Vertex AI evaluation service" in outcome(done)["on"]
 
 
 def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:

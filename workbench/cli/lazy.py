@@ -16,8 +16,11 @@ COMMANDS = {
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
-    "doctor": ("workbench.cli.doctor:doctor", "Show what was found: interpreter, extras, keys, agents, eval sets."),
-    "demo": ("workbench.cli.demo:demo", "Try the sample agents: in the terminal application, or headless."),
+    "doctor": (
+        "workbench.cli.doctor:doctor",
+        "Show what was found: interpreter, extras, keys (names only), agents, eval sets, problems.",
+    ),
+    "demo": ("workbench.cli.demo:demo", "Try the sample agents."),
     "completion": ("workbench.cli.completion:completion", "Print the completion script for a shell."),
 }
 """Where each command is, and its help: listing the commands imports none of them."""

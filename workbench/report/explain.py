@@ -139,7 +139,7 @@ def _failure_lines(case: ReportedCase) -> Iterator[str]:
 def _nothing_evaluated(case: ReportedCase) -> str:
     if case.expected is not None and case.expected.conversation == []:
         return "the conversation is empty"
-    return "nothing to compare" if case.result.execution.turns else "no turn was finished"
+    return "none has a threshold" if case.result.execution.turns else "no turn was finished"
 
 
 def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:

@@ -72,10 +72,8 @@ class VerdictTable:
         self._group = group
         target, eval_set = group
         config = self._criteria.get(eval_set)
-        wanted = (
-            [criterion.metric for criterion in config.criteria if criterion.threshold is not None] if config else []
-        )
-        self._columns = tuple(metric.name for metric in case.judged) or tuple(wanted)
+        wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
+        self._columns = tuple(metric.name for metric in self._shown(case)) or tuple(wanted)
         title = one_line(f"{target} · {eval_set}" if target else eval_set)
         left = " " * (_WORD_WIDTH + self._name_width + 6)
         names = "  ".join(_pad(one_line(name), _SCORE_WIDTH) for name in self._columns)
@@ -84,13 +82,20 @@ class VerdictTable:
     def _row(self, case: ReportedCase) -> str:
         result = case.result
         status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
-        metrics = {metric.name: metric for metric in case.judged}
+        metrics = {metric.name: metric for metric in self._shown(case)}
         cells = [self._cell(metrics.get(name), width=max(len(name), _SCORE_WIDTH)) for name in self._columns]
         others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
         time = f"{duration_text(result.duration_seconds):>8}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()
+
+    def _shown(self, case: ReportedCase) -> list[MetricResult]:
+        """The metrics that were asked for or decide; those that are always reported are left out."""
+        config = self._criteria.get(case.result.case.eval_set)
+        wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
+        # One criterion may have several results, which begin with its name.
+        return [metric for metric in case.result.metrics if metric in case.judged or metric.name.startswith(wanted)]
 
     def _cell(self, metric: MetricResult | None, *, width: int) -> str:
         text = f"{'-' if metric is None else _score(metric):<{width}}"
@@ -109,7 +114,7 @@ class VerdictTable:
         """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
         if report.summary.total < 2 and not self._style.verbose:
             return []
-        deciding = {metric.name for case in report.cases for metric in case.judged}
+        deciding = {metric.name for case in report.cases for metric in self._shown(case)}
         shown = {
             name: metric for name, metric in report.summary.metrics.items() if name in deciding or self._style.verbose
         }

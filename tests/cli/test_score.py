@@ -1,0 +1,93 @@
+"""`workbench score`: recorded responses and trajectories, judged without an agent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+# The two rows of the documentation, and what its definitions give for them.
+ROWS: list[dict[str, Any]] = [
+    {
+        "reference_trajectory": [{"tool_name": "set_device_info", "tool_input": {"device_id": "device_2"}}],
+        "predicted_trajectory": [{"tool_name": "set_device_info", "tool_input": {"device_id": "device_3"}}],
+    },
+    {
+        "reference_trajectory": [
+            {"tool_name": "get_user_preferences", "tool_input": {"user_id": "user_y"}},
+            {"tool_name": "set_temperature", "tool_input": {"temperature": 23}},
+        ],
+        "predicted_trajectory": [
+            {"tool_name": "get_user_preferences", "tool_input": {"user_id": "user_z"}},
+            {"tool_name": "set_temperature", "tool_input": {"temperature": 23}},
+        ],
+    },
+]
+
+
+@pytest.fixture
+def dataset(workbench: CommandLine) -> str:
+    workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    return "rows.jsonl"
+
+
+def test_the_documented_rows_have_the_documented_scores(workbench: CommandLine, dataset: str) -> None:
+    names = ("trajectory_exact_match", "trajectory_precision", "trajectory_recall")
+
+    done = workbench("score", dataset, *(f"--metric={name}=0.5" for name in names), "--format", "json")
+
+    assert done.status == 1
+    metrics = done.data["summary"]["metrics"]
+    assert [round(metrics[name]["mean"], 4) for name in names] == [0, 0.25, 0.25]
+    assert round(metrics["trajectory_precision"]["std"], 4) == 0.3536
+
+
+def test_metrics_without_thresholds_are_reported_and_judge_nothing(workbench: CommandLine, dataset: str) -> None:
+    done = workbench("score", dataset, "--metric", "trajectory_recall")
+
+    assert done.status == 1
+    assert "trajectory_recall  mean 0.25  std 0.3536  (2 of 2 scored)" in done.out
+    assert "none has a threshold" in done.out
+
+
+def test_criteria_may_come_from_a_file(workbench: CommandLine, dataset: str) -> None:
+    workbench.write("criteria.json", {"criteria": {"trajectory_recall": 0.0}})
+
+    assert workbench("score", dataset, "--config", "criteria.json").status == 0
+
+
+def test_recorded_sessions_are_held_against_an_eval_set(workbench: CommandLine) -> None:
+    done = workbench(
+        "score", "home/light.evalset.json", "--expected", "home/light.evalset.json",
+        "--metric", "tool_trajectory_avg_score=1", "--format", "json",
+    )  # fmt: skip
+
+    assert done.status == 0
+    assert done.data["summary"]["passed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.jsonl"], "missing.jsonl"),
+        (["rows.jsonl", "--metric", "trajectory_recal"], "trajectory_recall"),
+        (["rows.jsonl", "--metric", "trajectory_recall=high"], "expected a number"),
+        (["rows.jsonl", "--metric", "bleu", "--config", "rows.jsonl"], "exclude each other"),
+        (["broken.jsonl"], "broken.jsonl:1:"),
+        (["workbench.toml"], "no dataset"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_message(
+    workbench: CommandLine, dataset: str, arguments: list[str], said: str
+) -> None:
+    workbench.write("broken.jsonl", '{"prompt": \n')
+
+    done = workbench("score", *arguments)
+
+    assert done.status == 2
+    assert said in done.error
+    assert "Traceback" not in done.error

@@ -1,0 +1,76 @@
+"""`workbench score`: judges what was recorded; no agent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import FILE, display_options
+
+if TYPE_CHECKING:
+    from workbench.model.criteria import EvalConfig
+
+
+@click.command()
+@click.argument("dataset", type=FILE)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME[=THRESHOLD]",
+    help="Judge by this metric; may be given several times. Without a threshold it is reported and decides nothing.",
+)
+@click.option("--config", type=FILE, help="Judge by the criteria of this file.")
+@click.option(
+    "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
+)
+@display_options
+def score(
+    *,
+    dataset: Path,
+    metrics: tuple[str, ...],
+    config: Path | None,
+    expected: Path | None,
+    report_format: str | None,
+    output: Path | None,
+    plain: bool,
+    verbose: bool,
+) -> int:
+    """Judge recorded responses and trajectories; no agent runs.
+
+    DATASET is JSONL, CSV or JSON with the columns prompt, response, reference, predicted_trajectory and
+    reference_trajectory, as many as the metrics need, or an eval set of recorded sessions with --expected.
+
+    Exit status as of `workbench run`: with nothing but metrics without thresholds nothing is judged, which is 1.
+    """
+    from workbench.cli.running import Display, carry_out, command_line
+    from workbench.cli.selecting import root_of
+    from workbench.engine.plan import RunOptions
+    from workbench.engine.workspace import Workspace
+    from workbench.store.discovery import Project
+    from workbench.store.settings import load_settings
+
+    if metrics and config is not None:
+        raise click.UsageError("--metric and --config exclude each other.")
+    criteria = config_of(metrics) if metrics else None
+    root = root_of([dataset])
+    options = RunOptions(config=config, command=command_line())
+    # Nothing is discovered: what the project holds besides does not matter here.
+    with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
+        plan = workspace.plan_recorded(dataset.resolve(), options, expected=expected, config=criteria)
+        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
+        return carry_out(plan, workspace.start, display)[1]
+
+
+def config_of(metrics: Iterable[str]) -> EvalConfig:
+    """The criteria that `--metric NAME[=THRESHOLD]` options are. Raises InvalidConfig for a threshold that is none."""
+    from workbench.model.criteria import EvalConfig, read_criterion
+
+    criteria = []
+    for text in metrics:
+        name, equals, threshold = text.partition("=")
+        criteria.append(read_criterion(name.strip(), threshold.strip() if equals else None))
+    return EvalConfig(criteria=tuple(criteria), source="--metric")
