@@ -37,19 +37,23 @@ def run_spawned(config: Dict[str, Any]) -> None:
         remove_socket(config["address"])
         _end_group()
 
-    threading.Thread(target=watch, name="workbench-lifeline", daemon=True).start()
+    watcher = threading.Thread(target=watch, name="workbench-lifeline", daemon=True)
+    watcher.start()
     adapter = make_adapter(config["target"])
     open_path()
     with contextlib.suppress(Exception):  # what does not work here, sessions meet again and report
         adapter.warm_up()
-    run(adapter, config)
+    run(adapter, config, watcher=watcher)
 
 
-def run(adapter: Adapter, config: Dict[str, Any]) -> None:
-    """Serve sessions and metrics until the engine is gone. `config` has `address`, `token` and `threads`."""
+def run(adapter: Adapter, config: Dict[str, Any], *, watcher: Optional[threading.Thread] = None) -> None:
+    """Serve sessions and metrics until the engine is gone. `config` has `address`, `token` and `threads`.
+
+    `watcher` is the thread that ends this process when the engine is gone, where no zygote does.
+    """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    server = _Server(adapter, config["token"], loop, threads=config["threads"])
+    server = _Server(adapter, config["token"], loop, threads=config["threads"], watcher=watcher)
     connection = connect(config["address"])
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=connection.close)  # what the agent forks is not us
@@ -79,10 +83,19 @@ class _Session:
 
 
 class _Server(asyncio.Protocol):
-    def __init__(self, adapter: Adapter, token: str, loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        token: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        threads: int,
+        watcher: Optional[threading.Thread],
+    ) -> None:
         self.over = False
         self._adapter = adapter
         self._token = token
+        self._watcher = watcher
         self._loop = loop
         self._reader = LineReader()
         self._sessions: Dict[int, _Session] = {}
@@ -97,6 +110,8 @@ class _Server(asyncio.Protocol):
     def connection_lost(self, _: Optional[Exception]) -> None:
         self.over = True
         self._loop.stop()
+        if self._watcher is not None:
+            self._watcher.join(_PATIENCE)  # it tidies up first
         _end_group()
 
     def data_received(self, data: bytes) -> None:
