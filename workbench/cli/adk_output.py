@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
-from workbench.model.results import CaseStatus, MetricResult
+from workbench.model.results import CaseStatus, InvocationScore
 from workbench.model.text import neutralise, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.run_report import ReportedCase, RunReport
@@ -74,7 +74,9 @@ def _invocations(case: ReportedCase) -> Iterator[str]:
         yield f"Invocation {index + 1} of {len(turns)}"
         expected = conversation[index] if index < len(conversation) else None
         fields = _fields(expected, turn.invocation)
-        fields += [(metric.name, _score(metric, index)) for metric in case.result.metrics]
+        # Metrics that judge the case as a whole have no score of a turn.
+        per_turn = [metric for metric in case.result.metrics if index < len(metric.per_invocation)]
+        fields += [(metric.name, _score(metric.per_invocation[index])) for metric in per_turn]
         for label, value in fields:
             yield from _field_lines(label, value)
     yield ""
@@ -101,9 +103,8 @@ def _calls(invocation: Invocation) -> str:
     )
 
 
-def _score(metric: MetricResult, turn: int) -> str:
-    score = metric.per_invocation[turn].score if turn < len(metric.per_invocation) else metric.score
-    return f"{score} ({metric.status.value})"
+def _score(score: InvocationScore) -> str:
+    return f"undefined: {score.reason}" if score.score is None else str(score.score)
 
 
 def _field_lines(label: str, value: str) -> Iterator[str]:
