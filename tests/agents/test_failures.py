@@ -190,6 +190,7 @@ async def test_a_case_that_hangs_is_killed_with_all_it_started(
         import os
         from pathlib import Path
         def answer(prompt):
+            print("before it hung")
             Path("pid").write_text(str(os.getpid()))
             {code}
     """)
@@ -198,10 +199,11 @@ async def test_a_case_that_hangs_is_killed_with_all_it_started(
     turn = asyncio.create_task(session.turn(HI, turn=0))
     pid = int(await eventually(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
 
-    await session.kill()
-    await session.kill()
+    end = await session.kill()
 
     assert not running(pid)
+    assert end.stdout_tail == "before it hung\n"
+    assert await session.kill() == end
     with pytest.raises(AgentError):
         await turn
 

@@ -71,8 +71,11 @@ class AgentSession(Protocol):
     async def finish(self) -> SessionEnd:
         """End the conversation and its process. Raises AgentError where the agent fails in that."""
 
-    async def kill(self) -> None:
-        """End the session at once, with every process it started. Safe at any time and any number of times."""
+    async def kill(self) -> SessionEnd:
+        """End the session at once, with every process it started. Safe at any time and any number of times.
+
+        Gives what its process had printed; where others share it, that may be theirs. The final state is unknown.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -60,6 +60,7 @@ class WorkerSession:
         self._answer: asyncio.Future[Message] | None = None
         self._turn: int | None = None
         self._over = False
+        self._printed = ("", "")
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
         """See `AgentSession.turn`."""
@@ -88,19 +89,21 @@ class WorkerSession:
         end = await child.end
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
-    async def kill(self) -> None:
+    async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`."""
         child, self._over = self._child, True
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "killed"})
-        if child is None:
-            return
-        if not child.shared:
-            child.kill()
-            self._leave(reusable=False)
-            await asyncio.wait([child.end], timeout=_END)
-        else:
-            await self._cancel(child)
+        if child is not None:
+            if child.shared:
+                self._printed = await self._ask_output(child)
+                await self._cancel(child)
+            else:
+                child.kill()
+                self._leave(reusable=False)
+                await asyncio.wait([child.end], timeout=_END)
+                self._printed = await self._ask_output(child)
+        return SessionEnd(stdout_tail=self._printed[0], stderr_tail=self._printed[1])
 
     async def _cancel(self, child: Child) -> None:
         """End the session in a process that others share: asked for, and by force where the process does not answer."""
@@ -193,7 +196,7 @@ class WorkerSession:
         if "end" in answer:
             self._leave(reusable=False)
             return self._crashed(child, answer["end"])
-        stdout, stderr = await self._printed(child)
+        stdout, stderr = self._printed = await self._ask_output(child)
         self._leave(reusable=True)
         failure = Failure(
             kind=FailureKind(answer["kind"]),
@@ -204,7 +207,7 @@ class WorkerSession:
         )
         return AgentError(failure, stdout_tail=stdout, stderr_tail=stderr)
 
-    async def _printed(self, child: Child) -> tuple[str, str]:
+    async def _ask_output(self, child: Child) -> tuple[str, str]:
         """What the process printed; complete where it ends with its session."""
         waiting = asyncio.ensure_future(child.output()) if child.shared else child.end
         await asyncio.wait([waiting], timeout=_PATIENCE)

@@ -135,5 +135,6 @@ class _RecordedSession:
         """Recordings hold no state."""
         return SessionEnd(final_state=None)
 
-    async def kill(self) -> None:
+    async def kill(self) -> SessionEnd:
         """Nothing runs."""
+        return SessionEnd()
