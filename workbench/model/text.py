@@ -24,10 +24,12 @@ _SECRETS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ASSIGNED_SECRETS = re.compile(
-    r"""(?i)\b((?:[a-z0-9]+[_-])*(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)["']?\s*[=:]\s*["']?)"""
-    r"""([^\s"',;&]{6,})"""
-)
+_SECRET_NAME = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)"
+_NAMES_SECRET = re.compile(_SECRET_NAME, re.IGNORECASE)
+_ASSIGNED_SECRETS = re.compile(rf"""\b({_SECRET_NAME}["']?\s*[=:]\s*["']?)([^\s"',;&]{{6,}})""", re.IGNORECASE)
+_SHORTEST_SECRET = len("secret=abcdef")
+
+REDACTED = "[redacted]"
 
 
 def neutralise(text: str) -> str:
@@ -43,4 +45,11 @@ def one_line(text: str, *, width: int | None = None) -> str:
 
 def redact(text: str) -> str:
     """The text with what looks like a key or password replaced by `[redacted]`. For messages and exports."""
-    return _ASSIGNED_SECRETS.sub(r"\1[redacted]", _SECRETS.sub("[redacted]", text))
+    if len(text) < _SHORTEST_SECRET:
+        return text
+    return _ASSIGNED_SECRETS.sub(rf"\1{REDACTED}", _SECRETS.sub(REDACTED, text))
+
+
+def names_secret(name: str) -> bool:
+    """Whether a key or variable of this name holds a secret, as in `GOOGLE_API_KEY`."""
+    return _NAMES_SECRET.fullmatch(name) is not None

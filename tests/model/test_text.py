@@ -1,0 +1,68 @@
+"""Text from outside: nothing of it steers a terminal, and no key of it is shown."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.model.text import names_secret, neutralise, one_line, redact
+
+
+@given(st.text())
+def test_no_control_character_survives_but_tabs_and_line_feeds(text: str) -> None:
+    safe = neutralise(text)
+
+    assert not [c for c in safe if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n"]
+
+
+def test_escapes_and_marks_that_reorder_text_are_shown_not_obeyed() -> None:
+    assert neutralise("\x1b[31mred\x07 \u202egnp.exe\x9b2J") == "␛[31mred␇ \\u202egnp.exe\\x9b2J"
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    text = "café 你好 สวัสดี مرحبا 👩‍👩‍👧\n\ttabbed [bold]not markup[/bold]"
+
+    assert neutralise(text) == text
+
+
+@given(st.text(), st.integers(1, 40))
+def test_one_line_is_one_line_of_the_width_asked_for(text: str, width: int) -> None:
+    line = one_line(text, width=width)
+
+    assert len(line) <= width
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "AIza" + "x" * 35,
+        "sk-" + "a" * 24,
+        "ghp_" + "b" * 36,
+        "AKIA" + "A" * 16,
+        "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_keys_are_told_by_their_form(secret: str) -> None:
+    assert redact(f"failed with {secret} in it") == "failed with [redacted] in it"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("password=hunter22", "password=[redacted]"),
+        ('"GOOGLE_API_KEY": "abcdefgh"', '"GOOGLE_API_KEY": "[redacted]"'),
+        ("https://host/?api_key=abcdefgh&x=1", "https://host/?api_key=[redacted]&x=1"),
+        ("the secret of a good password", "the secret of a good password"),
+    ],
+)
+def test_secrets_are_told_by_their_name(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@pytest.mark.parametrize(("name", "is_secret"), [("api_key", True), ("MY_AUTH_TOKEN", True), ("tokens", False)])
+def test_names_of_secrets(name: str, is_secret: bool) -> None:
+    assert names_secret(name) is is_secret
