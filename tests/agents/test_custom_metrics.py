@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest, recorded_host
+from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.model.evalset import ConversationScenario, Invocation
 from workbench.model.target import AgentKind
 
@@ -151,23 +151,20 @@ async def test_a_metric_that_is_given_up_does_not_stay(bench: Any, running: Any,
     await eventually(lambda: not running(pid))
 
 
-async def test_a_recording_has_metrics_and_turns_but_no_agent(bench: Any) -> None:
+async def test_a_recording_has_metrics_but_no_agent(bench: Any) -> None:
     from workbench.agents.host import SessionRequest
-    from workbench.model.results import TurnResult
 
     bench.write("metrics.py", "def f(instance): return len(instance['response'])")
-    turn = TurnResult(invocation=_turn("p", "four"), duration_seconds=0.0)
-    host = recorded_host(bench.target(kind=AgentKind.RECORDED, location=""), find=lambda request: [turn], concurrency=1)
+    host = bench.host(kind=AgentKind.RECORDED, location="")
 
     session = await host.open(SessionRequest(app_name="a", user_id="u"), on_span=lambda span: None)
     try:
-        assert await session.turn(turn.invocation.user_content, turn=0) == turn
-        with pytest.raises(AgentError, match="the recording has 1 turns, turn 2 was expected"):
-            await session.turn(turn.invocation.user_content, turn=1)
-        assert (await session.finish()).final_state is None
-        request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[turn.invocation])
+        with pytest.raises(AgentError, match="is a recording: there is no agent to talk to"):
+            await session.turn(_turn("p", "four").user_content, turn=0)
+        request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[_turn("p", "four")])
         assert (await host.score(request)).score == 4.0
     finally:
+        await session.kill()
         await host.close()
 
 

@@ -134,7 +134,7 @@ def host_for(
     start_timeout: float = 60.0,
     mode: Mode | None = None,
 ) -> AgentHost:
-    """The host of a target with an agent. No process is started before `prepare` or the first turn.
+    """The host of a target. No process is started before `prepare` or the first turn.
 
     `concurrency` is how many sessions are open at the same time at most: so many threads a shared process may have for
     functions that block. `start_timeout` is in seconds, for the interpreter and, apart from it, for the import of the
@@ -148,22 +148,6 @@ def host_for(
         concurrency=concurrency,
         start_timeout=start_timeout,
         mode=mode or _default_mode(),
-    )
-
-
-def recorded_host(
-    target: Target,
-    *,
-    find: Callable[[SessionRequest], Sequence[TurnResult]],
-    concurrency: int,
-    start_timeout: float = 60.0,
-    mode: Mode | None = None,
-) -> AgentHost:
-    """A host without an agent: its sessions give the turns that `find` knows for their request."""
-    from workbench.agents.worker_host import RecordedHost
-
-    return RecordedHost(
-        target, find=find, concurrency=concurrency, start_timeout=start_timeout, mode=mode or _default_mode()
     )
 
 

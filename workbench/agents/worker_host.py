@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
 
 from workbench.agents.channel import Listener
 from workbench.agents.host import (
@@ -13,13 +12,10 @@ from workbench.agents.host import (
     CustomScoreRequest,
     Mode,
     OnSpan,
-    SessionEnd,
     SessionRequest,
 )
 from workbench.agents.scores import score_in
 from workbench.agents.sessions import Launcher, OwnProcess, SharedProcesses, WorkerSession
-from workbench.model.evalset import Content
-from workbench.model.results import Failure, FailureKind, TurnResult
 from workbench.model.target import Isolation, Target
 
 
@@ -95,46 +91,3 @@ def _launcher(
     from workbench.agents.spawning import SpawnLauncher
 
     return SpawnLauncher(target, listener, start_timeout=start_timeout, concurrency=concurrency)
-
-
-class RecordedHost(WorkerHost):
-    """Replays what was recorded; only custom metrics need a process. See `host.AgentHost`."""
-
-    def __init__(
-        self,
-        target: Target,
-        *,
-        find: Callable[[SessionRequest], Sequence[TurnResult]],
-        concurrency: int,
-        start_timeout: float,
-        mode: Mode,
-    ) -> None:
-        super().__init__(target, isolation="worker", concurrency=concurrency, start_timeout=start_timeout, mode=mode)
-        self._find = find
-
-    def prepare(self, *, cases: int) -> None:
-        """Nothing to prepare: most recordings need no process."""
-
-    async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:  # noqa: ARG002 - there are none
-        """A session that gives the recorded turns in order. Nothing is known of its spans."""
-        return _RecordedSession(self._find(request))
-
-
-class _RecordedSession:
-    def __init__(self, turns: Sequence[TurnResult]) -> None:
-        self._turns = turns
-
-    async def turn(self, content: Content, *, turn: int) -> TurnResult:  # noqa: ARG002 - the answer is fixed
-        """The recorded turn. AgentError where there are not so many."""
-        if turn < len(self._turns):
-            return self._turns[turn]
-        found = f"the recording has {len(self._turns)} turns, turn {turn + 1} was expected"
-        raise AgentError(Failure(kind=FailureKind.AGENT, message=found, turn=turn))
-
-    async def finish(self) -> SessionEnd:
-        """Recordings hold no state."""
-        return SessionEnd(final_state=None)
-
-    async def kill(self) -> SessionEnd:
-        """Nothing runs."""
-        return SessionEnd()

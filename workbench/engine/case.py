@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionRequest
+from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span
@@ -83,8 +83,14 @@ async def execute(
     except TimeoutError:
         if not deadline.expired():
             raise
-        failure = Failure(kind=FailureKind.TIMEOUT, message=f"took longer than {timeout_seconds:g} s")
-        return Attempt(ended(_placed(failure, turn=len(turns), of=user.turns)))
+        printed = SessionEnd() if session is None else await session.kill()
+        failure = Failure(
+            kind=FailureKind.TIMEOUT,
+            message=f"took longer than {timeout_seconds:g} s",
+            stderr_tail=printed.stderr_tail or None,
+        )
+        placed = _placed(failure, turn=len(turns), of=user.turns)
+        return Attempt(ended(placed, stdout=printed.stdout_tail, stderr=printed.stderr_tail))
     finally:
         if session is not None:
             await session.kill()
