@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import Notice
+from workbench.engine.plan import RunOptions, Selection
+from workbench.model.events import Notice, RunFinished
 from workbench.store.errors import StoreError
 
 from .conftest import Project, result_of, statuses, turn
@@ -88,6 +89,37 @@ def test_a_full_disk_costs_the_history_and_no_verdict(project: Project, monkeypa
     assert len(warnings) == 1 and "the disk is full" in warnings[0]
 
 
+def test_a_fault_of_our_own_in_storing_costs_no_verdict(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.add_set({"a": [turn("a")], "b": [turn("b")]})
+    workspace = project.workspace()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise TypeError("not what was meant")
+
+    monkeypatch.setattr("workbench.engine.recorder.History.finish_jobs", broken)
+    run = project.run(workspace=workspace)
+
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
+    assert any(isinstance(e, Notice) and "not what was meant" in e.message for e in run.iter_events())
+
+
+@pytest.mark.parametrize("part", ["begin", "end"])
+def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
+    project: Project, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    project.add_set({"a": [turn("a")]})
+    workspace = project.workspace()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise TypeError("not what was meant")
+
+    monkeypatch.setattr(f"workbench.engine.recorder.HistoryRecorder.{part}", broken)
+    plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
+    events = list(workspace.start(plan).iter_events())
+
+    assert isinstance(events[-1], RunFinished)
+
+
 def test_another_program_that_holds_the_history_does_not_stop_a_run(project: Project) -> None:
     project.add_set({"a": [turn("a")]})
     first = project.run()
@@ -106,7 +138,6 @@ def test_cancelled_cases_leave_the_last_verdict_standing(project: Project) -> No
     project.add_agent("import time\ndef answer(prompt):\n    time.sleep(1000)")
     project.add_set({"a": [turn("a")]})
     workspace = project.workspace()
-    from workbench.engine.plan import RunOptions, Selection
 
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
     run.cancel()

@@ -76,7 +76,7 @@ def test_more_rows_than_are_judged_at_once_keep_their_order(project: Project) ->
 
 def test_a_recorded_session_is_held_against_the_expected_one(project: Project) -> None:
     call = {"name": "light", "args": {"on": True}}
-    project.add_set({"a": [turn("on", calls=[call])], "b": [turn("on")], "missing": [turn("x")]}, name="expected")
+    project.add_set({"a": [turn("on", calls=[call])], "missing": [turn("x")], "b": [turn("on")]}, name="expected")
     project.add_set({"a": [turn("on", calls=[call])], "b": [turn("on", calls=[call])]}, name="actual")
 
     run = judge(

@@ -67,7 +67,9 @@ class Runner:
         self._recorder = recorder
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
-        self._waiting: deque[JobKey] = deque(key for key in self._planned if key not in run.plan.stored)
+        fresh = [(key, planned.needs_agent) for key, planned in self._planned.items() if key not in run.plan.stored]
+        self._recordings = deque(key for key, needs_agent in fresh if not needs_agent)
+        self._waiting = deque(key for key, needs_agent in fresh if needs_agent)
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
@@ -76,17 +78,8 @@ class Runner:
     async def carry_out(self) -> None:
         """Run every job; RunFinished is sent whatever happens."""
         started = time.perf_counter()
-        self._recorder.begin(self._run)
-        self._send(RunStarted(run_id=self._run.run_id, total=self._plan.total, at=datetime.now(UTC)))
-        for message in self._plan.notices:
-            self._send(Notice(message=message))
-        for message in self._plan.problems:
-            self._send(Notice(severity="error", message=message))
-        for key, result in self._plan.stored.items():
-            self._run.keep(key, result)
-            self._send(_finished(key, result, source="stored"))
         try:
-            self._prepare(self._plan)
+            self._begin()
             await self._run_all()
         except Exception as error:  # a fault of our own: it must be seen, and every listener must see the end
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
@@ -99,19 +92,36 @@ class Runner:
                 duration_seconds=time.perf_counter() - started,
                 interrupted=self._run.interrupted,
             )
-            self._recorder.end(self._run, finished)
+            try:
+                self._recorder.end(self._run, finished)
+            except Exception as error:  # as above
+                self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
+
+    def _begin(self) -> None:
+        self._recorder.begin(self._run)
+        self._send(RunStarted(run_id=self._run.run_id, total=self._plan.total, at=datetime.now(UTC)))
+        for message in self._plan.notices:
+            self._send(Notice(message=message))
+        for message in self._plan.problems:
+            self._send(Notice(severity="error", message=message))
+        for key, result in self._plan.stored.items():
+            self._run.keep(key, result)
+            self._send(_finished(key, result, source="stored"))
+        self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
         """See Run.cancel."""
         if job is None:
-            self._run.interrupted = self._run.interrupted or bool(self._waiting or self._running)
+            self._run.interrupted = self._run.interrupted or bool(self._recordings or self._waiting or self._running)
             self._to_run_again.clear()
-        for key in [job] if job is not None else [*self._waiting, *self._running]:
+        for key in [job] if job is not None else [*self._recordings, *self._waiting, *self._running]:
             if key in self._running:
                 self._running[key].cancel()
-            elif key in self._waiting:
-                self._waiting.remove(key)
+                continue
+            queue = next((queue for queue in (self._recordings, self._waiting) if key in queue), None)
+            if queue is not None:
+                queue.remove(key)
                 self._finish(self._planned[key], key, _without_execution(self._planned[key], key, CaseStatus.CANCELLED))
         self._lane_is_free.set()
 
@@ -139,26 +149,13 @@ class Runner:
 
     async def _judge_recordings(self) -> None:
         """Judge what needs no agent, batch by batch: one task and one transaction for each row would cost far more."""
-        while batch := self._next_recordings():
+        while self._recordings:
+            batch = [self._recordings.popleft() for _ in range(min(_RECORDINGS_AT_ONCE, len(self._recordings)))]
             planned = [self._planned[key] for key in batch]
-            results = await asyncio.gather(
-                *(
-                    self._judge(case, key, case.recorded)
-                    for key, case in zip(batch, planned, strict=True)
-                    if case.recorded
-                )
-            )
+            results = await asyncio.gather(*map(self._result_of, planned, batch))
             self._unstored.extend(zip(batch, planned, results, strict=True))
             self._store_finished()
-
-    def _next_recordings(self) -> list[JobKey]:
-        batch: list[JobKey] = []
-        while self._waiting and len(batch) < _RECORDINGS_AT_ONCE:
-            planned = self._planned[self._waiting[0]]
-            if planned.recorded is None or planned.problem is not None:
-                break
-            batch.append(self._waiting.popleft())
-        return batch
+            await asyncio.sleep(0)  # whoever wants to cancel gets a word in
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -177,12 +174,12 @@ class Runner:
 
     async def _run_job(self, key: JobKey) -> None:
         planned = self._planned[key]
+        self._finish(planned, key, await self._result_of(planned, key))
+
+    async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
-            result = _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
-            self._finish(planned, key, result)
-            return
-        execution = await self._execute(planned, key)
-        self._finish(planned, key, await self._judge(planned, key, execution))
+            return _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
+        return await self._judge(planned, key, planned.recorded or await self._execute(planned, key))
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
         metrics = await judge_case(
@@ -254,7 +251,10 @@ class Runner:
         finished, self._unstored = self._unstored, []
         if not finished:
             return
-        self._recorder.keep([(planned, result) for _, planned, result in finished])
+        try:
+            self._recorder.keep([(planned, result) for _, planned, result in finished])
+        except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
+            self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
         for key, _, result in finished:
             self._run.keep(key, result)
             self._send(_finished(key, result, source="executed"))
