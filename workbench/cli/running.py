@@ -83,6 +83,8 @@ def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tup
 
 def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -> RunReport:
     """A finished run as reports show it."""
+    from workbench.engine.versions import versions
+
     expected = _expected(run.plan)
     return RunReport(
         run_id=run.run_id,
@@ -94,7 +96,7 @@ def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -
         cases=[ReportedCase(result, expected.get(result.case)) for result in run.results()],
         criteria={case.key.eval_set: case.config for case in run.plan.cases},
         options=run.plan.limits.model_dump(mode="json"),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -158,11 +160,3 @@ def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
 
 def _expected(plan: Plan) -> dict[CaseKey, EvalCase | None]:
     return {case.key: case.case for case in plan.cases}
-
-
-def _versions() -> dict[str, str]:
-    import platform
-
-    import workbench
-
-    return {"workbench": workbench.__version__, "python": platform.python_version()}

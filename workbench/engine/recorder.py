@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import workbench
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run
+from workbench.engine.versions import versions
 from workbench.model.events import RunFinished
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -113,7 +112,7 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         targets=tuple(sorted({case.target.name for case in plan.cases})),
         criteria={case.key.eval_set: case.config for case in plan.cases},
         options=plan.limits.model_dump(mode="json"),
-        versions={"workbench": workbench.__version__, "python": platform.python_version()},
+        versions=versions(),
         total=plan.total,
     )
 
