@@ -95,7 +95,7 @@ eval_sets = ["sleeping/*.evalset.json"]
 
 
 def workbench(project: Path, eval_set: str, *options: str) -> Cost:
-    return measure([BIN / "workbench", "run", eval_set, "--format", "json", *options], cwd=project)
+    return measure([BIN / "workbench", "run", eval_set, *options], cwd=project)
 
 
 def adk_eval(project: Path, cases: int) -> Cost:
@@ -115,8 +115,7 @@ def adk_eval(project: Path, cases: int) -> Cost:
 def report(name: str, cost: Cost, *, cases: int, against: Cost | None = None) -> None:
     ratio = f", {against.wall / cost.wall:.1f}x faster than adk eval ({against})" if against else ""
     print(f"\n{name}: {cost}, {1000 * cost.cpu / cases:.2f} ms CPU a case{ratio}")
-    if cost.stdout.startswith("{"):
-        assert json.loads(cost.stdout)["summary"]["passed"] == cases
+    assert cost.status == 0
 
 
 def test_one_case_of_a_function_agent(project: Path) -> None:
@@ -153,7 +152,7 @@ def test_one_case_of_an_adk_agent(project: Path) -> None:
 
 
 def test_a_thousand_sleeping_cases(project: Path) -> None:
-    options = ("--isolation", "worker", "--concurrency", "100", "--config", "trajectory.json")
+    options = ("--isolation", "worker", "--concurrency", "100", "--config", "trajectory.json", "--format", "json")
     cost = workbench(project, "sleeping/set_1000.evalset.json", *options)
     report("1,000 cases that sleep 100 ms, concurrency 100", cost, cases=1000)
     print(f"run: {json.loads(cost.stdout)['duration_seconds']:.2f} s for an ideal second")

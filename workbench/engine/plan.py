@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,14 @@ class Plan:
     whole_sets: frozenset[str] = frozenset()
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:
         """Every case of every repeat, the first repeat of all cases before the second of any."""
-        return [(JobKey(case=case.key, repeat=n), case) for n in range(self.limits.runs) for case in self.cases]
+        return [
+            (JobKey.model_construct(case=case.key, repeat=number), case)
+            for number in range(self.limits.runs)
+            for case in self.cases
+        ]
 
     @property
     def total(self) -> int:
