@@ -123,7 +123,7 @@ def test_a_metric_that_this_version_lacks_is_an_error_of_each_case(workbench: Co
     done = workbench("run", "home", "--format", "json")
 
     assert done.status == 3
-    assert "safety_v1 needs the Vertex AI evaluation service" in outcome(done)["on"]
+    assert "safety_v1: the metric needs the Vertex AI evaluation service" in outcome(done)["on"]
 
 
 def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:

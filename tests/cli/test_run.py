@@ -50,6 +50,14 @@ def test_what_is_named_is_run(workbench: CommandLine, arguments: list[str], expe
     assert statuses(workbench("run", *arguments, "--format", "json")) == expected
 
 
+def test_a_misspelt_target_runs_nothing(workbench: CommandLine) -> None:
+    done = workbench("run", "--target", "hom")
+
+    assert done.status == 2
+    assert "no such target: 'hom'; did you mean 'home'?" in done.error
+    assert done.out == ""
+
+
 def test_case_ids_may_hold_colons_and_commas(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/odd.evalset.json", {"a:b,c": [make_turn("light x", room="x")], "d": [make_turn("light x")]})
 

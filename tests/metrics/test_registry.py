@@ -109,6 +109,22 @@ def test_a_wrong_option_is_one_problem_with_its_place(criteria: Any, place: str,
     assert problem.place == place
 
 
+@pytest.mark.parametrize("metric", ["rouge_1", "polite"])
+def test_a_misspelt_threshold_is_a_problem_because_the_metric_could_not_fail(metric: str, config: Any) -> None:
+    custom = {"polite": "checks.polite"}
+
+    (problem,) = check_criteria(config({metric: {"treshold": 0.5}}, custom=custom, check=False))
+
+    assert problem.place == f"criteria.{metric}.treshold"
+    assert problem.expected == "'threshold' (did you mean that?)"
+
+
+def test_a_custom_metric_may_have_any_options(config: Any) -> None:
+    criteria = {"polite": {"threshold": 0.5, "thresholds": [1, 2], "tone": "warm"}, "kind": {"tone": "warm"}}
+
+    assert check_criteria(config(criteria, custom={"polite": "checks.polite", "kind": "checks.kind"})) == []
+
+
 def test_options_that_adk_allows_on_every_metric_are_no_problem(config: Any) -> None:
     options = {"threshold": 0.5, "includeIntermediateResponsesInFinal": True, "judge_model_options": {}}
 

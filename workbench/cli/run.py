@@ -94,7 +94,7 @@ def run(
 def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Workspace, list[Named]]:
     """The workspace that the arguments belong to, and the arguments split."""
     from workbench.cli.arguments import split_argument
-    from workbench.cli.selecting import root_of, split_names, with_named_sets
+    from workbench.cli.selecting import only_target, root_of, split_names, with_named_sets
     from workbench.cli.streams import message
     from workbench.engine.workspace import Workspace
     from workbench.store.discovery import discover
@@ -104,9 +104,10 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
     root = root_of([named.path for named in splits if named is not None])
     loaded = load_settings(root)
     project = discover(root, loaded)
-    arguments = what or ((target,) if target in project.targets else ())
-    named = split_names(project, [text for text in arguments if text is not None])
-    project = with_named_sets(project, named, target=target if what else None)
+    named = split_names(project, what)
+    if target is not None and not what:
+        project = only_target(project, target)
+    project = with_named_sets(project, named, target=target)
     for problem in (*loaded.problems, *project.problems):
         message(problem)
     return Workspace(project, loaded), named

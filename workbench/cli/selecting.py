@@ -47,13 +47,19 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     return named
 
 
+def only_target(project: Project, target: str) -> Project:
+    """The project with the sets of this target alone. Raises PlanError where there is no such target or no set."""
+    _require_target(project, target)
+    return project.model_copy(update={"eval_sets": _sets_of(project, target)})
+
+
 def with_named_sets(project: Project, named: Iterable[Named], *, target: str | None) -> Project:
     """The project with the sets that were named but are called otherwise than discovery looks for.
 
     With `target`, that agent runs all sets. Raises PlanError where there is no such target.
     """
-    if target is not None and target not in project.targets:
-        raise PlanError(f"no such target: {target!r}{perhaps(target, project.targets)}")
+    if target is not None:
+        _require_target(project, target)
     entries = {entry.relative: entry for entry in project.eval_sets}
     pairing = ByLocation((t for t in project.targets.values() if not t.eval_sets), root=project.root)
     for name in named:
@@ -124,11 +130,21 @@ def perhaps(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def _require_target(project: Project, name: str) -> None:
+    if name not in project.targets:
+        raise PlanError(f"no such target: {name!r}{perhaps(name, project.targets)}")
+
+
+def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
+    entries = tuple(entry for entry in project.eval_sets if entry.target == target)
+    if not entries:
+        raise PlanError(f"target {target}: no eval set belongs to it; see `workbench doctor`")
+    return entries
+
+
 def _select_one(project: Project, named: Named) -> list[Selection]:
     if not named.path.exists():
-        entries = [entry for entry in project.eval_sets if entry.target == named.name]
-        if not entries:
-            raise PlanError(f"target {named.name}: no eval set belongs to it; see `workbench doctor`")
+        entries = list(_sets_of(project, named.name))
     elif named.path.is_dir():
         folder = named.path.resolve()
         entries = [entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder)]

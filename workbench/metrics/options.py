@@ -14,6 +14,26 @@ from workbench.model.criteria import Criterion, InvalidConfig
 # Options that ADK's own criterion type allows on every metric; they change nothing in those that use no judge.
 _TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
 
+THRESHOLD = "threshold"
+
+
+def misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
+    """A problem where an option of a custom metric, which may have any, is all but called `threshold`.
+
+    Without its threshold the metric could not fail, and nobody would see why.
+    """
+    if criterion.threshold is not None:
+        return []
+    return [
+        InvalidConfig(
+            place=f"criteria.{criterion.metric}.{name}",
+            found=f"the unknown option {name!r} ({describe(value)})",
+            expected=f"{THRESHOLD!r} (did you mean that?)",
+        )
+        for name, value in criterion.options.items()
+        if difflib.get_close_matches(name.casefold(), [THRESHOLD], n=1, cutoff=0.8)
+    ]
+
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None where none is close."""
@@ -87,15 +107,15 @@ class Options:
         self.refuse(name, found=describe(value), expected="a name or a list of names")
         return ()
 
-    def finish(self) -> Sequence[InvalidConfig]:
+    def finish(self) -> list[InvalidConfig]:
         """All problems, with one for each option that this metric does not have."""
         readable = self._read | {to_camel(name) for name in self._read}
-        own = sorted(self._read.difference(_TOLERATED))
+        own = sorted({*self._read.difference(_TOLERATED), THRESHOLD})
         for name, value in self._values.items():
             if name in readable:
                 continue
             guess = nearest(name, own)
-            hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(own)}" if own else "no options"
+            hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(own)}"
             self.refuse(name, found=f"the unknown option {name!r} ({describe(value)})", expected=hint)
         return self.problems
 

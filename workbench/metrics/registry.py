@@ -87,13 +87,14 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
-        return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, waits=True)
+        problems = option_reading.misspelt_threshold(criterion)
+        return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
     info = known_metrics().get(criterion.metric)
     if info is None:
         problem = _unknown(criterion.metric, config.custom_metrics)
         return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
     if not info.available:
-        return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=f"{info.name} {info.missing}")
+        return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=f"the metric {info.missing}")
     options = Options(criterion)
     judges = _definitions()[info.name].prepare(options)
     problems = options.finish()

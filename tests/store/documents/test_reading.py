@@ -61,6 +61,39 @@ def test_a_config_names_the_place_of_what_it_cannot_use(file: Callable[..., Path
     assert caught.value.found == "a list"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"criterias": {"rouge_1": 1}}',
+            "c.json:1:15: criterias: found the unknown key 'criterias', expected 'criteria'",
+        ),
+        ('{"criteria": {}, "customMetric": {}}', "customMetric: found the unknown key 'customMetric', expected"),
+        (
+            '{"rouge_1": 0.5}',
+            "c.json:1:13: rouge_1: found the unknown key 'rouge_1', expected criteria to stand inside",
+        ),
+        ('{"criteria": {}, "rouge_1": {"threshold": 1}}', "rouge_1: found the unknown key 'rouge_1', expected"),
+    ],
+)
+def test_a_misspelt_config_never_means_the_default_criteria(text: str, message: str, file: Callable[..., Path]) -> None:
+    with pytest.raises(StoreError) as caught:
+        load_config(file(text, "c.json"))
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"criteria": {}}', '{"note": "x", "strict": true}', '{"criteria": null}'])
+def test_a_config_without_criteria_means_the_default_ones(text: str, file: Callable[..., Path]) -> None:
+    assert load_config(file(text, "c.json")).is_default
+
+
+def test_keys_that_are_not_ours_are_left_alone_in_a_config(file: Callable[..., Path]) -> None:
+    config = load_config(file('{"version": 2, "$schema": "s", "criteria": {"rouge_1": 1}}', "c.json"))
+
+    assert [criterion.metric for criterion in config.criteria] == ["rouge_1"]
+
+
 def test_a_config_is_read_with_its_file_as_source(own: Callable[[str], Path]) -> None:
     config = load_config(own("test_config.json"))
 

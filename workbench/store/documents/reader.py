@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from workbench.model.criteria import EvalConfig, InvalidConfig, read_config
 from workbench.store.documents.jsontext import BrokenJson, Masked, decode_tolerantly
-from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of
+from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of, to_snake
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import Stamp, decode_utf8, read_bytes
 
 _BYTE_ORDER_MARK = "\ufeff"
+_CONFIG_KEYS = ("criteria", "custom_metrics", "user_simulator_config", "live_model_config")
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,36 @@ def read_json(path: Path) -> Loaded:
 
 
 def load_config(path: Path) -> EvalConfig:
-    """Read an eval config or `test_config.json`. Raises StoreError with the place of what cannot be used."""
+    """Read an eval config or `test_config.json`. Raises StoreError with the place of what cannot be used.
+
+    Keys that are not ours are left to whoever put them there, but not those that are all but ours, nor criteria that
+    stand where `criteria` should: cases would be judged by others than the file means.
+    """
     loaded = read_json(path)
+    if isinstance(loaded.data, Mapping):
+        _refuse_misspelt_keys(loaded, loaded.data)
     try:
         return read_config(loaded.data, source=shown_path(path))
     except InvalidConfig as invalid:
         raise loaded.error(invalid.place, found=invalid.found, expected=invalid.expected) from invalid
+
+
+def _refuse_misspelt_keys(loaded: Loaded, data: Mapping[str, Any]) -> None:
+    for key, value in data.items():
+        name = to_snake(key)
+        if name in _CONFIG_KEYS:
+            continue
+        meant = get_close_matches(name.casefold(), _CONFIG_KEYS, n=1, cutoff=0.75)
+        if meant:
+            expected = f"{meant[0]!r} (did you mean that?)"
+        elif not data.get("criteria") and _looks_like_criterion(value):
+            expected = "criteria to stand inside an object 'criteria'"
+        else:
+            continue
+        raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)
+
+
+def _looks_like_criterion(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return "threshold" in value
+    return isinstance(value, int | float) and not isinstance(value, bool)
