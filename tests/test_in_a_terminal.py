@@ -1,0 +1,176 @@
+"""The program in a real terminal, as tmux gives it: typed at, looked at, interrupted and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.needs_tmux, pytest.mark.needs_fork]
+
+PATIENCE = 30  # seconds until a screen that does not come is given up
+WORKBENCH = Path(sys.executable).with_name("workbench")
+
+AGENT = """
+import subprocess, time
+def answer(prompt):
+    if prompt == "hang":
+        subprocess.Popen(["sleep", "54321"])
+        time.sleep(1000)
+    return prompt
+"""
+
+
+class Terminal:
+    """A shell in a tmux of its own."""
+
+    def __init__(self, folder: Path, *, width: int, height: int) -> None:
+        self._server = f"workbench-test-{uuid.uuid4().hex[:8]}"
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PS1": "$ ", "HISTFILE": "/dev/null"}
+        subprocess.run(
+            ["tmux", "-L", self._server, "-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height),
+             "-c", str(folder), "env", "-u", "TMUX", "PS1=$ ", "sh"],
+            check=True,
+            env=environment,
+        )  # fmt: skip
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, by the names tmux has for them."""
+        self._tmux("send-keys", *keys)
+
+    def enter(self, *command: str | Path) -> None:
+        """Type a command and press Enter."""
+        self._tmux("send-keys", "-l", shlex.join(map(str, command)))
+        self.keys("Enter")
+
+    def screen(self) -> str:
+        """What is to be seen."""
+        return self._tmux("capture-pane", "-p")
+
+    def until(self, wanted: str) -> str:
+        """Wait for a pattern to show; the screen that has it."""
+
+        def look() -> str:
+            screen = self.screen()
+            return screen if re.search(wanted, screen) else ""
+
+        try:
+            return eventually(look, wanted)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the screen was:\n{self.screen()}") from None
+
+    def close(self) -> None:
+        """End the shell and whatever runs in it."""
+        subprocess.run(["tmux", "-L", self._server, "kill-server"], check=False, capture_output=True)
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(["tmux", "-L", self._server, *words], check=True, capture_output=True, text=True)
+        return done.stdout
+
+
+def eventually(look: Callable[[], str], wanted: str) -> str:
+    """What `look` sees, as soon as it sees anything."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if seen := look():
+            return seen
+        time.sleep(0.05)
+    raise AssertionError(f"never came: {wanted}")
+
+
+def processes(marker: str) -> str:
+    """The processes whose command line or working folder has the marker in it, but for shells and tmux."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            folder = str((entry / "cwd").readlink())
+        except OSError:
+            continue  # it ended while we looked
+        is_ours = marker in command or marker in folder
+        if is_ours and not command.startswith(("sh ", "tmux ", "env ")):
+            found.append(f"{entry.name} {command}")
+    return "\n".join(found)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    def case(eval_id: str, prompt: str, expected: str) -> dict[str, object]:
+        return {
+            "eval_id": eval_id,
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": prompt}]},
+                    "final_response": {"role": "model", "parts": [{"text": expected}]},
+                }
+            ],
+        }
+
+    root = tmp_path / f"project-{uuid.uuid4().hex[:6]}"
+    root.mkdir()
+    (root / "agent.py").write_text(AGENT)
+    (root / "workbench.toml").write_text(
+        '[targets.echo]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+    )
+    good = [case("same", "hello", "hello"), case("other", "tea please", "coffee it is")]
+    for name, cases in (("quick", good), ("slow", [*good, case("stuck", "hang", "hang")])):
+        (root / f"{name}.evalset.json").write_text(json.dumps({"eval_set_id": name, "eval_cases": cases}))
+    return root
+
+
+@pytest.fixture
+def terminal(project: Path) -> Iterator[Terminal]:
+    terminal = Terminal(project, width=120, height=30)
+    yield terminal
+    terminal.close()
+
+
+def test_the_screen_runs_cases_shows_where_they_differ_and_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    terminal.enter(WORKBENCH, "quick.evalset.json")
+    terminal.until(r"other")
+
+    terminal.keys("R")
+    terminal.until(r"✗\s*1")
+    terminal.keys("n")
+    shown = terminal.until(r"coffee it is")
+    assert "tea please" in shown
+
+    terminal.keys("q")
+    terminal.until(r"^\$ ?$|\n\$ ?\n")
+    terminal.enter("echo", "still", "here")
+    terminal.until(r"(?<!echo )still here")
+
+
+def test_an_interrupted_run_shows_what_was_finished_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
+    terminal.enter(WORKBENCH, "run", "slow.evalset.json")
+    eventually(lambda: processes("54321"), "the hanging agent's own process")
+
+    terminal.keys("C-c")
+    shown = terminal.until(r"1 cancelled")
+
+    assert re.search(r"PASSED\s+same", shown) and re.search(r"FAILED\s+other", shown)
+    terminal.keys("echo status $?", "Enter")
+    terminal.until(r"status 130")
+    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+
+
+def test_a_killed_screen_leaves_no_process(terminal: Terminal, project: Path) -> None:
+    terminal.enter(WORKBENCH, "slow.evalset.json")
+    terminal.until(r"stuck")
+    terminal.keys("R")
+    eventually(lambda: processes("54321"), "the hanging agent's own process")
+
+    subprocess.run(["pkill", "-KILL", "-f", f"{WORKBENCH} slow.evalset.json"], check=True)
+
+    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
