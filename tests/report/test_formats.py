@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import MetricSummary
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.report.formats import FORMATS, write_report
@@ -158,6 +158,72 @@ def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
     assert json.loads(wrong["prompts"]) == ["turn it off"]
     assert (wrong["tool_trajectory_avg_score"], wrong["tool_trajectory_avg_score.status"]) == ("0.0", "FAILED")
     assert rows[0]["response_match_score"] == ""
+
+
+@pytest.mark.parametrize("report_format", ["json", "csv"])
+def test_a_final_state_that_is_wrong_is_among_the_differences(
+    make_report: MakeReport,
+    make_case: Callable[..., ReportedCase],
+    make_invocation: Callable[..., Invocation],
+    report_format: str,
+) -> None:
+    turn = make_invocation()
+    case = make_case("a", CaseStatus.FAILED, expected=turn, actual=turn, final_state={"room": "hall"})
+    wanted = EvalCase(eval_id="a", conversation=[turn], final_session_state={"room": "bedroom"})
+    text = write_report(make_report([ReportedCase(case.result, wanted)]), report_format)
+
+    if report_format == "json":
+        found = json.loads(text)["cases"][0]["differences"]
+    else:
+        found = json.loads(next(csv.DictReader(io.StringIO(text)))["differences"])
+
+    assert [(item["turn"], item["kind"], item["path"], item["actual"]) for item in found] == [
+        (None, "state_changed", ["room"], "hall")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report_format", "signs"),
+    [
+        ("junit", ('name="unclear" value="UNDEFINED"', 'name="broken" value="ERROR"')),
+        ("markdown", ("| undefined |", "| error |")),
+        ("csv", (",UNDEFINED", ",ERROR")),
+        ("json", ('"status": "UNDEFINED"', '"status": "ERROR"')),
+    ],
+)
+def test_undefined_is_told_from_an_error(
+    make_report: MakeReport,
+    make_case: Callable[..., ReportedCase],
+    make_metric: Callable[..., MetricResult],
+    report_format: str,
+    signs: tuple[str, str],
+) -> None:
+    undefined, error = signs
+    metrics = (make_metric("unclear", None), make_metric("broken", None, status=MetricStatus.ERROR))
+    for metric, own, other in ((metrics[0], undefined, error), (metrics[1], error, undefined)):
+        text = write_report(make_report([make_case("a", CaseStatus.NOT_EVALUATED, metrics=(metric,))]), report_format)
+
+        assert own in text
+        assert other not in text
+
+
+def test_markdown_shows_what_was_asked_for_and_of_the_rest_only_what_is_known(
+    make_report: MakeReport, make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult]
+) -> None:
+    metrics = (make_metric("tool_trajectory_avg_score", 0.5, None), make_metric("latency", 0.25, None))
+    means = {
+        "tool_trajectory_avg_score": MetricSummary(mean=None, std=None, scored=0, total=1),
+        "latency": MetricSummary(mean=0.25, std=None, scored=1, total=1),
+        "token_usage_v1": MetricSummary(mean=None, std=None, scored=0, total=1),
+    }
+
+    text = write_report(make_report([make_case("a", CaseStatus.PASSED, metrics=metrics)], metrics=means), "markdown")
+
+    assert "| status | case | tool\\_trajectory\\_avg\\_score | seconds |" in text
+    assert "| ✓ PASSED | a | 0.50 |" in text
+    assert "| latency | 0.25 |" in text
+    assert "| tool\\_trajectory\\_avg\\_score |  |  | 0 of 1 |" in text
+    assert "token" not in text
 
 
 def test_csv_cells_are_no_formulas(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.model.criteria import default_config
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import MetricSummary
-from workbench.model.results import CaseStatus, MetricResult
+from workbench.model.results import CaseStatus, Failure, FailureKind, MetricResult, MetricStatus
 from workbench.report.explain import explain, score_text
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.table import Style, VerdictTable, cell_length, row_name, width_of_names
@@ -96,9 +96,62 @@ def test_a_low_response_score_is_explained_by_the_response_alone(
 
 def test_an_empty_conversation_is_named_as_the_reason(make_case: MakeCase) -> None:
     case = make_case("a", CaseStatus.NOT_EVALUATED)
-    empty = ReportedCase(case.result, case.expected)
+    empty = ReportedCase(case.result, EvalCase(eval_id="a", conversation=[]))
 
-    assert explain(empty) == ["no criterion gave a verdict: no turn was finished"]
+    assert explain(case) == ["no criterion gave a verdict: no turn was finished"]
+    assert explain(empty) == ["no criterion gave a verdict: the conversation is empty"]
+
+
+def test_metrics_without_a_score_for_the_same_reason_share_a_line(
+    make_case: MakeCase, make_metric: Callable[..., MetricResult]
+) -> None:
+    undefined = [make_metric(name, None, 0.5, reason="the case has no turns") for name in ("bleu", "rouge_1")]
+    failed = [make_metric(name, 0.0, 0.5) for name in ("exact_match", "rouge_2")]
+    case = make_case("a", CaseStatus.FAILED, metrics=(*undefined, *failed))
+
+    assert explain(case) == [
+        "bleu, rouge_1: undefined: the case has no turns",
+        "exact_match: 0.00 < 0.50",
+        "rouge_2: 0.00 < 0.50",
+    ]
+
+
+def test_a_case_that_could_not_run_is_explained_by_that_alone(
+    make_case: MakeCase, make_metric: Callable[..., MetricResult]
+) -> None:
+    failure = Failure(kind=FailureKind.TIMEOUT, message="took longer than 3 s", turn=0)
+    undefined = make_metric("bleu", None, 0.5, reason="the turn was not finished")
+    case = make_case("a", CaseStatus.ERROR, failure=failure, metrics=(undefined,))
+
+    assert explain(case) == ["timeout, turn 1: took longer than 3 s"]
+
+
+def test_an_error_of_a_custom_metric_names_it_once(
+    make_case: MakeCase, make_metric: Callable[..., MetricResult]
+) -> None:
+    broken = make_metric("mine", None, 0.5, status=MetricStatus.ERROR, reason="mine: RuntimeError: nope")
+
+    assert explain(make_case("a", CaseStatus.ERROR, metrics=(broken,))) == [
+        "mine: could not be computed: RuntimeError: nope"
+    ]
+
+
+def test_columns_are_numbered_where_their_names_do_not_fit(
+    make_report: MakeReport, make_case: MakeCase, make_metric: Callable[..., MetricResult]
+) -> None:
+    names = [f"a_metric_with_a_long_name_{number}" for number in range(6)]
+    metrics = tuple(make_metric(name, number / 10, 0.0) for number, name in enumerate(names))
+    cases = [make_case("a", CaseStatus.PASSED, metrics=metrics)]
+
+    lines = table_of(cases, make_report(cases), Style(width=80))
+
+    assert max(map(len, lines)) <= 80
+    table = " ".join(lines)
+    assert all(f"({number + 1}) {name}" in table for number, name in enumerate(names))
+    heads = next(line for line in lines if line.lstrip().startswith("(1)     (2)"))
+    row = next(line for line in lines if "PASSED" in line)
+    assert [row[heads.index(f"({number + 1})") :][:4] for number in range(6)] == [f"0.{number}0" for number in range(6)]
+    assert not any("(1)" in line for line in table_of(cases, make_report(cases), Style(width=300)))
 
 
 def test_scores_show_the_digits_that_tell_them_from_the_threshold() -> None:

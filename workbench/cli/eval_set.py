@@ -91,9 +91,13 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     problems = find_problems(files, strict=strict)
     write_lines(neutralise(str(problem)) for problem in problems)
     errors = sum(problem.severity == "error" for problem in problems)
-    counted = f"{len(files)} {'file' if len(files) == 1 else 'files'}: "
-    message(counted + (f"{errors} errors, {len(problems) - errors} warnings" if problems else "nothing wrong"))
+    found = f"{_count(errors, 'error')}, {_count(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
+    message(f"{_count(len(files), 'file')}: {found}")
     return _WRONG if errors else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _file_of(agent: Path, eval_set_id: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Protocol
@@ -97,7 +98,8 @@ def job_of(case: ReportedCase) -> object:
 
 def stdout_style(*, plain: bool, verbose: bool) -> Style:
     """How to print people's text on standard output."""
-    return Style(colour=wants_colour(sys.stdout, plain=plain), verbose=verbose)
+    width = shutil.get_terminal_size(fallback=(Style.width, 24)).columns
+    return Style(colour=wants_colour(sys.stdout, plain=plain), verbose=verbose, width=width)
 
 
 def format_for(report_format: str | None, output: Path | None) -> str:

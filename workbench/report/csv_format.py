@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from workbench.model.text import neutralise, redact
-from workbench.report.json_format import difference_record, dump, error_record, turn_record
+from workbench.report.json_format import difference_records, dump, error_record, turn_record
 from workbench.report.run_report import ReportedCase, RunReport
 
 COLUMNS = (
@@ -34,11 +34,6 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
     result = case.result
     turns = [turn_record(turn) for turn in result.execution.turns]
     expected = (case.expected.conversation if case.expected is not None else None) or []
-    differences = [
-        {"turn": index, **difference_record(difference)}
-        for index, turn in enumerate(case.differences)
-        for difference in turn
-    ]
     error = error_record(result)
     row: list[Any] = [
         report.run_id,
@@ -55,7 +50,7 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
         dump([turn.final_response.text() if turn.final_response is not None else None for turn in expected]),
         dump([turn["response"] for turn in turns]),
         dump([turn["trajectory"] for turn in turns]),
-        dump(differences),
+        dump(difference_records(case)),
     ]
     scores = {metric.name: metric for metric in result.metrics}
     for name in metrics:

@@ -26,7 +26,9 @@ def explain(case: ReportedCase) -> list[str]:
     """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
     lines = list(_failure_lines(case))
     bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
-    lines += [describe_metric(metric) for metric in bad]
+    if case.result.failure is not None:  # it is why they have no score
+        bad = [metric for metric in bad if metric.status is not MetricStatus.UNDEFINED]
+    lines += _metric_lines(bad)
     if not case.judged and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
     failed = [metric for metric in bad if metric.status is MetricStatus.FAILED]
@@ -54,10 +56,8 @@ def explain_at_length(case: ReportedCase) -> list[str]:
 def describe_metric(metric: MetricResult) -> str:
     """One metric in one line: score against threshold, or why there is no score."""
     name = safe(metric.name)
-    if metric.status is MetricStatus.ERROR:
-        return f"{name}: could not be computed: {safe(metric.reason or 'no reason given')}"
-    if metric.score is None:
-        return f"{name}: undefined: {safe(metric.reason or 'no reason given')}"
+    if metric.status is MetricStatus.ERROR or metric.score is None:
+        return f"{name}: {_why_no_score(metric)}"
     relation = ""
     if metric.threshold is not None:
         relation = f" {_relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
@@ -65,6 +65,22 @@ def describe_metric(metric: MetricResult) -> str:
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
     return f"{name}: {score}{relation}{counted}" + "".join(f"; {note}" for note in notes)
+
+
+def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
+    """A line for each metric; those that have no score for the same reason share one."""
+    groups: dict[str, list[MetricResult]] = {}
+    for metric in metrics:
+        has_score = metric.score is not None and metric.status is not MetricStatus.ERROR
+        groups.setdefault(metric.name if has_score else _why_no_score(metric), []).append(metric)
+    for reason, group in groups.items():
+        yield describe_metric(group[0]) if len(group) == 1 else f"{safe(', '.join(m.name for m in group))}: {reason}"
+
+
+def _why_no_score(metric: MetricResult) -> str:
+    word = "could not be computed" if metric.status is MetricStatus.ERROR else "undefined"
+    # What a custom function raised says already whose it was.
+    return f"{word}: {safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
 def _relation(score: float, threshold: float) -> str:

@@ -97,12 +97,7 @@ def case_record(case: ReportedCase) -> dict[str, Any]:
         "duration_seconds": result.duration_seconds,
         "metrics": [metric_record(metric) for metric in result.metrics],
         "turns": [turn_record(turn) for turn in result.execution.turns],
-        "differences": [
-            {"turn": index, **difference_record(difference)}
-            for index, turn in enumerate(case.differences)
-            for difference in turn
-        ]
-        + [{"turn": None, **difference_record(difference)} for difference in case.state_differences],
+        "differences": difference_records(case),
     }
 
 
@@ -146,7 +141,14 @@ def turn_record(turn: TurnResult) -> dict[str, Any]:
     }
 
 
-def difference_record(difference: Difference) -> dict[str, Any]:
+def difference_records(case: ReportedCase) -> list[dict[str, Any]]:
+    """All ways in which a case is not as expected: turn by turn, then those of the final state, whose turn is null."""
+    turns: list[tuple[int | None, tuple[Difference, ...]]] = [*enumerate(case.differences)]
+    turns.append((None, case.state_differences))
+    return [{"turn": turn, **_difference_record(difference)} for turn, found in turns for difference in found]
+
+
+def _difference_record(difference: Difference) -> dict[str, Any]:
     """One way in which a turn is not as expected. Positions of calls count from 0."""
     return {
         "kind": difference.kind.value,

@@ -50,7 +50,7 @@ def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
     element = ElementTree.SubElement(suite, "testcase", attributes)
     properties = ElementTree.SubElement(element, "properties")
     for metric in result.metrics:
-        _property(properties, metric.name, "undefined" if metric.score is None else repr(metric.score))
+        _property(properties, metric.name, metric.status.value if metric.score is None else repr(metric.score))
     _add_outcome(element, case)
     long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
     if long:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from workbench.model.criteria import EvalConfig
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import one_line, redact
 from workbench.report.explain import explain, score_text
-from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats
+from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.wording import SYMBOLS, total_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -17,7 +18,7 @@ def markdown(report: RunReport) -> str:
     """The run as a Markdown document. Text from outside is escaped and never markup."""
     lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
-        lines += [f"## {_escape(target)} · {_escape(eval_set)}", "", *_table(cases), ""]
+        lines += [f"## {_escape(target)} · {_escape(eval_set)}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)
     unstable = [entry for entry in repeats(report.cases) if entry.flaky]
     if unstable:
@@ -32,12 +33,12 @@ def markdown(report: RunReport) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(cases: list[ReportedCase]) -> list[str]:
-    names = list(dict.fromkeys(metric.name for case in cases for metric in case.judged))
+def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
+    names = list(dict.fromkeys(metric.name for case in cases for metric in shown_metrics(case, config)))
     head = ["status", "case", *map(_escape, names), "seconds"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for case in cases:
-        scores = {metric.name: _cell(metric) for metric in case.judged}
+        scores = {metric.name: _cell(metric) for metric in case.result.metrics}
         status = f"{SYMBOLS[case.result.status]} {case.result.status.value}"
         name = _escape(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
         cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
@@ -53,10 +54,18 @@ def _cell(metric: MetricResult) -> str:
 
 
 def _metrics(report: RunReport) -> list[str]:
-    if not report.summary.metrics:
+    asked = {
+        metric.name
+        for (_, eval_set), cases in report.by_eval_set().items()
+        for case in cases
+        for metric in shown_metrics(case, report.criteria.get(eval_set))
+    }
+    # Of what is always reported, such as tokens, only what somebody could report.
+    shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
+    if not shown:
         return []
     rows = ["## Metrics", "", "| metric | mean | sample std | scored |", "|---|---|---|---|"]
-    for name, metric in report.summary.metrics.items():
+    for name, metric in shown.items():
         mean = "" if metric.mean is None else f"{metric.mean:.4g}"
         std = "" if metric.std is None else f"{metric.std:.4g}"
         rows.append(f"| {_escape(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")

@@ -59,6 +59,13 @@ class ReportedCase:
         )
 
 
+def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> list[MetricResult]:
+    """The metrics that were asked for or decide; those that are always reported are left out."""
+    wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
+    # One criterion may have several results, which begin with its name.
+    return [metric for metric in case.result.metrics if metric in case.judged or metric.name.startswith(wanted)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
     """A run as reports show it. `criteria` is by eval set (path relative to the root)."""

@@ -6,6 +6,7 @@ colour only repeats it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,14 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import one_line
 from workbench.report.explain import explain, explain_at_length, score_text
-from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats
+from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.wording import SYMBOLS, duration_text, total_line
 
 _WORD_WIDTH = max(map(len, CaseStatus))
 _SCORE_WIDTH = 8
+_NARROW = 6
+"""Width of a score below a number instead of the name of its metric."""
+_TIME_WIDTH = 8
 _COLOURS = {
     CaseStatus.PASSED: "32",
     CaseStatus.FAILED: "31",
@@ -30,10 +34,14 @@ _COLOURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """How much to show: colours for a terminal, and tracebacks and the agent's own output for those who ask."""
+    """How much to show: colours for a terminal, and tracebacks and the agent's own output for those who ask.
+
+    Where the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
+    """
 
     colour: bool = False
     verbose: bool = False
+    width: int = 100
 
     def paint(self, text: str, code: str) -> str:
         """The text in a colour, or as it is."""
@@ -49,6 +57,7 @@ class VerdictTable:
         self._criteria = criteria
         self._group: tuple[str, str] | None = None
         self._columns: tuple[str, ...] = ()
+        self._widths: list[int] = []
 
     def lines(self, case: ReportedCase) -> list[str]:
         """The lines of one case, with a heading before them where another set begins."""
@@ -75,29 +84,36 @@ class VerdictTable:
         wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
         self._columns = tuple(metric.name for metric in self._shown(case)) or tuple(wanted)
         title = one_line(f"{target} · {eval_set}" if target else eval_set)
-        left = " " * (_WORD_WIDTH + self._name_width + 6)
-        names = "  ".join(_pad(one_line(name), _SCORE_WIDTH) for name in self._columns)
-        return [*lines, self._style.paint(title, "1"), self._style.paint(f"{left}{names}".rstrip(), "2")]
+        left = " " * (_WORD_WIDTH + self._name_width + 8)  # as far as the scores of a row are from its start
+        heads = [one_line(name) for name in self._columns]
+        legend: list[str] = []
+        if (
+            len(left) + sum(max(cell_length(head), _SCORE_WIDTH) + 2 for head in heads) + _TIME_WIDTH
+            > self._style.width
+        ):
+            legend = _legend(heads, width=self._style.width)
+            heads = [_number(position) for position in range(len(heads))]
+        smallest = _NARROW if legend else _SCORE_WIDTH
+        self._widths = [max(cell_length(head), smallest) for head in heads]
+        names = "  ".join(map(_pad, heads, self._widths))
+        faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
+        return [*lines, self._style.paint(title, "1"), *faint]
 
     def _row(self, case: ReportedCase) -> str:
         result = case.result
         status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
         metrics = {metric.name: metric for metric in self._shown(case)}
-        cells = [self._cell(metrics.get(name), width=max(len(name), _SCORE_WIDTH)) for name in self._columns]
+        cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
         others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
-        time = f"{duration_text(result.duration_seconds):>8}"
+        time = f"{duration_text(result.duration_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()
 
     def _shown(self, case: ReportedCase) -> list[MetricResult]:
-        """The metrics that were asked for or decide; those that are always reported are left out."""
-        config = self._criteria.get(case.result.case.eval_set)
-        wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
-        # One criterion may have several results, which begin with its name.
-        return [metric for metric in case.result.metrics if metric in case.judged or metric.name.startswith(wanted)]
+        return shown_metrics(case, self._criteria.get(case.result.case.eval_set))
 
-    def _cell(self, metric: MetricResult | None, *, width: int) -> str:
+    def _cell(self, metric: MetricResult | None, width: int) -> str:
         text = f"{'-' if metric is None else _score(metric):<{width}}"
         bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
         return self._style.paint(text, "31") if bad else text
@@ -148,6 +164,25 @@ def cell_length(text: str) -> int:
 
 def _pad(text: str, width: int) -> str:
     return text + " " * max(width - cell_length(text), 0)
+
+
+def _number(position: int) -> str:
+    return f"({position + 1})"
+
+
+def _legend(names: Sequence[str], *, width: int) -> list[str]:
+    """Which metric has which number, in lines that break between metrics only."""
+    items = [f"{_number(position)}\u00a0{name}" for position, name in enumerate(names)]
+    indent = "  "
+    wrapped = textwrap.wrap(
+        "  ".join(items),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\u00a0", " ") for line in wrapped]
 
 
 def _score(metric: MetricResult) -> str:
