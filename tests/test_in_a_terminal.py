@@ -153,7 +153,7 @@ def test_the_screen_runs_cases_shows_where_they_differ_and_leaves_the_terminal_a
 
 
 def test_an_interrupted_run_shows_what_was_finished_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
-    terminal.enter(WORKBENCH, "run", "slow.evalset.json")
+    terminal.enter(WORKBENCH, "run", "slow.evalset.json", "--concurrency", "1")
     eventually(lambda: processes("54321"), "the hanging agent's own process")
 
     terminal.keys("C-c")
