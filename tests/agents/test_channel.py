@@ -7,6 +7,7 @@ import contextlib
 import json
 import stat
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_values_that_json_cannot_hold_are_found_or_told_as_text() -> None:
         ("x" * 100, "a str ('" + "x" * 56 + "...)"),
         ({}, "an empty dict"),
         ({"b": 1, "a": 2}, "a dict with the keys a, b"),
-        (Path(), "a pathlib.PosixPath"),
+        (Fraction(1, 2), "a fractions.Fraction"),
     ],
 )
 def test_values_are_described_for_people(value: Any, text: str) -> None:
