@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,3 +165,37 @@ def test_a_missing_file_and_a_folder_are_one_clear_sentence(tmp_path: Path) -> N
         EvalSetDocument.open(tmp_path / "none.json")
     with pytest.raises(StoreError, match="it is a folder, expected a file"):
         EvalSetDocument.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("turn", "extra", "place", "meant"),
+    [
+        ({"final_respnse": {}}, {}, "conversation[0].final_respnse", "final_response"),
+        ({"intermediateDta": {}}, {}, "conversation[0].intermediateDta", "intermediate_data"),
+        ({"intermediateData": {"toolUse": []}}, {}, "conversation[0].intermediateData.toolUse", "tool_uses"),
+        ({}, {"final_sesion_state": {}}, "final_sesion_state", "final_session_state"),
+    ],
+)
+def test_a_misspelt_expectation_is_a_fault_of_its_case(
+    file: Callable[..., Path], turn: dict[str, Any], extra: dict[str, Any], place: str, meant: str
+) -> None:
+    content = {"user_content": {"role": "user", "parts": [{"text": "hi"}]}}
+    cases = [{"eval_id": "a", "conversation": [{**content, **turn}], **extra}, {"eval_id": "b", "conversation": []}]
+
+    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
+
+    wrong, right = document.entries
+    assert right.problem is None
+    assert wrong.problem is not None
+    assert wrong.problem.place == f"eval_cases[0].{place}"
+    assert wrong.problem.expected == f"{meant!r} (did you mean that?)"
+    with pytest.raises(StoreError):
+        document.case(0)
+
+
+def test_keys_of_other_tools_are_no_fault(file: Callable[..., Path]) -> None:
+    case = {"eval_id": "a", "conversation": [], "conversation_id": 7, "tags": ["x"], "owner": "me"}
+
+    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": [case]}), "a.evalset.json"))
+
+    assert document.entries[0].problem is None

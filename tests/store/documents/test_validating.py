@@ -34,7 +34,7 @@ BEHAVIOR = {"name": "n", "description": "d", "behaviorInstructions": [], "violat
 
 REFUSED_BY_ADK = [
     ("unknown-key", _set(_turn(note="x")), "eval_cases[0].conversation[0].note"),
-    ("unknown-key", _set(_turn(finalResponce={"parts": []})), "eval_cases[0].conversation[0].finalResponce"),
+    ("schema", _set(_turn(finalResponce={"parts": []})), "eval_cases[0].conversation[0].finalResponce"),
     ("unknown-key", _set(_turn(intermediate_data={"tool_uses": [{"tool_name": "f"}]})),
      "eval_cases[0].conversation[0].intermediate_data.tool_uses[0].tool_name"),
     ("mixed-intermediate-data", _set(_turn(intermediate_data={"tool_uses": [], "invocation_events": []})),
@@ -213,8 +213,7 @@ def test_a_key_that_stands_twice_is_a_warning(own: Callable[[str], Path]) -> Non
         ('{"criteria": {"a": "x"}}', ["error: criteria.a: found 'x', expected a number"]),
         ('{"criteria": {"a": {"match_type": "EXACT"}}}', ["warning: criteria.a: without a threshold"]),
         ('{"criterias": {"a": 1}}',
-         ["warning: criterias: ADK drops the key 'criterias' of EvalConfig (did you mean criteria?)",
-          "warning: no criteria"]),
+         ["error: criterias: found the unknown key 'criterias', expected 'criteria' (did you mean that?)"]),
         ('{"criteria": {}, "user_simulator_config": {"type": "x"}}',
          ["warning: no criteria", "error: user_simulator_config.type"]),
         ('{"criteria": {"m": 1}, "customMetrics": {"m": {"codeConfig": {"name": "a.b", "x": 1}}}}',

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from workbench.model.evalset import EvalCase
 from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.legacy import case_of_eval, case_of_turns
+from workbench.store.documents.misspelt import misspelt_keys
 from workbench.store.documents.places import Place, find_key, to_snake
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -87,7 +88,14 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     """
     if format is DocumentFormat.CURRENT:
         _refuse_wrong_shape(data)
-        return validated(EvalCase, data)
+        case = validated(EvalCase, data)
+        misspelt = [
+            Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
+            for place, meant in misspelt_keys(case, data)
+        ]
+        if misspelt:
+            raise InvalidData(misspelt)
+        return case
     migrated, faults = migrated_case(data, format=format, eval_id=eval_id)
     if faults:
         raise InvalidData(faults)
