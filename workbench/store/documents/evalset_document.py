@@ -126,7 +126,7 @@ class EvalSetDocument(DocumentView):
         before, self._group = self._pieces, []
         try:
             yield
-        except BaseException:
+        except BaseException:  # whatever ended the edits, Ctrl-C too: half a step must not stay
             self._group = None
             self._show(before)
             raise

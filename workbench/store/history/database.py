@@ -94,7 +94,7 @@ def _connect(path: Path) -> Database:
         connection.execute("PRAGMA synchronous = NORMAL")
         migrate(connection, path)
         connection.execute("SELECT count(*) FROM run").fetchone()
-    except BaseException:
+    except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
         connection.close()
         raise
     return Database(path, connection)

@@ -100,7 +100,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half a migration must not stay
         connection.execute("ROLLBACK")
         raise
 

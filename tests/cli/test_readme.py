@@ -1,0 +1,166 @@
+"""The README says what is so: its examples are read, run and compared with what the program does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+from workbench.cli.lazy import COMMANDS
+from workbench.cli.main import cli
+from workbench.metrics.registry import check_criteria, known_metrics
+from workbench.model.criteria import read_config
+from workbench.model.results import CaseStatus, FailureKind, MetricStatus
+from workbench.report.differences import DifferenceKind
+from workbench.store.settings import Settings, TargetSettings, load_settings
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+AGENT = """
+def answer(prompt):
+    if prompt.startswith("raise"):
+        raise ValueError(prompt)
+    usage = {"prompt": 1, "candidates": 2}
+    calls = [{"name": "set_light", "args": {"room": prompt}}]
+    return {"response": "done", "predicted_trajectory": calls, "usage": usage}
+"""
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def command_of(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)  # type: ignore[attr-defined]
+    assert isinstance(command, click.Command)
+    return command
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {spelling for option in command.params for spelling in option.opts if spelling.startswith("--")}
+
+
+def test_the_first_two_commands_try_the_samples_and_run_the_tests() -> None:
+    first, second = blocks("sh")[:2]
+
+    assert first.rstrip().endswith("workbench demo")
+    assert second.rstrip().endswith("python -m pytest")
+
+
+def test_every_command_is_listed_with_options_that_it_has() -> None:
+    rows = [row for row in section("Commands").splitlines() if row.startswith("| `workbench")]
+    listed: set[str] = set()
+    for row in rows:
+        names = [name for name in re.findall(r"`workbench ([a-z-]+)", row) if name in COMMANDS]
+        listed.update(names)
+        known = {option for name in names for option in options_of(command_of(name))}
+        assert set(re.findall(r"--[a-z_-]+", row)) <= known, row
+
+    assert listed == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["run", "eval", "score"])
+def test_the_formats_of_the_readme_are_those_of_the_commands(command: str) -> None:
+    (formats,) = re.findall(r"`run`, `eval` and `score` take `--format ([a-z|]+)`", README)
+
+    (option,) = [option for option in command_of(command).params if option.name == "report_format"]
+    assert isinstance(option.type, click.Choice)
+    assert formats.split("|") == list(option.type.choices)
+
+
+def test_every_metric_is_in_the_table_with_its_options() -> None:
+    documented: dict[str, str] = {}
+    for row in section("Criteria").splitlines():
+        if row.startswith("| `"):
+            names, *_, options = row.strip("| ").replace("\\|", "").split(" | ")
+            documented.update(dict.fromkeys(re.findall(r"`(\w+)`", names), options))
+
+    known = {name: info for name, info in known_metrics().items() if info.available}
+    assert documented.keys() == known.keys()
+    for name, info in known.items():
+        assert all(f"`{option}`" in documented[name] for option in info.options), name
+
+
+def test_the_example_of_criteria_is_accepted() -> None:
+    example = next(json.loads(block) for block in blocks("json") if block.startswith('{\n  "criteria"'))
+
+    assert check_criteria(read_config(example, source="README.md")) == []
+
+
+def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
+    example = blocks("toml")[-1]
+    (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
+
+    loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
+
+    assert loaded.problems == ()
+    (target,) = loaded.settings.targets.values()
+    assert target.model_fields_set == set(TargetSettings.model_fields)
+    assert loaded.settings.model_fields_set == set(Settings.model_fields)
+    for name in ("run", "judge", "tui"):
+        table = getattr(loaded.settings, name)
+        assert table.model_fields_set == set(type(table).model_fields)
+
+
+def test_the_json_of_a_run_has_exactly_the_documented_keys(workbench: CommandLine) -> None:
+    workbench.write("home/agent.py", AGENT)
+    turn = {"user_content": {"parts": [{"text": "raise x"}]}}
+    workbench.add_set(
+        "home/light.evalset.json",
+        {
+            "off": [{**turn, "user_content": {"parts": [{"text": "light hall"}]}, **expected_call("bedroom")}],
+            "no": [turn],
+        },
+    )
+    documented = next(json.loads(block) for block in blocks("json") if '"schema_version"' in block)
+
+    real = workbench("run", "home", "--format", "json").data
+
+    assert shape(real) == shape(documented)
+
+
+def expected_call(room: str) -> dict[str, Any]:
+    return {"intermediate_data": {"tool_uses": [{"name": "set_light", "args": {"room": room}}]}}
+
+
+FREE = ("details", "args", "versions")
+"""Objects whose keys are not ours to list."""
+
+
+def shape(value: Any) -> Any:
+    """The keys of all objects; of a list, those of all its items; of metrics and sets by name, those of each."""
+    if isinstance(value, list):
+        shapes = [shape(item) for item in value]
+        return merged([item for item in shapes if item is not None])
+    if not isinstance(value, dict):
+        return None
+    if value and all(isinstance(item, dict) for item in value.values()) and set(value) != {"summary"}:
+        return {"*": merged([shape(item) for item in value.values()])}
+    return {key: shape(item) if key not in FREE else None for key, item in value.items()}
+
+
+def merged(shapes: list[Any]) -> Any:
+    """One shape of several: all keys of all, and what is below them where any has something there."""
+    result: dict[str, Any] = {}
+    for one in shapes:
+        for key, below in one.items():
+            result[key] = merged([item for item in (result.get(key), below) if item]) or None
+    return result or None
+
+
+def test_every_status_and_kind_is_named() -> None:
+    text = section("The JSON of a run")
+
+    for word in (*CaseStatus, *MetricStatus, *FailureKind, *DifferenceKind):
+        assert re.search(rf"\b{word.value}\b", text), word
