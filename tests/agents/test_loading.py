@@ -73,8 +73,8 @@ LIBRARY = """
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of third-party packages, known to the worker through PYTHONPATH."""
-    folder = tmp_path / "libraries"
+    """A folder of installed packages, told by its name, and known to the worker through PYTHONPATH."""
+    folder = tmp_path / "site-packages"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return folder

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workbench.model.text import one_line
+
 Message = dict[str, Any]
 
 PROTOCOL = 1
 """The version of PROTOCOL.md that both sides must speak; `worker.wire.PROTOCOL` is the other side's."""
 
 _LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and would cost the engine its memory
-_LONGEST_SOCKET_PATH = 100  # bytes; systems allow 104 to 108
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
@@ -77,9 +78,16 @@ class Channel(asyncio.Protocol):
             return
         if self._greet is not None:
             greet, self._greet = self._greet, None
-            greet(self, message)
+            self._handle(greet, self, message)
         else:
-            self.on_message(message)
+            self._handle(self.on_message, message)
+
+    def _handle(self, handler: Callable[..., None], *arguments: Any) -> None:
+        """Hand a message on. One without what its type has ends this connection, and harms nothing else."""
+        try:
+            handler(*arguments)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            self._refuse(f"a message that cannot be used ({type(error).__name__}: {one_line(str(error), width=100)})")
 
     def _refuse(self, problem: str) -> None:
         self._problem = problem
@@ -118,13 +126,15 @@ class Listener:
         for parent in (None, "/tmp"):
             with contextlib.suppress(OSError):
                 folder = Path(tempfile.mkdtemp(prefix="workbench-", dir=parent))  # readable by this user alone
-                path = folder / "socket"
-                if len(bytes(path)) <= _LONGEST_SOCKET_PATH:
-                    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                    listening.bind(str(path))
-                    self._folder, self.address = folder, ["unix", str(path)]
-                    return listening
-                folder.rmdir()
+                listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                try:
+                    listening.bind(str(folder / "socket"))
+                except OSError:  # the path is too long, the disk full, or the file system holds no sockets
+                    listening.close()
+                    shutil.rmtree(folder, ignore_errors=True)
+                    raise
+                self._folder, self.address = folder, ["unix", str(folder / "socket")]
+                return listening
         return None
 
     def token(self) -> str:

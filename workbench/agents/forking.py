@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -28,6 +27,7 @@ from workbench.agents.processes import (
     early_end,
     shut_down,
     start_failure,
+    unnamed_file,
     worker_target,
 )
 from workbench.model.results import Failure, FailureKind
@@ -289,16 +289,20 @@ class ForkLauncher:
             "target": worker_target(self._target),
         }
         try:
-            with tempfile.TemporaryFile() as stderr:
+            with unnamed_file() as stderr:
                 process = self._spawn(config, stderr)
-                channel, hello = await self._first_words(process, ready, stderr)
+                try:
+                    channel, hello = await self._first_words(process, ready, stderr)
+                except asyncio.CancelledError:  # closed before it was there: nothing is below it yet
+                    process.kill()
+                    raise
         finally:
             self._listener.forget(token)
         return self._adopt(channel, hello)
 
     def _spawn(self, config: Message, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        with config_file(config) as stdin:
-            try:
+        try:
+            with config_file(config) as stdin:
                 process = subprocess.Popen(
                     command(self._target),
                     stdin=stdin,
@@ -307,8 +311,8 @@ class ForkLauncher:
                     cwd=self._target.path,
                     start_new_session=True,  # Ctrl-C in the terminal is for the engine
                 )
-            except OSError as error:
-                raise AgentError(start_failure(self._target, error)) from error
+        except OSError as error:
+            raise AgentError(start_failure(self._target, error)) from error
         self._processes.append(process)
         return process
 

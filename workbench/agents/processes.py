@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line
 
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 
 
@@ -57,6 +60,8 @@ class Child:
         self.started: asyncio.Future[None] = loop.create_future()
         """Completes when it has said something, or never will."""
         self.end: asyncio.Future[Exit] = loop.create_future()
+        self.opened = False
+        """Whether the agent's modules are imported, and a session was opened."""
         self.pid: int | None = None
         self._kill = kill
         self._ask_output = ask_output
@@ -144,6 +149,7 @@ class Child:
         if message["type"] == "imported":
             self.on_imported(message)
             return
+        self.opened = self.opened or message["type"] == "opened"
         listener = self._listeners.get(message.get("session", -1))
         if listener is not None:
             listener(message)
@@ -186,10 +192,17 @@ def command(target: Target) -> list[str]:
 
 def config_file(config: Message) -> IO[bytes]:
     """What a worker reads on stdin, as a file without a name: a pipe could fill, and arguments are seen by others."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller, who hands it to the process
+    file = unnamed_file()
     file.write(json.dumps(config).encode())
     file.seek(0)
     return file
+
+
+def unnamed_file() -> IO[bytes]:
+    """A file without a name, in memory where the system has that: the disk may be full. The caller closes it."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("workbench"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def start_failure(target: Target, error: OSError) -> Failure:
@@ -197,6 +210,9 @@ def start_failure(target: Target, error: OSError) -> Failure:
     interpreter = command(target)[0]
     if not target.path.is_dir():
         return setup_failure(f"the path of target {target.name!r} is no folder: {target.path}")
+    if error.errno in _EXHAUSTED:
+        message = f"no process can be started for target {target.name!r}: {error.strerror}"
+        return Failure(kind=FailureKind.INFRASTRUCTURE, message=message)
     found = {
         FileNotFoundError: "does not exist",
         PermissionError: "may not be executed",

@@ -174,7 +174,8 @@ class WorkerSession:
             self._timer = None
 
     def _start_timed_out(self) -> None:
-        if self._child is not None:
+        # Where others have been opened the agent is imported, and merely busy with them: that is no slow start.
+        if self._child is not None and not self._child.opened:
             self._child.kill(
                 setup_failure(
                     f"target {self._target.name!r} was not ready after {self._timeout:g} s: "

@@ -73,10 +73,13 @@ class _Spawned(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """End the process and what it started."""
-        if self._transport is not None and self._transport.get_returncode() is None:
-            self._kill_group()
+        if self._transport is None or self._transport.get_returncode() is not None:
+            return
+        if sys.platform == "win32":
             with contextlib.suppress(ProcessLookupError):
                 self._transport.kill()
+        else:  # the transport's own kill takes the exit status away from the event loop, which then knows none
+            self._kill_group()
 
     def _kill_group(self) -> None:
         if sys.platform != "win32" and self._transport is not None:
@@ -137,9 +140,9 @@ class SpawnLauncher:
         """Start a process and wait until it has warmed up. Raises AgentError."""
         if not self._listener.address:
             await self._listener.start()
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         token = self._listener.token()
+        spawned = _Spawned()
         self._listener.expect(token, lambda channel, hello: _greet(spawned.child, ready, channel, hello))
         config = {
             "role": "shared",
@@ -149,15 +152,12 @@ class SpawnLauncher:
             "threads": self._concurrency,
         }
         async with self._slots:
-            with config_file(config) as stdin:
-                try:
-                    _, spawned = await loop.subprocess_exec(
-                        _Spawned, *command(self._target), stdin=stdin, cwd=self._target.path, start_new_session=True
-                    )
-                except OSError as error:
-                    raise AgentError(start_failure(self._target, error)) from error
-            self._all.add(spawned)
-            spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
+            try:
+                await self._start(spawned, config)
+            except BaseException:
+                self._listener.forget(token)
+                raise
+            spawned.gone.add_done_callback(lambda _: self._listener.forget(token))
             ends: list[asyncio.Future[Any]] = [ready, spawned.child.end]
             try:
                 await asyncio.wait(ends, timeout=self._start_timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -169,6 +169,17 @@ class SpawnLauncher:
             end = spawned.child.end.result() if spawned.child.end.done() else Exit()
             raise AgentError(early_end(self._target, code=end.code, stderr=end.stderr), stderr_tail=end.stderr)
         return spawned.child
+
+    async def _start(self, spawned: _Spawned, config: Message) -> None:
+        try:
+            with config_file(config) as stdin:
+                await asyncio.get_running_loop().subprocess_exec(
+                    lambda: spawned, *command(self._target), stdin=stdin, cwd=self._target.path, start_new_session=True
+                )
+        except OSError as error:
+            raise AgentError(start_failure(self._target, error)) from error
+        self._all.add(spawned)
+        spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
 
     async def close(self) -> None:
         """End all processes."""

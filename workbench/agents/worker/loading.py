@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
 _path: List[str] = []
-_LIBRARY_FOLDERS = (os.sep + "site-packages", os.sep + "dist-packages")
+_LIBRARY_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_INSTALLED = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (os.__file__, __file__))
 
 
 compiled_here: List[str] = []
@@ -86,26 +87,17 @@ def enter(adapter: Adapter) -> None:
     dotenv.load(adapter.env_files())
     sys.dont_write_bytecode = True
     _forget_shadowed_modules(roots)
-    _read_from_source(roots)
+    _read_from_source()
     sys.path[:0] = roots
 
 
-def workspace_test(roots: List[str]) -> Any:
-    """A function that tells whether a file belongs to the agent's own code, and not to an environment inside it."""
-    prefixes = tuple(root.rstrip(os.sep) + os.sep for root in roots)
-    environments = tuple(
-        os.path.abspath(folder) + os.sep
-        for folder in {sys.prefix, sys.base_prefix, sys.exec_prefix}
-        if any((os.path.abspath(folder) + os.sep).startswith(prefix) for prefix in prefixes)
-    )
+def is_workspace(path: str) -> bool:
+    """Whether a file or folder may be edited between two cases: any that is not of Python, an installed library or us.
 
-    def is_workspace(path: str) -> bool:
-        path = os.path.abspath(path) + os.sep
-        if not path.startswith(prefixes) or (environments and path.startswith(environments)):
-            return False
-        return not any(folder in path for folder in _LIBRARY_FOLDERS)
-
-    return is_workspace
+    Not only what lies in the agent's own folder: also what `PYTHONPATH` or an editable installation brings in.
+    """
+    path = os.path.abspath(path) + os.sep
+    return not path.startswith(_INSTALLED) and not any(folder in path for folder in _LIBRARY_FOLDERS)
 
 
 def shadowed_names(roots: List[str]) -> set[str]:
@@ -153,9 +145,8 @@ def _is_replaceable(name: str) -> bool:
     return spec is not None and spec.origin != "frozen"
 
 
-def _read_from_source(roots: List[str]) -> None:
-    """Have modules below the roots compiled from source, whatever bytecode lies beside them."""
-    is_workspace = workspace_test(roots)
+def _read_from_source() -> None:
+    """Have modules that may be edited compiled from source, whatever bytecode lies beside them."""
 
     def hook(path: str) -> Any:
         if not is_workspace(path):

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from .loading import open_path, shadowed_names, workspace_test
+from .loading import is_workspace, open_path, shadowed_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ class Unsafe(Exception):
 
 def imported_since(before: Iterable[str], roots: List[str]) -> List[str]:
     """The modules that this process imported and that its parent may: libraries, in the order of their import."""
-    is_workspace = workspace_test(roots)
     shadowed = shadowed_names(roots)
     names = []
     for name, module in list(sys.modules.items()):

@@ -141,18 +141,20 @@ class _Server(asyncio.Protocol):
         """Do one thing for a session and answer, whatever happens."""
         answer = {"session": message["session"], "turn": message.get("turn")}
         try:
-            result = await work
+            self._answer(item, answer, await work)
         except asyncio.CancelledError as error:
             if self._sessions.get(message["session"]) is not item:
                 return  # by the engine
             self._fail(answer, faults.describe_failure(error))
         except BaseException as error:  # whatever the agent raises, sys.exit included
             self._fail(answer, faults.describe_failure(error))
-        else:
-            if self._sessions.get(message["session"]) is item and result is not None:
-                for span in result.pop("spans", ()):
-                    self._send({"type": "span", "session": answer["session"], "span": span})
-                self._send({"type": "finished", **answer, "result": result})
+
+    def _answer(self, item: _Session, answer: Dict[str, Any], result: Optional[Dict[str, Any]]) -> None:
+        """Tell what came of a turn, unless that is done or nobody waits for it any more."""
+        if self._sessions.get(answer["session"]) is item and result is not None:
+            for span in result.pop("spans", ()):
+                self._send({"type": "span", "session": answer["session"], "span": span})
+            self._send({"type": "finished", **answer, "result": result})
 
     def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
         if self._sessions.pop(answer["session"], None) is not None:

@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 _DEEPEST = 100  # levels of nesting; the engine's reader and people's patience end somewhere behind
+_LONGEST_NUMBER = 14_000  # bits of an integer
+
+
+def _is_endless(number: int) -> bool:
+    """Whether Python refuses to write the number in digits, as it does from 4,300 on (about 14,284 bits)."""
+    return int.bit_length(number) > _LONGEST_NUMBER
 
 
 def describe(value: Any) -> str:
@@ -22,6 +28,8 @@ def describe(value: Any) -> str:
         keys = ", ".join(sorted(str(key) for key in value)[:12])
         return f"a dict with the keys {keys}" if keys else "an empty dict"
     if kind in (bool, int, float, str, bytes):
+        if kind is int and _is_endless(value):
+            return f"an int of more than {_LONGEST_NUMBER} bits"
         text = repr(value)
         return f"{article} {name} ({text if len(text) <= 60 else text[:57] + '...'})"
     return f"{article} {name}"
@@ -29,8 +37,14 @@ def describe(value: Any) -> str:
 
 def unfit(value: Any, place: str, depth: int = 0) -> Optional[str]:
     """Where and why JSON cannot hold a value, as one clause; None where it can."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return None
+    if isinstance(value, int):
+        return (
+            f"{place} is an int of more than {_LONGEST_NUMBER} bits, which JSON readers refuse"
+            if _is_endless(value)
+            else None
+        )
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{place} is {value!r}, which JSON cannot hold"
     if depth > _DEEPEST:
@@ -54,13 +68,15 @@ def unfit(value: Any, place: str, depth: int = 0) -> Optional[str]:
 
 def lenient(value: Any, depth: int = 0) -> Any:
     """The value with whatever JSON cannot hold as text: for what is shown, not judged (spans, session state)."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return hex(value)[:1000] + "..." if _is_endless(value) else value
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if depth <= _DEEPEST:
         if isinstance(value, dict):
-            return {str(key): lenient(item, depth + 1) for key, item in value.items()}
+            return {str(lenient(key)): lenient(item, depth + 1) for key, item in value.items()}
         if isinstance(value, (list, tuple, set, frozenset)):
             return [lenient(item, depth + 1) for item in value]
     try:

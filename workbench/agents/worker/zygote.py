@@ -28,6 +28,7 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _TAIL = 16_384  # bytes of output kept for each stream
 _READ = 65_536  # bytes read from a pipe at a time: what a pipe holds
+_LAST_READS = 32  # for what a dead process left: the largest pipe holds 1 MB, and readers may get it in halves
 
 
 def run(config: Dict[str, Any]) -> None:
@@ -121,7 +122,7 @@ class _Zygote:
                 os.read(descriptor, _READ)
                 ended = True
             elif descriptor in self._pipes:
-                self._drain(descriptor, once=True)
+                self._drain(descriptor)
             elif descriptor == self._wire.fileno() and not self._obey():
                 return False
         if ended:
@@ -145,16 +146,18 @@ class _Zygote:
         return True
 
     def _start(self, message: Dict[str, Any]) -> None:
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
         zygote = os.getpid()
+        pipes: List[int] = []
         try:
+            pipes += os.pipe()
+            pipes += os.pipe()
             pid = os.fork()
-        except OSError as error:  # too many processes, no memory
-            for descriptor in (out_read, out_write, err_read, err_write):
+        except OSError as error:  # too many processes or open files, no memory
+            for descriptor in pipes:
                 os.close(descriptor)
             self._wire.send({"type": "exited", "child": message["child"], "error": f"cannot fork: {error.strerror}"})
             return
+        out_read, out_write, err_read, err_write = pipes
         if pid == 0:
             self._be_child(message, zygote, (out_read, out_write, err_read, err_write))
         os.close(out_write)
@@ -201,10 +204,10 @@ class _Zygote:
 
             shared.run(self._adapter, {**message, "address": self._address})
 
-    def _drain(self, descriptor: int, *, once: bool = False) -> None:
-        """Read what is in a pipe; close it at its end."""
+    def _drain(self, descriptor: int, *, reads: int = 1) -> None:
+        """Read what is in a pipe; close it at its end. Never more than `reads` times: some write without end."""
         owner = self._pipes[descriptor]
-        while True:
+        for _ in range(reads):
             try:
                 data = os.read(descriptor, _READ)
             except BlockingIOError:
@@ -213,8 +216,6 @@ class _Zygote:
                 self._close_pipe(descriptor)
                 return
             owner.tails[descriptor] = (owner.tails[descriptor] + data)[-_TAIL:]
-            if once:
-                return
 
     def _close_pipe(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)
@@ -242,7 +243,7 @@ class _Zygote:
 
     def _report(self, ended: _Child, status: int) -> None:
         for descriptor in list(ended.open):
-            self._drain(descriptor)
+            self._drain(descriptor, reads=_LAST_READS)
         for descriptor in list(ended.open):  # held by a process that left the group
             self._close_pipe(descriptor)
         code = os.waitstatus_to_exitcode(status)

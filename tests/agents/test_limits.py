@@ -1,0 +1,214 @@
+"""At the limits: of open files, of what fits a message, of patience; and code that is not where agents usually are."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.channel import Channel, Listener
+from workbench.agents.host import SessionRequest, host_for
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind, Target
+
+HI = Content.of_text("hi", role="user")
+
+MANY_AT_ONCE = """
+import asyncio, resource, sys
+from pathlib import Path
+from workbench.agents.host import AgentError, SessionRequest, host_for
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind, Target
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+async def one(host):
+    session = await host.open(SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
+    try:
+        await session.turn(Content.of_text("hi", role="user"), turn=0)
+        await session.finish()
+        return "answered"
+    except AgentError as error:
+        return str(error.failure.kind)
+    finally:
+        await session.kill()
+
+async def main():
+    target = Target(name="bench", kind=AgentKind.FUNCTION, location="agent:answer", path=Path(sys.argv[1]))
+    host = host_for(target, isolation="case", concurrency=60, mode=sys.argv[2])
+    print(*await asyncio.gather(*(one(host) for _ in range(60))))
+    print(await one(host))
+    await host.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("mode", [pytest.param("fork", marks=pytest.mark.needs_fork), "once"])
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_where_open_files_run_out_cases_fail_one_by_one_and_may_be_tried_again(bench: Any, mode: str) -> None:
+    bench.agent("import time\ndef answer(prompt):\n    time.sleep(0.2)\n    return prompt\n")
+
+    command = [sys.executable, "-c", MANY_AT_ONCE, str(bench.folder), mode]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    first, afterwards = done.stdout.splitlines()
+    ends = Counter(first.split())
+    assert ends["answered"] > 5
+    assert set(ends) <= {"answered", "infrastructure"}
+    assert afterwards == "answered"
+
+
+async def test_numbers_too_long_for_json_readers_are_refused_by_name(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        def answer(prompt):
+            call = {"tool_name": "count", "tool_input": {"to": 10**5000}}
+            return {"response": "done", "predicted_trajectory": [call]}
+    """)
+
+    talk = await bench.talk_once("a", **way)
+
+    assert talk.kind == "agent"
+    assert talk.message.startswith("predicted_trajectory[0].tool_input.to is an int of more than 14000 bits")
+
+
+async def test_numbers_too_long_for_json_readers_are_text_in_the_state(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        def answer(prompt, session):
+            session.state[10**5000] = session.state["long"] = 10**5000
+            return prompt
+    """)
+
+    talk = await bench.talk_once("a", **way)
+
+    assert talk.responses == ["a"]
+    assert talk.end.final_state["long"].startswith("0x")
+
+
+async def test_busy_with_other_sessions_is_no_slow_start(bench: Any) -> None:
+    bench.agent("import time\nasync def answer(prompt):\n    time.sleep(0.2)\n    return prompt\n")
+    host = bench.host(isolation="worker", concurrency=20, start_timeout=2)
+
+    talks = await asyncio.gather(*(bench.talk(host, str(number)) for number in range(20)))
+
+    assert [talk.responses for talk in talks] == [[str(number)] for number in range(20)]
+
+
+@pytest.mark.needs_fork
+async def test_a_case_ends_though_what_it_left_behind_writes_without_end(bench: Any) -> None:
+    bench.agent("""
+        import subprocess, sys
+        def answer(prompt):
+            subprocess.Popen([sys.executable, "-c", "while True: print('x' * 60000)"], start_new_session=True)
+            return prompt
+    """)
+    host = bench.host(mode="fork")
+
+    talks = [await asyncio.wait_for(bench.talk(host, prompt), 60) for prompt in "abc"]
+
+    assert [talk.responses for talk in talks] == [["a"], ["b"], ["c"]]
+
+
+async def test_code_beside_the_agent_is_as_fresh_as_the_agent(
+    bench: Any, way: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "elsewhere"
+    library.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    bench.agent("import shared_code\ndef answer(prompt): return shared_code.VALUE\n")
+    host = bench.host(**way)
+    host.prepare(cases=10)
+    (library / "shared_code.py").write_text("VALUE = 'one'\n")
+    before = [(await bench.talk(host, "a")).responses for _ in range(3)]
+
+    (library / "shared_code.py").write_text("VALUE = 'two'\n")
+    host.renew()
+    after = [(await bench.talk(host, "a")).responses for _ in range(2)]
+
+    assert before == [["one"]] * 3
+    assert after == [["two"]] * 2
+
+
+@pytest.mark.parametrize("mode", [pytest.param("fork", marks=pytest.mark.needs_fork), "once"])
+async def test_closing_does_not_wait_for_an_interpreter_that_starts(
+    bench: Any, mode: Any, monkeypatch: pytest.MonkeyPatch, eventually: Any, running: Any
+) -> None:
+    started = bench.folder / "started"
+    site = bench.folder / "site"
+    site.mkdir()
+    text = f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    (site / "sitecustomize.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    host = bench.host(mode=mode)
+    host.prepare(cases=1)
+    pid = int(await eventually(lambda: started.exists() and started.read_text()))
+
+    await host.close()
+
+    await eventually(lambda: not running(pid))
+    assert not running(pid)
+
+
+async def test_workers_that_come_in_before_their_start_has_returned_are_let_in(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("def answer(prompt): return prompt\n")
+    target = Target(name="bench", kind=AgentKind.FUNCTION, location="agent:answer", path=tmp_path)
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    host = host_for(target, isolation="case", concurrency=8, mode="once")
+
+    async def one() -> str:
+        session = await host.open(SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
+        result = await session.turn(HI, turn=0)
+        await session.finish()
+        assert result.invocation.final_response is not None
+        return result.invocation.final_response.text()
+
+    try:
+        assert await asyncio.gather(*(one() for _ in range(30))) == ["hi"] * 30
+    finally:
+        await host.close()
+    assert problems == []
+
+
+async def test_a_message_without_its_parts_ends_only_its_connection() -> None:
+    closed: list[str | None] = []
+    listener = Listener()
+    await listener.start()
+
+    def greet(channel: Channel, hello: dict[str, Any]) -> None:
+        channel.on_closed = closed.append
+        channel.on_message = lambda message: message["number"] + 1
+
+    listener.expect("token", greet)
+    try:
+        reader, writer = await asyncio.open_unix_connection(listener.address[1])
+        writer.write(b'{"type":"hello","protocol":1,"token":"token"}\n{"type":"output"}\n')
+        assert await reader.read() == b""
+        writer.close()
+    except ConnectionError:
+        pass
+    finally:
+        await listener.close()
+
+    assert closed == ["a message that cannot be used (KeyError: 'number')"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
+async def test_a_temporary_folder_too_deep_for_a_socket_is_left_as_it_was(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    bench.agent("def answer(prompt): return prompt\n")
+
+    talk = await bench.talk_once("a")
+
+    assert talk.responses == ["a"]
+    assert list(deep.iterdir()) == []
