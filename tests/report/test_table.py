@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation
@@ -158,3 +161,30 @@ def test_scores_show_the_digits_that_tell_them_from_the_threshold() -> None:
     assert score_text(0.79999, 0.8) == "0.79999"
     assert score_text(0.5, 0.8) == "0.50"
     assert score_text(1.0, 1.0) == "1.00"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (1, True, "f: x: expected 1, got true"),
+        ("\u00e9", "e\u0301", 'f: x: expected "\\u00e9", got "e\\u0301"'),
+        ("a" * 500 + "b", "a" * 500 + "c", f'f: x: expected ...{"a" * 40}b", got ...{"a" * 40}c"'),
+        ({"y": [1, 2]}, {"y": [1, 3]}, "f: x.y[1]: expected 2, got 3"),
+    ],
+)
+def test_what_differs_can_be_seen(
+    make_case: MakeCase,
+    make_invocation: Callable[..., Invocation],
+    make_metric: Callable[..., MetricResult],
+    change: tuple[Any, Any, str],
+) -> None:
+    wanted, given, line = change
+    case = make_case(
+        "a",
+        CaseStatus.FAILED,
+        expected=make_invocation(calls=[("f", {"x": wanted})]),
+        actual=make_invocation(calls=[("f", {"x": given})]),
+        metrics=(make_metric("trajectory_exact_match", 0.0),),
+    )
+
+    assert explain(case) == ["trajectory_exact_match: 0.00 < 1.00", line]

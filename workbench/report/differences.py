@@ -1,8 +1,8 @@
 """What an agent did differently from what was expected: call by call, argument by argument.
 
-Equality is that of ADK's trajectory metric (same name, Python's `==` on the arguments, ids ignored), so that a turn
-without call differences is exactly one that scores 1 under EXACT matching. Which metric minds which difference is for
-the metrics to say; how differences are worded and coloured is left to the front ends.
+Equality is that of ADK's trajectory metric (same name, Python's `==` on the arguments, ids ignored), but that `true` is
+not 1, which other metrics tell apart: a turn without call differences scores 1 under EXACT matching. Which metric minds
+which difference is for the metrics to say; how differences are worded and coloured is left to the front ends.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def value_differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[t
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
             yield from value_differences(one, other, (*path, index))
-    elif expected != actual:
+    elif expected != actual or isinstance(expected, bool) is not isinstance(actual, bool):
         yield DifferenceKind.ARGUMENT_CHANGED, path, expected, actual
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
+from unicodedata import normalize
 
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import neutralise, one_line, redact
@@ -16,6 +18,8 @@ from workbench.report.run_report import ReportedCase
 
 _WIDTH = 200
 """Characters of one value in an explanation."""
+_CONTEXT = 40
+"""Characters shown of what two long values have in common before they part."""
 
 _ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
 _ABOUT_RESPONSE = ("response", "rouge", "bleu", "exact_match")
@@ -117,18 +121,30 @@ def describe(difference: Difference) -> str:
             wanted, given = _arguments(difference.expected), _arguments(difference.actual)
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
-            return f"{path}: expected {value_text(difference.expected)}, got {value_text(difference.actual)}"
+            return f"{path}: {_told_apart(difference)}"
+        case DifferenceKind.RESPONSE_CHANGED if difference.actual is None:
+            return f"response: expected {value_text(difference.expected)}, got no response"
         case DifferenceKind.RESPONSE_CHANGED:
-            given = "no response" if difference.actual is None else value_text(difference.actual)
-            return f"response: expected {value_text(difference.expected)}, got {given}"
+            return f"response: {_told_apart(difference)}"
         case DifferenceKind.STATE_CHANGED:
-            given = value_text(difference.actual)
-            return f"state {path_text(difference.path)}: expected {value_text(difference.expected)}, got {given}"
+            return f"state {path_text(difference.path)}: {_told_apart(difference)}"
 
 
 def value_text(value: Any) -> str:
     """A value as JSON on one line, cut where it is long."""
     return safe(json.dumps(value, ensure_ascii=False, default=repr))
+
+
+def _told_apart(difference: Difference) -> str:
+    """Both values. Where they look the same (cut, or in characters that do), from where they part, and escaped."""
+    wanted, given = value_text(difference.expected), value_text(difference.actual)
+    if normalize("NFC", wanted) == normalize("NFC", given):
+        texts = [redact(json.dumps(value, default=repr)) for value in (difference.expected, difference.actual)]
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+        start = max(same - _CONTEXT, 0)
+        cut = "..." if start else ""
+        wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
+    return f"expected {wanted}, got {given}"
 
 
 def path_text(path: Path) -> str:
