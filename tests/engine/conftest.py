@@ -61,9 +61,10 @@ class Project:
         return workspace
 
     def run(self, *selections: Selection, workspace: Workspace | None = None, **options: Any) -> Run:
-        """Run to the end; without selections the set `set.evalset.json`."""
+        """Run to the end; without selections the set `set.evalset.json`, or what is to be resumed."""
         workspace = workspace or self.workspace()
-        plan = workspace.plan(selections or [Selection(eval_set="set.evalset.json")], RunOptions(**options))
+        default = [] if "resume" in options else [Selection(eval_set="set.evalset.json")]
+        plan = workspace.plan(selections or default, RunOptions(**options))
         run = workspace.start(plan)
         list(run.iter_events())
         return run

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.plan import RunOptions, Selection
-from workbench.model.events import Notice, RunFinished
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.run import Run
+from workbench.model.events import CaseFinished, Notice, RunFinished
 from workbench.store.errors import StoreError
+from workbench.store.history import RunRecord
 
 from .conftest import Project, result_of, statuses, turn
 
@@ -43,13 +45,77 @@ def test_results_come_back_as_they_were(project: Project) -> None:
     assert record.versions["workbench"]
 
 
-def test_a_resumed_run_does_not_repeat_verdicts_but_repeats_errors(project: Project) -> None:
+def interrupted(project: Project, *selections: Selection) -> Run:
+    """A run that is stopped when its first case has finished."""
+    workspace = project.workspace()
+    plan = workspace.plan(selections or [Selection(eval_set="set.evalset.json")], RunOptions(concurrency=1))
+    run = workspace.start(plan)
+    for event in run.iter_events():
+        if isinstance(event, CaseFinished):
+            run.cancel()
+    return run
+
+
+def test_a_resumed_run_does_what_the_interrupted_one_had_left(project: Project) -> None:
     project.add_agent(COUNTING)
-    project.add_set({"good": [turn("good")], "bad": [turn("broken")]})
-    project.run()
-    (project.root / "mended").touch()
+    project.add_set({name: [turn(name)] for name in "abcdefgh"})
+    project.add_set({"x": [turn("x")]}, name="other")
+    first = interrupted(project)
+    assert first.summary().cancelled
 
     resumed = project.run(resume="latest")
+
+    assert resumed.run_id == first.run_id
+    assert statuses(resumed) == dict.fromkeys("abcdefgh", "PASSED")
+    assert len(calls(project)) <= 9  # the one that was cancelled while it ran may have been called twice
+    with project.workspace().history() as history:
+        assert history.run("latest").summary.passed == 8
+        assert len(list(history.results("latest"))) == 8
+
+
+def test_resuming_names_the_run_only_by_what_it_was_to_do(project: Project) -> None:
+    project.add_agent(COUNTING)
+    project.add_set({name: [turn(name)] for name in "abcdefgh"})
+    interrupted(project, Selection(eval_set="set.evalset.json", cases=("a", "b", "c")))
+    workspace = project.workspace()
+
+    plan = workspace.plan([], RunOptions(resume="latest"))
+
+    assert [case.key.eval_id for case in plan.cases] == ["a", "b", "c"]
+
+
+def test_a_run_that_ended_leaves_nothing_to_resume(project: Project) -> None:
+    project.add_set({"a": [turn("a")]})
+    project.run()
+
+    with pytest.raises(PlanError, match="nothing to resume"):
+        project.run(resume="latest")
+
+
+def test_a_run_that_another_process_carries_out_is_not_resumed(project: Project) -> None:
+    project.add_set({"a": [turn("a")]})
+    run = project.run()
+    with project.workspace().history() as history:
+        stored = history.run(run.run_id)
+        history.begin_run(
+            RunRecord.model_validate(
+                {**stored.model_dump(include=set(RunRecord.model_fields)), "options": {**stored.options, "process": 1}}
+            )
+        )
+
+    with pytest.raises(PlanError, match="nothing to resume"):
+        project.run(resume="latest")
+    with pytest.raises(PlanError, match="has not ended"):
+        project.run(resume=run.run_id)
+
+
+def test_a_named_run_is_resumed_though_it_ended_and_repeats_its_errors(project: Project) -> None:
+    project.add_agent(COUNTING)
+    project.add_set({"good": [turn("good")], "bad": [turn("broken")]})
+    first = project.run()
+    (project.root / "mended").touch()
+
+    resumed = project.run(resume=first.run_id)
 
     assert statuses(resumed) == {"good": "PASSED", "bad": "PASSED"}
     assert calls(project) == ["broken", "broken", "good"]
@@ -58,10 +124,10 @@ def test_a_resumed_run_does_not_repeat_verdicts_but_repeats_errors(project: Proj
 def test_a_resumed_run_repeats_cases_that_have_changed(project: Project) -> None:
     project.add_agent(COUNTING)
     project.add_set({"a": [turn("a")], "b": [turn("b")]})
-    project.run()
+    first = project.run()
     project.add_set({"a": [turn("a", response="other")], "b": [turn("b")]})
 
-    resumed = project.run(resume="latest")
+    resumed = project.run(resume=first.run_id)
 
     assert calls(project) == ["a", "a", "b"]
     assert resumed.summary().total == 2

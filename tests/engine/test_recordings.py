@@ -134,3 +134,19 @@ def test_what_a_recording_does_not_say_is_not_measured(project: Project) -> None
 
     measures = {m.name: m for m in run.results()[0].metrics if m.status is MetricStatus.UNDEFINED}
     assert "latency" in measures and measures["latency"].reason
+
+
+def test_a_custom_metric_that_hangs_ends_with_the_time_of_a_case(project: Project) -> None:
+    (project.root / "own_metrics.py").write_text("import time\ndef slow(instance):\n    time.sleep(1000)\n")
+    (project.root / "test_config.json").write_text(
+        json.dumps(
+            {"criteria": {"slow": 1.0}, "custom_metrics": {"slow": {"code_config": {"name": "own_metrics.slow"}}}}
+        )
+    )
+    project.add_set({"a": [turn("hello")]})
+
+    run = project.run(timeout_seconds=1.0)
+
+    judged = next(m for m in result_of(run, "a").metrics if m.name == "slow")
+    assert judged.status is MetricStatus.ERROR
+    assert "longer than 1 s" in str(judged.reason)

@@ -34,9 +34,9 @@ class Selection(Fact):
 class RunOptions(Fact):
     """How to run. None means: as the settings say.
 
-    `retries` counts further attempts after infrastructure errors. `resume` names a run whose finished cases are not run
-    again where neither they nor their criteria have changed ("latest" for the newest). `adk_results` lets full runs of
-    ADK agents also write the result files that `adk web` shows.
+    `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
+    newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
+    `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows.
     """
 
     config: Path | None = None
@@ -103,7 +103,8 @@ class Plan:
 
     `notices` are for the user's eyes before the run; `problems` name files that could not be read, whose cases are
     therefore missing: what can run runs, and the command ends with status 2. `whole_sets` are the sets of which every
-    case runs.
+    case runs, `selections` what was asked for. Where the plan goes on with an earlier run, `resumes` is that run's id
+    and `stored` holds its results that still count.
     """
 
     root: Path
@@ -113,6 +114,8 @@ class Plan:
     notices: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     whole_sets: frozenset[str] = frozenset()
+    selections: tuple[Selection, ...] = ()
+    resumes: str | None = None
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
 
     @cached_property

@@ -67,6 +67,7 @@ class Planner:
             notices=_notices(configs),
             problems=tuple(problems),
             whole_sets=frozenset(whole),
+            selections=tuple(selections),
         )
 
     def plan_recorded(

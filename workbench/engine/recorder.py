@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import PlannedCase
+from workbench.engine.resume import resumable_options
 from workbench.engine.run import Run
 from workbench.engine.versions import versions
 from workbench.model.events import RunFinished
@@ -111,7 +112,7 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         command=plan.options.command,
         targets=tuple(sorted({case.target.name for case in plan.cases})),
         criteria={case.key.eval_set: case.config for case in plan.cases},
-        options=plan.limits.model_dump(mode="json"),
+        options={**plan.limits.model_dump(mode="json"), **resumable_options(plan)},
         versions=versions(),
         total=plan.total,
     )

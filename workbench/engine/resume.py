@@ -1,33 +1,76 @@
-"""Going on with an earlier run: which of its results still count."""
+"""Going on with an earlier run: which one is meant, what it was to do, and which of its results still count."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
-from workbench.engine.plan import Plan
+from workbench.engine.plan import Plan, PlanError, Selection
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult
-from workbench.store.history import History
+from workbench.store.history import History, StoredRun
+
+LATEST = "latest"
+
+# In the options that a run keeps: what it was to do, and the process that does it.
+_SELECTIONS, _PROCESS = "selections", "process"
 
 
-def resumed(plan: Plan, history: History, *, run_id: str) -> Plan:
-    """The plan without the jobs that the run has a verdict of, for the same case, criteria and target.
+def resumable_options(plan: Plan) -> dict[str, Any]:
+    """What a run must keep besides its limits to be gone on with."""
+    return {_SELECTIONS: [selection.model_dump() for selection in plan.selections], _PROCESS: os.getpid()}
 
-    Raises StoreError where there is no such run.
+
+def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
+    """The run that is meant by `name`: its id or the start of it, or "latest".
+
+    The latest one is the newest that was interrupted, or whose process died; with `eval_sets` one that had any of them.
+    Raises PlanError where there is none, or where it is still going on, and StoreError for an unknown id.
     """
+    if name != LATEST:
+        run = history.run(name)
+        if _goes_on(run):
+            raise PlanError(f"run {run.run_id} has not ended: it can be resumed when it has")
+        return run
+    for run in history.runs():
+        had = {selection.eval_set for selection in selections_of(run)}
+        if (run.interrupted or not run.ended) and not _goes_on(run) and had and (not eval_sets or had & set(eval_sets)):
+            return run
+    of_these = " of these eval sets" if eval_sets else ""
+    raise PlanError(f"nothing to resume: no run{of_these} was interrupted (`--failed` runs what did not pass)")
+
+
+def selections_of(run: StoredRun) -> Sequence[Selection]:
+    """What a run was to do; nothing where it judged recordings."""
+    return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
+
+
+def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
+    """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria."""
     hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
-    wanted = {key for key, _ in plan.jobs}
-    decided = history.finished_jobs(run_id)
+    decided = history.finished_jobs(run.run_id)
     unchanged = {
         job.key
-        for job in history.jobs(run_id)
-        if job.key in wanted and job.key in decided and (job.execution_key, job.scoring_key) == hashes[job.case]
+        for job in history.jobs(run.run_id)
+        if job.key in decided and hashes.get(job.case) == (job.execution_key, job.scoring_key)
     }
-    stored: Mapping[JobKey, CaseResult] = {
-        key: result
-        for result in history.results(run_id)
-        if (key := JobKey(case=result.case, repeat=result.repeat)) in unchanged
-    }
-    notice = f"run {history.run(run_id).run_id} goes on: {len(stored)} of {plan.total} results are taken from it"
-    return replace(plan, stored=dict(stored), notices=(*plan.notices, notice))
+    wanted = unchanged & {key for key, _ in plan.jobs}
+    results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
+    stored = {key: result for key, result in results if key in wanted}
+    notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it"
+    return replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
+
+
+def _goes_on(run: StoredRun) -> bool:
+    """Whether the process that carries the run out is still there."""
+    process = run.options.get(_PROCESS)
+    if run.ended or not isinstance(process, int):
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return process != os.getpid()

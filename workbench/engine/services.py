@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
-from workbench.agents.host import AgentHost, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.text import TextScorer
+from workbench.model.results import Failure, FailureKind
 
 
 class RunServices:
     """The services of one run for the cases of one target. The host is only asked for when a function must run."""
 
-    def __init__(self, text: TextScorer, host: Callable[[], AgentHost]) -> None:
+    def __init__(self, text: TextScorer, host: Callable[[], AgentHost], *, timeout_seconds: float) -> None:
         self.text = text
         self._host = host
+        self._timeout_seconds = timeout_seconds
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a metric function in the target's worker. Raises AgentError where it could not do its work."""
-        return await self._host().score(request)
+        """Run a metric function in the target's worker, for as long as a case may take.
+
+        Raises AgentError where it could not do its work.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds) as deadline:
+                return await self._host().score(request)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            message = f"took longer than {self._timeout_seconds:g} s"
+            raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from error

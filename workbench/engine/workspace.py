@@ -15,7 +15,7 @@ from workbench.engine.ids import new_run_id
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
-from workbench.engine.resume import resumed
+from workbench.engine.resume import resumed, run_to_resume, selections_of
 from workbench.engine.run import Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
@@ -111,12 +111,16 @@ class Workspace:
         ]
 
     def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
-        """What a run of these cases would do. Raises PlanError, and StoreError where a history to resume is broken."""
-        plan = self._planner().plan(selections, options)
+        """What a run of these cases would do; without selections but with a run to resume, of that run's cases.
+
+        Raises PlanError, and StoreError where the history that a run is resumed from cannot be read.
+        """
         if options.resume is None:
-            return plan
+            return self._planner().plan(selections, options)
         with self.history() as history:
-            return resumed(plan, history, run_id=options.resume)
+            wanted = {selection.eval_set for selection in selections}
+            run = run_to_resume(history, options.resume, eval_sets=wanted)
+            return resumed(self._planner().plan(selections or selections_of(run), options), history, run)
 
     def plan_recorded(
         self,
@@ -136,7 +140,7 @@ class Workspace:
         """Carry out a plan; the run goes on whether or not anybody listens to it."""
         if self._thread is None:
             self._thread = EngineThread()
-        run = Run(new_run_id(datetime.now()), plan, call_engine=self._thread.call)
+        run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call)
 
         def host_of(target: Target) -> AgentHost:
             return self._hosts.host_of(target, plan)
@@ -144,7 +148,11 @@ class Workspace:
         runner = Runner(
             run,
             host_of=host_of,
-            services_of=_once_each(lambda target: RunServices(self._text, lambda: host_of(target))),
+            services_of=_once_each(
+                lambda target: RunServices(
+                    self._text, lambda: host_of(target), timeout_seconds=plan.limits.timeout_seconds
+                )
+            ),
             recorder=HistoryRecorder(self.root, warn=run.warn),
             prepare=self._prepare,
         )
