@@ -146,7 +146,7 @@ class ForkLauncher:
                 try:
                     zygote = await self._zygote()
                     child = self._fork(zygote, role, messages=messages, scout=scouts, threads=self._concurrency)
-                except BaseException:
+                except BaseException:  # the next one is to be the scout, whyever this one is not
                     if scouts:
                         self._end_scouting()
                     raise

@@ -154,7 +154,7 @@ class SpawnLauncher:
         async with self._slots:
             try:
                 await self._start(spawned, config)
-            except BaseException:
+            except BaseException:  # whyever it did not start: nobody will call in
                 self._listener.forget(token)
                 raise
             spawned.gone.add_done_callback(lambda _: self._listener.forget(token))

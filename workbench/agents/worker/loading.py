@@ -87,7 +87,6 @@ def enter(adapter: Adapter) -> None:
     dotenv.load(adapter.env_files())
     sys.dont_write_bytecode = True
     _forget_shadowed_modules(roots)
-    _read_from_source()
     sys.path[:0] = roots
 
 
@@ -145,8 +144,11 @@ def _is_replaceable(name: str) -> bool:
     return spec is not None and spec.origin != "frozen"
 
 
-def _read_from_source() -> None:
-    """Have modules that may be edited compiled from source, whatever bytecode lies beside them."""
+def read_from_source() -> None:
+    """Have modules that may be edited compiled from source, whatever bytecode lies beside them.
+
+    Called once, before anything of the agent or its libraries is imported.
+    """
 
     def hook(path: str) -> Any:
         if not is_workspace(path):

@@ -19,6 +19,7 @@ def run(path: List[str]) -> None:
     `path` is what `sys.path` is to be when libraries and the agent are imported.
     """
     loading.set_path(path)
+    loading.read_from_source()
     config = _read_config()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]

@@ -82,7 +82,7 @@ class Session(base.Session):
         started = time.perf_counter()
         try:
             value = self._call(prompt, self._session)
-        except BaseException as error:
+        except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
             self._emit_failure(index, started, prompt, error)
             raise
         if hasattr(type(value), "__await__"):
@@ -98,7 +98,7 @@ class Session(base.Session):
     ) -> Dict[str, Any]:
         try:
             value = await awaitable
-        except BaseException as error:
+        except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
             self._emit_failure(index, started, prompt, error)
             raise
         return self._finish_turn(value, content, index, prompt, started)

@@ -179,7 +179,7 @@ def _import_as(name: str, folder: str) -> ModuleType:
     if spec.loader is not None:
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException:  # whatever the agent's package raises: as with any import, no half of it stays
             del sys.modules[name]
             raise
     return module

@@ -52,8 +52,8 @@ class AdkSession(Session):
                     events.append(event)
             duration = time.perf_counter() - started
             _check_answered(events)
-        except BaseException:
-            self._release()  # a session that failed is not closed: its process ends, or serves others
+        except BaseException:  # cancelled, too. A session that failed is not closed: its process ends, or serves others
+            self._release()
             raise
         finally:
             self._trace.end_turn()
