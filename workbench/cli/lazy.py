@@ -68,11 +68,11 @@ def open_command(path: Path) -> int:
 
 
 def open_screen(path: Path) -> int:
-    """Open the terminal application. Raises click.UsageError where there is no terminal."""
+    """Open the terminal application. Raises click.ClickException where there is no terminal."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError(
+        raise click.ClickException(
             f"opening {path} needs a terminal, and standard input or output is none. "
             f"Without one, use `workbench run {path}`; `workbench --help` lists all commands."
         )
