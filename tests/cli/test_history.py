@@ -168,3 +168,9 @@ def test_the_demo_is_a_copy_that_is_kept(workbench: CommandLine, tmp_path: Path)
     assert (first / "mine.txt").exists()
     assert (first / "home_automation" / "expected.json").exists()
     assert json.loads((first / "home_automation" / "expected.json").read_text())
+
+
+def test_a_stored_run_has_the_options_that_it_had_when_it_ran(workbench: CommandLine) -> None:
+    shown = workbench("run", "home", "--format", "json").data
+
+    assert workbench("report").data["options"] == shown["options"]

@@ -165,15 +165,32 @@ def test_failed_runs_what_did_not_pass_last_time(workbench: CommandLine) -> None
     assert statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
 
 
-def test_resume_keeps_what_was_finished(workbench: CommandLine, make_turn: MakeTurn) -> None:
-    workbench.add_set(
-        "home/bad.evalset.json", {"bad": [make_turn("raise it")], "good": [make_turn("light x", room="x")]}
-    )
-    workbench("run", "home/bad.evalset.json")
+def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    first, long = [make_turn("light x", room="x")], [make_turn("sleep 60")]
+    workbench.add_set("home/long.evalset.json", {"first": first, "long": long})
+    process = workbench.start("run", "home/long.evalset.json", "--format", "jsonl", "--concurrency", "1")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    workbench.add_set("home/long.evalset.json", {"first": first, "long": [make_turn("light y")]})
 
-    done = workbench("run", "--resume", "home/bad.evalset.json", "--dry-run")
+    planned = workbench("run", "--resume", "--dry-run")
+    done = workbench("run", "--resume", "--format", "json")
 
-    assert "1 are kept from before" in done.out
+    assert "2 cases x 1 = 2, of which 1 are kept from before" in planned.out
+    assert statuses(done).keys() == {"first", "long"}
+    assert "1 of 2 results are taken from it" in done.error
+
+
+def test_with_nothing_interrupted_there_is_nothing_to_resume(workbench: CommandLine) -> None:
+    workbench("run", "home")
+
+    done = workbench("run", "--resume")
+
+    assert done.status == 2
+    assert "nothing to resume" in done.error
 
 
 def test_ctrl_c_keeps_what_is_finished(workbench: CommandLine, make_turn: MakeTurn) -> None:

@@ -31,7 +31,8 @@ _LATEST = "latest"
     is_flag=False,
     flag_value=_LATEST,
     metavar="[RUN]",
-    help="Go on with an interrupted run: cases that it finished, and that have not changed, are not run again.",
+    help="Go on with an interrupted run, the newest by default: cases that it finished, and that have not changed, "
+    "are not run again. Without other arguments its own cases are meant.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would run.")
 @display_options
@@ -69,8 +70,10 @@ def run(
         what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: the value is optional
     workspace, named = open_workspace(what, target=target)
     with workspace:
-        selections = _selections(workspace, named, cases=cases, failed=failed)
-        if not selections:
+        # Without a choice of cases, those of the run to go on with.
+        chosen = bool(what or cases or target or failed) or resume is None
+        selections = _selections(workspace, named, cases=cases, failed=failed) if chosen else []
+        if chosen and not selections:
             click.echo("nothing to run: no case failed last time", err=True)
             return 0
         options = RunOptions.model_validate(

@@ -42,6 +42,7 @@ def stored_runs(root: Path, *, limit: int) -> list[StoredRun]:
 
 def stored_report(root: Path, run_id: str) -> RunReport:
     """A run as reports show it. Raises StoreError where there is no such run."""
+    from workbench.engine.plan import Limits
     from workbench.report.run_report import ReportedCase, RunReport
 
     with open_history(root) as history:
@@ -61,7 +62,8 @@ def stored_report(root: Path, run_id: str) -> RunReport:
         summary=run.summary,
         cases=cases,
         criteria=run.criteria,
-        options=run.options,
+        # Without what a run keeps for itself, to be gone on with.
+        options={name: value for name, value in run.options.items() if name in Limits.model_fields},
         versions=run.versions,
     )
 
