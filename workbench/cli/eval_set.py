@@ -116,7 +116,7 @@ def _file_of(agent: Path, eval_set_id: str) -> Path:
 def _eval_set_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted({*path.rglob("*.evalset.json"), *path.rglob("*.test.json")})
+    found = sorted(file for name in ("*.evalset.json", "*.test.json") for file in path.rglob(name) if file.is_file())
     if not found:
         raise click.BadParameter(f"{path}: no eval set below this folder (*.evalset.json or *.test.json).")
     return found

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.cli.streams import message
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def open_history(root: Path) -> Iterator[History | None]:
         yield None
         return
     history = History.open(root)
+    if history.notice is not None:
+        message(history.notice)
     try:
         yield history
     finally:

@@ -39,6 +39,8 @@ class HistoryRecorder:
         self._run_id = run.run_id
         try:
             self._history = History.open(self._root)
+            if self._history.notice is not None:
+                self._warn(self._history.notice)
             self._history.begin_run(_record_of(run, self._root))
         except StoreError as error:
             self._give_up(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -270,3 +271,10 @@ def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypa
     assert (by_folder.name, by_folder.path, by_folder.location) == ("bot", folder.root / "pkg", "bot")
     monkeypatch.chdir(folder.root / "pkg/bot")
     assert adk_target(Path(), root=folder.root) == by_folder
+
+
+def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:
+    folder.write("real.evalset.json", '{"eval_set_id": "real", "eval_cases": []}')
+    os.mkfifo(folder.root / "pipe.evalset.json")
+
+    assert [entry.relative for entry in folder.discover().eval_sets] == ["real.evalset.json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,18 @@ def test_a_folder_is_validated_with_all_it_holds_and_no_file_stops_the_others(fi
         ("good.evalset.json", "unknown-key"),
         ("test_config.json", "schema"),
     ]
+
+
+def test_a_truncated_set_beside_one_of_the_same_id_hides_nothing(file: Callable[..., Path]) -> None:
+    whole = file(_set(_turn()), "whole.evalset.json")
+    cut = file(whole.read_bytes()[: len(whole.read_bytes()) // 2], "cut.evalset.json")
+
+    for order in ([whole, cut], [cut, whole]):
+        assert {problem.path.name for problem in validate(order) if problem.severity == "error"} >= {"cut.evalset.json"}
+
+
+def test_a_pipe_in_a_folder_is_passed_over(file: Callable[..., Path]) -> None:
+    good = file(_set(_turn()), "good.evalset.json")
+    os.mkfifo(good.with_name("pipe.evalset.json"))
+
+    assert validate([good.parent]) == validate([good])

@@ -135,8 +135,11 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
         (tmp_path / ".workbench").mkdir(exist_ok=True)
         file_of(tmp_path).write_bytes(damage)
         with History.open(tmp_path) as history:
+            assert history.notice is not None and "was damaged: it is kept as history.db.corrupt-" in history.notice
             history.begin_run(make_record("r"))
 
+    with History.open(tmp_path) as history:
+        assert history.notice is None
     kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
     assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
     assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage

@@ -44,12 +44,17 @@ def walk(root: Path) -> Findings:
             name = entry.name
             if name in AGENT_FILES:
                 findings.agent_files.setdefault(folder, []).append(name)
-            elif name.endswith(EVAL_SET_SUFFIXES):
+            elif name.endswith(EVAL_SET_SUFFIXES) and _is_file(entry):
                 findings.eval_sets.append(entry.path)
             elif not name.startswith(".") and name not in _SKIPPED and _leads_on(entry, str(root), seen_links):
                 waiting.append(entry.path)
     findings.eval_sets.sort()
     return findings
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether this can be read, or is a link that leads nowhere, which must be said. A pipe would never end."""
+    return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
 
 
 def _leads_on(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:

@@ -6,6 +6,7 @@ that memory is about the size of the file and an edit costs as much as the case 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -142,7 +143,18 @@ class DocumentView:
         return self._pieces.cases
 
     def error_in_header(self, fault: Fault) -> StoreError:
-        """The error that a fault of what the set says of itself is, with its line and column in the file."""
+        """The error that a fault of what the set says of itself is, with its line and column in the file.
+
+        Where the text around the cases is broken too, only the place is known.
+        """
+        line: int | None = None
+        column: int | None = None
+        with contextlib.suppress(BrokenJson):
+            line, column = self._position_in_header(fault)
+        place = format_place(fault.place)
+        return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
+
+    def _position_in_header(self, fault: Fault) -> tuple[int, int]:
         head, tail = (
             part.decode().removeprefix(_BYTE_ORDER_MARK) for part in (self._pieces.ends.head, self._pieces.ends.tail)
         )
@@ -151,9 +163,7 @@ class DocumentView:
         if offset > len(head):
             text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
             offset += len(text) - len(head) - len(tail)
-        line, column = position_of(text, offset)
-        place = format_place(fault.place)
-        return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
+        return position_of(text, offset)
 
     def content(self) -> bytes:
         """The whole file as it is here."""

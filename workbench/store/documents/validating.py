@@ -68,7 +68,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = {file for pattern in _FILES for file in path.rglob(pattern)}
+        found = {file for pattern in _FILES for file in path.rglob(pattern) if not file.exists() or file.is_file()}
         yield from sorted(
             file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)
         )

@@ -29,10 +29,11 @@ _SENTENCES = {
 
 
 class Database:
-    """One connection. Any thread may use it, but only one at a time."""
+    """One connection. Any thread may use it, but only one at a time. `damaged` is where a damaged file was put."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, damaged: Path | None = None) -> None:
         self.path = path
+        self.damaged = damaged
         self._connection = connection
         self.execute = connection.execute
 
@@ -81,13 +82,13 @@ def open_database(root: Path) -> Database:
         except sqlite3.DatabaseError as error:
             if _code(error) not in _DAMAGED:
                 raise
-        _move_aside(path)
-        return _connect(path)
+        damaged = _move_aside(path)
+        return _connect(path, damaged=damaged)
     except sqlite3.Error as error:
         raise _in_words(path, error) from error
 
 
-def _connect(path: Path) -> Database:
+def _connect(path: Path, *, damaged: Path | None = None) -> Database:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
@@ -97,7 +98,7 @@ def _connect(path: Path) -> Database:
     except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
         connection.close()
         raise
-    return Database(path, connection)
+    return Database(path, connection, damaged=damaged)
 
 
 def _patiently(action: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.text import one_line
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
@@ -75,6 +75,13 @@ class History:
     def path(self) -> Path:
         """The file."""
         return self._database.path
+
+    @property
+    def notice(self) -> str | None:
+        """What a user should know about opening it: that the file was damaged, and where it is kept."""
+        if self._database.damaged is None:
+            return None
+        return f"{shown_path(self.path)} was damaged: it is kept as {self._database.damaged.name}, and a new one begun"
 
     def begin_run(self, record: RunRecord) -> None:
         """Store a run before its first job. A run that goes on after an interruption keeps its jobs."""
