@@ -115,6 +115,30 @@ async def test_a_case_ends_though_what_it_left_behind_writes_without_end(bench: 
     assert [talk.responses for talk in talks] == [["a"], ["b"], ["c"]]
 
 
+@pytest.mark.needs_fork
+async def test_a_session_cancelled_while_it_finishes_leaves_nothing_in_the_host(bench: Any, eventually: Any) -> None:
+    bench.agent("""
+        import sys, time
+        class Slow:
+            def write(self, text): ...
+            def flush(self): time.sleep(0.3)
+        def answer(prompt):
+            sys.stdout = Slow()
+            return prompt
+    """)
+    session = await bench.open(bench.host(mode="fork"))
+    await session.turn(HI, turn=0)
+    child = session._child
+    finishing = asyncio.create_task(session.finish())
+    await eventually(lambda: child.sessions == 0)  # it has answered, and its process is about to end
+
+    finishing.cancel()
+    await asyncio.wait([finishing])
+
+    await eventually(child.end.done)
+    assert not child.end.cancelled()
+
+
 async def test_code_beside_the_agent_is_as_fresh_as_the_agent(
     bench: Any, way: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

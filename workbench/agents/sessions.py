@@ -86,7 +86,7 @@ class WorkerSession:
         self._leave(reusable=True)
         if child.shared:
             return SessionEnd(final_state=state)
-        end = await child.end
+        end = await asyncio.shield(child.end)  # others wait for it too
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
     async def kill(self) -> SessionEnd:
