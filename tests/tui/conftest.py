@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.segment import Segment
 
 from workbench.engine.plan import Selection
 from workbench.model.evalset import EvalCase
@@ -232,7 +233,7 @@ def make() -> Any:
 @pytest.fixture
 def look() -> Any:
     """What stands on the screen of a running application."""
-    return SimpleNamespace(screen=main_screen, text=visible_text)
+    return SimpleNamespace(screen=main_screen, text=visible_text, strips=visible_strips)
 
 
 @pytest.fixture
@@ -271,4 +272,9 @@ def main_screen(app: WorkbenchApp) -> MainScreen:
 
 def visible_text(app: WorkbenchApp) -> str:
     """Everything that stands on the screen now."""
-    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
+    return "\n".join("".join(segment.text for segment in strip) for strip in visible_strips(app))
+
+
+def visible_strips(app: WorkbenchApp) -> Sequence[Iterable[Segment]]:
+    """The lines of the screen as they are drawn now."""
+    return app.screen._compositor.render_strips()

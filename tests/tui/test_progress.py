@@ -56,6 +56,14 @@ def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: R
     assert "in 5.00 s" in _line(progress, 99.0)
 
 
+def test_cancelled_jobs_are_counted_apart_and_make_a_run_no_faster(progress: RunProgress, make: Any) -> None:
+    _finish(progress, make, CaseStatus.PASSED, 12.0)
+    for _ in range(3):
+        _finish(progress, make, CaseStatus.CANCELLED, 12.0)
+
+    assert "1/4  ✓1 -3  0.5/s" in _line(progress, 12.0)
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [

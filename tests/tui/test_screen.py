@@ -237,8 +237,10 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(run
         await screen.until("sets/broken.evalset.json:12:7: found null, expected a list")
         await screen.press("G")
         await screen.until("no folder with an agent above it", "[targets.NAME]")
+        assert screen.app.screen.check_action("run_selected", ()) is None
         await screen.press("r")
-        await screen.until("nothing here can run")
+
+    assert lights.asked == []
 
 
 async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, gateway: Any, make: Any) -> None:
@@ -360,6 +362,64 @@ async def test_a_filter_lists_only_the_cases_that_have_the_text_in_their_id(runn
         await screen.until("○ on", "两盏灯")
         assert isinstance(screen.app.focused, CaseList)
         await screen.until("off · lights")
+
+
+async def test_a_filter_that_nothing_passes_says_so(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+
+        await screen.press("slash", "z", "q")
+
+        await screen.until("filter: zq", 'No case has "zq" in its id.')
+
+
+async def test_with_a_filter_r_runs_and_n_finds_only_what_is_listed(running: Any, lights: Any, make: Any) -> None:
+    lights.stored = {make.key(name): [make.result(make.key(name), CaseStatus.FAILED)] for name in ("on", "off")}
+    async with running(lights) as screen:
+        await screen.until("✗ on", "✗ off")
+
+        await screen.press("slash", "f", "enter", "n", "n")
+        await screen.until("✗ FAILED · off")
+        await screen.press("g", "r")
+        await screen.until("running")
+
+    assert lights.asked == [[Selection(eval_set=SET, cases=("off",))]]
+
+
+async def test_the_footer_names_only_the_keys_that_the_filter_line_hears(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("r run", "/ filter")
+
+        await screen.press("slash")
+
+        await screen.until("⏎ keep the filter", "esc list all")
+        await screen.until_gone("/ filter")
+
+
+async def test_an_id_too_long_for_the_border_stands_whole_in_the_pane(running: Any, gateway: Any, make: Any) -> None:
+    name = "-".join(f"part{number}" for number in range(30))
+    gateway.add(make.case(name, make.turn("Hi", "Hello")))
+    async with running(gateway) as screen:
+        await screen.until("part0")
+        await screen.press("G")
+        await screen.until("turn 1 · user")
+
+        assert "part29 · lights" in screen.text
+
+
+async def test_what_is_for_information_is_said_once_in_a_session(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        for number, expected in enumerate((["again", "the default criteria are used"], ["again"])):
+            await screen.press("R")
+            await screen.until("x stop")
+            run = lights.runs[number]
+            run.begin()
+            run.send(Notice(message="the default criteria are used"), Notice(message="again", severity="warning"))
+            run.end()
+            await screen.until("finished", *expected)
+
+        assert "the default criteria" not in screen.text
 
 
 async def test_reloading_shows_what_was_added(running: Any, lights: Any, make: Any) -> None:

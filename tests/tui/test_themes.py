@@ -101,3 +101,17 @@ def test_text_has_enough_contrast(name: str, least: float) -> None:
     for colour in [*colours, theme.variables["diff-removed"], theme.variables["diff-added"]]:
         darker, lighter = sorted((background, _luminance(colour or "")))
         assert (lighter + 0.05) / (darker + 0.05) >= least, colour
+
+
+async def test_without_colours_every_theme_can_be_read(
+    lights: Any, make_app: Callable[..., WorkbenchApp], look: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name in load_themes(theme_folders()[:1]).themes:
+        app = make_app(lights, Settings(tui=TuiSettings(theme=name)))
+        async with app.run_test(size=(100, 20)) as pilot:
+            await pilot.pause(0.2)
+            pieces = [piece for strip in look.strips(app) for piece in strip if piece.text.strip()]
+
+        assert pieces
+        assert all(piece.style.color != piece.style.bgcolor for piece in pieces), name

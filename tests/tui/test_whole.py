@@ -111,9 +111,34 @@ async def test_cancelling_stops_an_agent_that_hangs(project: Path, open_screen: 
 
         await pilot.press("x")
 
-        await until(pilot, "cancelled  ████", "0/1")
+        await until(pilot, "cancelled  ░░░░", "0/1  -1")
         await pilot.press("q")
         assert app._exit
+
+
+async def test_a_run_reads_files_again_that_have_changed(project: Path, open_screen: Callable[..., Any]) -> None:
+    app, until = open_screen(project)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, "○ raises")
+        await pilot.press("j", "j")
+        await until(pilot, "NOT RUN · good", "pong [/b]")
+        _write(project, _case("good", "Hi", "another answer"), _case("fresh", "Hi"))
+
+        await pilot.press("r")
+
+        await until(pilot, "✗ FAILED · good", "- another answer", "+ pong [/b]", "○ fresh", "2 cases")
+
+
+async def test_a_case_that_is_gone_is_not_replaced_by_others(project: Path, open_screen: Callable[..., Any]) -> None:
+    app, until = open_screen(project)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, "○ raises")
+        await pilot.press("j", "j")
+        _write(project, _case("fresh", "Hi"))
+
+        await pilot.press("r")
+
+        await until(pilot, "no eval case 'good'", "○ fresh", "no run in this session")
 
 
 async def test_what_is_wrong_with_files_is_shown_with_its_place(project: Path, open_screen: Callable[..., Any]) -> None:

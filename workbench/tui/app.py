@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -58,7 +59,9 @@ class WorkbenchApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
 
     def __init__(self, gateway: Gateway, *, settings: Settings, themes: LoadedThemes) -> None:
-        super().__init__()
+        # Without colours Textual turns every colour into a grey, and the terminal's own all into black. As RGB they
+        # have greys of their own.
+        super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
         self._gateway = gateway
         self._main = MainScreen(gateway)

@@ -28,6 +28,7 @@ from workbench.tui.state.project import OpenedProject, ReadCase
 if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
+    from workbench.store.documents import EvalSetDocument
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Gateway:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._workspace: Workspace | None = None
+        self._listed: dict[str, tuple[EvalSetDocument, ListedSet]] = {}  # the newest of each set, by its path
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
 
     async def open(self) -> OpenedProject:
@@ -49,7 +51,7 @@ class Gateway:
         return await self._call(self._reload)
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
-        """The set with its cases, or with what is wrong with its file."""
+        """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
         return await self._call(lambda: self._list_set(listed))
 
     async def read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
@@ -112,7 +114,11 @@ class Gateway:
         try:
             document = self._opened.document(listed.relative)
         except StoreError as error:
+            self._listed.pop(listed.relative, None)
             return replace(listed, problem=str(error), cases=None)
+        known = self._listed.get(listed.relative)
+        if known is not None and known[0] is document and known[1] is listed:
+            return listed
         times = Counter(entry.eval_id for entry in document.entries)
         cases = []
         for entry in document.entries:
@@ -123,7 +129,9 @@ class Gateway:
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
             cases.append(case_row(key, problem))
-        return replace(listed, problem="", cases=tuple(cases))
+        read = replace(listed, problem="", cases=tuple(cases))
+        self._listed[listed.relative] = (document, read)
+        return read
 
     def _read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
         try:

@@ -53,9 +53,9 @@ KEY_ACTIONS = (
         "run_selected",
         "run",
         footer=True,
-        explanation="run the selected case, eval set or agent",
+        explanation="run the selected case, or what is listed of the selected eval set or agent",
     ),
-    KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case"),
+    KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case, listed or not"),
     KeyAction(
         "run_failed", "screen", "f", "run_failed", "failed", footer=True, explanation="run the cases that did not pass"
     ),
@@ -99,6 +99,7 @@ KEY_ACTIONS = (
     KeyAction("previous_pane", "screen", "shift+tab", "app.focus_previous", "other pane, backwards"),
     KeyAction("help", "app", "question_mark", "help", "help", footer=True),
     KeyAction("quit", "app", "q", "quit", "quit", footer=True),
+    KeyAction("suspend", "app", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     KeyAction("palette", "app", "ctrl+p", "command_palette", "palette", footer=True, priority=True),
     KeyAction("list_up", "list", "up,k", "move(-1)", "up"),
     KeyAction("list_down", "list", "down,j", "move(1)", "down"),

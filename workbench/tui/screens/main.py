@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,11 +28,12 @@ from workbench.model.events import RunEvent
 from workbench.store.errors import StoreError
 from workbench.tui.gateway import Gateway
 from workbench.tui.keymap import bindings
+from workbench.tui.state.browser import ListedSet
 from workbench.tui.state.pieces import safe
 from workbench.tui.state.project import OpenedProject, ProjectState
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.case_pane import CasePane
-from workbench.tui.widgets.filter_input import FilterInput
+from workbench.tui.widgets.filter_input import FilterInput, FilterLine
 from workbench.tui.widgets.lines import StatusLine
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
@@ -68,7 +69,7 @@ class MainScreen(Screen[None]):
         yield StatusLine(id="header")
         with Horizontal(id="body"):
             with Vertical(id="left"):
-                yield FilterInput()
+                yield FilterLine(id="filter")
                 yield CaseList(id="case-list")
             yield CasePane(id="case-pane")
         yield StatusLine(id="run-line")
@@ -135,21 +136,24 @@ class MainScreen(Screen[None]):
             return True if self._can_run(action) else None
         if action == "cancel_run":
             return self.state.is_running
+        if action == "filter":
+            return not isinstance(self.focused, FilterInput)
         if action in ("next_failing", "previous_failing"):
             return self.state.has_failing
         return True
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
-        self._start(self.state.selections())
+        place = self.state.selected_place
+        self._start(lambda: self.state.selections_at(place))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
-        self._start(self.state.all_selections())
+        self._start(self.state.all_selections)
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass when they last ran."""
-        self._start(self.state.failed_selections())
+        self._start(self.state.failed_selections)
 
     def action_cancel_run(self) -> None:
         """Stop the run; what has finished stays."""
@@ -170,7 +174,7 @@ class MainScreen(Screen[None]):
 
     def action_filter(self) -> None:
         """List only some cases."""
-        self.query_one(FilterInput).open()
+        self.query_one(FilterLine).open()
 
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
@@ -203,11 +207,17 @@ class MainScreen(Screen[None]):
             self._say(problem, severity="warning")
         self._show()
         self._show_detail()
-        for listed in project.sets:
-            self.state.list_set(await self._gateway.list_set(listed))
-            self._changed = True
+        await self._read_sets(project.sets)
         self._show()
         await self._show_stored()
+
+    async def _read_sets(self, sets: Sequence[ListedSet]) -> None:
+        """Read what is in these sets, as far as they have changed since they were read last."""
+        for listed in sets:
+            read = await self._gateway.list_set(listed)
+            if read is not listed:
+                self.state.list_set(read)
+                self._changed = True
 
     async def _show_stored(self) -> None:
         """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
@@ -223,19 +233,19 @@ class MainScreen(Screen[None]):
         self._changed = True
         self._read_selected()
 
-    def _start(self, selections: Sequence[Selection]) -> None:
-        if not selections:
-            self._say("nothing here can run: select a case of an eval set that has an agent", severity="warning")
-            return
+    def _start(self, select: Callable[[], Sequence[Selection]]) -> None:
+        self.app.clear_notifications()  # what earlier runs had to say
         self.state.is_preparing = True
         self._show()
-        self._follow(selections)
+        self._follow(select)
 
     @work(group="run")
-    async def _follow(self, selections: Sequence[Selection]) -> None:
-        """Start a run and take its events, which `_tick` shows."""
+    async def _follow(self, select: Callable[[], Sequence[Selection]]) -> None:
+        """Start a run of what is to be run once the files are read again, and take its events, which `_tick` shows."""
         try:
-            run, jobs = await self._gateway.start(selections)
+            await self._read_sets(self.state.browser.sets)
+            self._read_selected()
+            run, jobs = await self._gateway.start(select())
         except (PlanError, StoreError) as error:
             self._say(str(error), severity="error")
             return
@@ -311,7 +321,11 @@ class MainScreen(Screen[None]):
     def _can_run(self, action: str) -> bool:
         if self.state.is_running or self.state.is_preparing:
             return False
-        return self.state.has_failing if action == "run_failed" else bool(self.state.browser.rows)
+        if action == "run_failed":
+            return self.state.has_failing
+        if action == "run_all":
+            return bool(self.state.all_selections())
+        return bool(self.state.selections_at(self.state.selected_place))
 
 
-_CHANGING_ACTIONS = ("run_selected", "run_failed", "cancel_run", "next_failing")
+_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing")

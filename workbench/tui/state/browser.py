@@ -129,6 +129,16 @@ class Browser:
         """The eval sets of a target."""
         return [listed for listed in self._sets.values() if listed.target == target]
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some cases are listed."""
+        return self._filter is not None
+
+    def cases_in(self, listed: ListedSet) -> Sequence[Row]:
+        """The cases of a set that are listed, folded away or not."""
+        cases = listed.cases or ()
+        return cases if self._filter is None else [row for row in cases if self._filter(row)]
+
     def case_rows(self) -> Iterable[Row]:
         """Every case in the order of the screen, folded away or not."""
         for place in self._ordered():
@@ -205,8 +215,8 @@ class Browser:
             self._rebuild()
 
     def next_case(self, keep: Callable[[CaseKey], bool], *, backwards: bool = False) -> CaseKey | None:
-        """The next case after the cursor that `keep` keeps, going round at the end; None where there is none."""
-        rows = [row for row in self.case_rows() if row.case is not None]
+        """The next listed case after the cursor that `keep` keeps, going round at the end; None where there is none."""
+        rows = [row for place in self._ordered() for row in self.cases_in(self._sets[place])]
         if backwards:
             rows.reverse()
         start = self._position_among(rows, backwards=backwards)
@@ -250,11 +260,9 @@ class Browser:
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):
             place = (target, listed.relative)
-            cases: Sequence[Row] = listed.cases or ()
-            if self._filter is not None:
-                cases = [row for row in cases if self._filter(row)]
-                if not cases:
-                    continue
+            cases = self.cases_in(listed)
+            if not cases and self.is_filtered:
+                continue
             label = name if times[name] == 1 else listed.relative
             rows.append(Row(RowKind.EVAL_SET, safe_line(label), target, listed.relative, problem=listed.state))
             if place not in self._folded:

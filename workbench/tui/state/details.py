@@ -23,7 +23,8 @@ def case_detail(
     the worst is shown, or the one under way.
     """
     blocks: list[Block] = []
-    for text in dict.fromkeys(filter(None, (row.problem, problem))):
+    unpaired = "" if row.target else "no agent was found for this eval set; select the set to see what to do"
+    for text in dict.fromkeys(filter(None, (unpaired, row.problem, problem))):
         blocks += [Whole.of(f"! {safe(text)}", Tone.ERROR), BLANK]
     if loading:
         blocks.append(Whole.of("reading the case …", Tone.MUTED))
@@ -113,6 +114,18 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
     return Detail(title="no eval sets", blocks=tuple(blocks))
 
 
+def nothing_listed_detail(wanted: str) -> Detail:
+    """No case has in its id what is filtered by."""
+    return Detail(
+        title="no such case",
+        blocks=(
+            Whole.of(f'No case has "{safe_line(wanted)}" in its id.', Tone.STRONG),
+            BLANK,
+            Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
+        ),
+    )
+
+
 def message_detail(title: str, text: str, tone: Tone = Tone.MUTED) -> Detail:
     """One message in place of a case; `text` may come from outside."""
     return Detail(title=title, blocks=(Whole.of(safe(text), tone),))
@@ -167,7 +180,6 @@ def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:
 
 def _what_to_pair(listed: ListedSet) -> Iterator[Block]:
     yield Whole.of(safe(listed.unpaired), indent=2)
-    yield Whole.of("Either put the file into the folder of its agent, or name both in workbench.toml:", indent=2)
     yield Whole.of(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Tone.KEY, indent=4)
 
 

@@ -36,8 +36,8 @@ class RunProgress:
 
     @property
     def done(self) -> int:
-        """How many jobs have ended."""
-        return sum(self.finished.values())
+        """How many jobs have come to an end of their own."""
+        return self.finished.total() - self.finished[Standing.CANCELLED]
 
     def apply(self, event: RunEvent, *, now: float) -> None:
         """Take one event of the run."""
@@ -48,7 +48,7 @@ class RunProgress:
         elif isinstance(event, CaseFinished):
             self.finished[standing_of([event.status])] += 1
         elif isinstance(event, RunFinished):
-            self.ended, self.interrupted = now, event.interrupted
+            self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
     def rate(self, *, now: float) -> float | None:
         """Jobs a second so far; None before the first has ended."""

@@ -13,8 +13,15 @@ from workbench.model.results import CaseResult
 from workbench.store.history import StoredJob
 from workbench.tui.state.blocks import Detail
 from workbench.tui.state.board import Board
-from workbench.tui.state.browser import Browser, ListedSet, RowKind
-from workbench.tui.state.details import case_detail, empty_detail, message_detail, set_detail, target_detail
+from workbench.tui.state.browser import Browser, ListedSet, Place
+from workbench.tui.state.details import (
+    case_detail,
+    empty_detail,
+    message_detail,
+    nothing_listed_detail,
+    set_detail,
+    target_detail,
+)
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, case_view, group_view
@@ -59,6 +66,8 @@ class ProjectState:
     progress: RunProgress | None = None
     read: ReadCase | None = None
     is_preparing: bool = False  # a run is being planned
+    filtered_by: str = ""
+    _said: set[str] = field(default_factory=set)
 
     @property
     def is_busy(self) -> bool:
@@ -69,6 +78,12 @@ class ProjectState:
     def is_running(self) -> bool:
         """Whether a run is going on."""
         return self.progress is not None and self.progress.ended is None
+
+    @property
+    def selected_place(self) -> Place | None:
+        """Where the cursor is."""
+        row = self.browser.selected
+        return row.place if row is not None else None
 
     @property
     def selected_case(self) -> CaseKey | None:
@@ -125,19 +140,28 @@ class ProjectState:
 
     def filter(self, text: str) -> None:
         """List only the cases whose id has this text in it, large and small letters alike; nothing lists all."""
-        wanted = text.strip().casefold()
+        self.filtered_by = text.strip()
+        wanted = self.filtered_by.casefold()
         self.browser.filter((lambda row: wanted in row.label.casefold()) if wanted else None)
 
     def apply(self, events: Iterable[RunEvent], *, now: float) -> Applied:
         """Take events of the run."""
         applied = Applied()
         for event in events:
-            if isinstance(event, Notice):
+            if isinstance(event, Notice) and self._is_news(event):
                 applied.notices.append(event)
             if self.progress is not None:
                 self.progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event))
         return applied
+
+    def _is_news(self, notice: Notice) -> bool:
+        """Whether it has to be said: what is only for information is said once in a session, not once in a run."""
+        if notice.severity != "information":
+            return True
+        is_new = notice.message not in self._said
+        self._said.add(notice.message)
+        return is_new
 
     def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
         """How the cases ended in earlier sessions is known."""
@@ -156,20 +180,27 @@ class ProjectState:
             self.browser.go_to(key)
         return key is not None
 
-    def selections(self) -> list[Selection]:
-        """What `run` runs: the selected case, set or target."""
-        row = self.browser.selected
-        if row is None:
+    def selections_at(self, place: Place | None) -> list[Selection]:
+        """What `run` runs where this place is selected: its case, or what is listed of its set or target.
+
+        Sets that cannot be read are part of it: they may be whole again, and where not, the plan says so.
+        """
+        if place is None or not place[0]:
             return []
-        if row.case is not None:
-            return [Selection(eval_set=row.eval_set, cases=(row.case.eval_id,))] if row.target else []
-        if row.kind is RowKind.EVAL_SET:
-            listed = self.browser.eval_set(row.target, row.eval_set)
-            return _whole([listed] if listed is not None else [])
-        return _whole(self.browser.sets_of(row.target))
+        target, eval_set, case = place
+        if case is not None:
+            return [Selection(eval_set=eval_set, cases=(case.eval_id,))]
+        sets = [listed for listed in self.browser.sets_of(target) if eval_set in ("", listed.relative)]
+        if not self.browser.is_filtered:
+            return _whole(sets)
+        listed_ids = {
+            listed.relative: dict.fromkeys(row.case.eval_id for row in self.browser.cases_in(listed) if row.case)
+            for listed in sets
+        }
+        return [Selection(eval_set=relative, cases=tuple(ids)) for relative, ids in listed_ids.items() if ids]
 
     def all_selections(self) -> list[Selection]:
-        """What `run all` runs: every set that has an agent and could be read."""
+        """What `run all` runs: every set that has an agent."""
         return _whole(self.browser.sets)
 
     def failed_selections(self) -> list[Selection]:
@@ -185,6 +216,8 @@ class ProjectState:
         row = self.browser.selected
         if self.project is None:
             return message_detail("workbench", "opening the project …")
+        if row is None and self.browser.is_filtered:
+            return nothing_listed_detail(self.filtered_by)
         if row is None or not self.browser.sets:
             return empty_detail(self.project.root, list(self.project.targets), self.project.problems)
         if row.case is not None:
@@ -248,4 +281,4 @@ class ProjectState:
 
 
 def _whole(sets: Iterable[ListedSet]) -> list[Selection]:
-    return [Selection(eval_set=listed.relative) for listed in sets if listed.target and not listed.problem]
+    return [Selection(eval_set=listed.relative) for listed in sets if listed.target]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Size
@@ -11,10 +12,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from workbench.tui.keymap import bindings
-from workbench.tui.state.blocks import Detail
+from workbench.tui.state.blocks import BLANK, Detail, Whole
 from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
-from workbench.tui.state.pieces import Line
+from workbench.tui.state.pieces import Line, Tone
 from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+
+_TITLE_MARGINS = 6
+"""Cells of the upper border that its title cannot have: corners, a line and a blank on both sides."""
 
 
 class CasePane(ScrollView, can_focus=True):
@@ -36,7 +40,7 @@ class CasePane(ScrollView, can_focus=True):
         is_other = detail.title != self._detail.title
         self._detail = detail
         # How it stands comes first, for the end of a long title is cut off.
-        self.border_title = Content(f"{detail.status} · {detail.title}" if detail.status else detail.title)
+        self.border_title = Content(self._title)
         self.border_subtitle = Content(detail.ran)
         self._lay_out()
         if is_other:
@@ -52,9 +56,16 @@ class CasePane(ScrollView, can_focus=True):
         """Lay out again for the new width."""
         self._lay_out()
 
+    @property
+    def _title(self) -> str:
+        return f"{self._detail.status} · {self._detail.title}" if self._detail.status else self._detail.title
+
     def _lay_out(self) -> None:
         width = self.scrollable_content_region.width
+        blocks = self._detail.blocks
+        if cell_len(self._title) > self.outer_size.width - _TITLE_MARGINS:
+            blocks = (Whole.of(self._detail.title, Tone.STRONG), BLANK, *blocks)
         side_by_side = self.screen.size.width >= SIDE_BY_SIDE_FROM
-        self._lines = lay_out(self._detail.blocks, width=width, side_by_side=side_by_side)
+        self._lines = lay_out(blocks, width=width, side_by_side=side_by_side)
         self.virtual_size = Size(width, len(self._lines))
         self.refresh()
