@@ -82,6 +82,7 @@ class WorkbenchApp(App[None]):
 
     def on_mount(self) -> None:
         """Say what is wrong with themes and keys."""
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has written over it
         for problem in self._problems:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 

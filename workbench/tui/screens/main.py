@@ -323,9 +323,7 @@ class MainScreen(Screen[None]):
             return False
         if action == "run_failed":
             return self.state.has_failing
-        if action == "run_all":
-            return bool(self.state.all_selections())
-        return bool(self.state.selections_at(self.state.selected_place))
+        return self.state.has_agents if action == "run_all" else self.state.has_agent_selected
 
 
 _CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing")

@@ -102,6 +102,17 @@ class ProjectState:
         counts = self.board.counts()
         return any(counts.get(standing) for standing in FALLS_SHORT)
 
+    @property
+    def has_agents(self) -> bool:
+        """Whether any eval set has an agent."""
+        return any(listed.target for listed in self.browser.sets)
+
+    @property
+    def has_agent_selected(self) -> bool:
+        """Whether the selected case or set has an agent, or the selected agent a set."""
+        row = self.browser.selected
+        return row is not None and bool(self.browser.sets_of(row.target)) and row.target != ""
+
     def lacks_results(self, key: CaseKey) -> bool:
         """Whether the stored results of a case are still to be read."""
         record = self.board.record(key)
