@@ -15,7 +15,7 @@ FILES = {"a.json", "odd:name.json", "dir", "C:/sets/a.json"}
         ("a.json", Named("a.json")),
         ("a.json:one", Named("a.json", ("one",))),
         ("a.json:one, two,,", Named("a.json", ("one", "two"))),
-        ("a.json:", Named("a.json")),
+        ("a.json:", Named("a.json", ())),
         ("odd:name.json", Named("odd:name.json")),
         ("odd:name.json:one", Named("odd:name.json", ("one",))),
         ("C:/sets/a.json:one", Named("C:/sets/a.json", ("one",))),

@@ -141,12 +141,54 @@ def test_a_file_gets_the_document_and_stdout_the_table(workbench: CommandLine) -
 
 
 @pytest.mark.parametrize("place", ["missing/report.json", "home"])
-def test_a_file_that_cannot_be_written_loses_no_result(workbench: CommandLine, place: str) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(workbench: CommandLine, place: str) -> None:
     done = workbench("run", "home/light.evalset.json", "--format", "json", "--output", place)
 
-    assert done.status == 2
-    assert "✓ PASSED" in done.out
+    assert (done.status, done.out) == (2, "")
     assert place in done.error
+    assert not (workbench.root / ".workbench").exists()
+
+
+def test_a_target_counts_before_a_folder_of_the_same_name(workbench: CommandLine) -> None:
+    (workbench.root / "workbench.toml").open("a").write(
+        '[targets.other]\nkind = "function"\ntarget = "nowhere:answer"\neval_sets = ["home/other/*.evalset.json"]\n'
+    )
+    (workbench.root / "home" / "other").mkdir()
+    (workbench.root / "home" / "other" / "o.evalset.json").write_text('{"eval_set_id": "o", "eval_cases": []}')
+
+    target, folder = (workbench("run", name, "--dry-run") for name in ("home", "./home"))
+
+    assert "other" not in target.out + target.error
+    assert "other" in folder.out + folder.error
+
+
+def test_nothing_after_the_colon_is_not_everything(workbench: CommandLine) -> None:
+    done = workbench("run", "home/light.evalset.json:")
+
+    assert (done.status, done.out) == (2, "")
+    assert "no case stands after the colon" in done.error
+
+
+def test_a_misspelt_setting_makes_no_run_green(workbench: CommandLine) -> None:
+    settings = workbench.root / "workbench.toml"
+    settings.write_text(settings.read_text() + "[run]\nconcurency = 2\n")
+
+    done = workbench("run", "home/light.evalset.json:on")
+
+    assert done.status == 2
+    assert "1 passed" in done.out
+    assert done.error.count("run.concurency: unknown key (did you mean concurrency?)") == 1
+
+
+def test_an_environment_file_that_is_missing_makes_no_run_green(workbench: CommandLine) -> None:
+    settings = workbench.root / "workbench.toml"
+    settings.write_text(settings.read_text().replace("[targets.home]", '[targets.home]\nenv_file = "secrets.env"', 1))
+
+    done = workbench("run", "home/light.evalset.json:on")
+
+    assert done.status == 2
+    assert "1 passed" in done.out
+    assert done.error.count("secrets.env") == 1
 
 
 def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Named:
-    """An argument, split: what it names, and of that these cases (None: all)."""
+    """An argument, split: what it names, and of that these cases: None for all, none where a colon ends it."""
 
     name: str
     cases: tuple[str, ...] | None = None
@@ -24,11 +24,11 @@ def split_argument(text: str, *, exists: Callable[[str], bool]) -> Named | None:
     """Split at the last colon, only where what stands left of it exists; None where nothing of the kind exists.
 
     Colons are legal in file names, so a name that exists as it stands is never split. Case ids that hold a colon or a
-    comma cannot be written this way: `--case` is for them. Nothing after the colon means all cases, as in ADK.
+    comma cannot be written this way: `--case` is for them.
     """
     if exists(text):
         return Named(text)
     left, colon, right = text.rpartition(":")
     if colon and exists(left):
-        return Named(left, tuple(name.strip() for name in right.split(",") if name.strip()) or None)
+        return Named(left, tuple(name.strip() for name in right.split(",") if name.strip()))
     return None

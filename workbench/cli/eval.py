@@ -115,7 +115,8 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     for text in arguments:
         named = split_argument(text, exists=is_file if by_path else is_id)
         if named is not None:
-            found.append(named if by_path else Named(str(path_of(named.name)), named.cases))
+            cases = named.cases or None  # nothing after the colon means all, as in ADK
+            found.append(Named(named.name if by_path else str(path_of(named.name)), cases))
         elif by_path and Path(text).is_dir():
             problems.append(
                 f"{text}: it is a folder, expected an eval-set file (`workbench run {text}` runs all below)"

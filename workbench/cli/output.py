@@ -134,6 +134,16 @@ def save_report(report: RunReport, report_format: str, output: Path, *, table_te
     return True
 
 
+def require_writable(output: Path) -> None:
+    """Refuse, before anything has run, a file that cannot be written afterwards. Raises PlanError."""
+    from workbench.engine.plan import PlanError
+
+    if output.is_dir():
+        raise PlanError(f"--output {output}: it is a folder, expected a file")
+    if not output.parent.is_dir():
+        raise PlanError(f"--output {output}: there is no folder {output.parent}")
+
+
 def table_lines(report: RunReport, *, style: Style, name_width: int) -> list[str]:
     """The verdict table of a finished run."""
     table = VerdictTable(style=style, name_width=name_width, criteria=report.criteria)

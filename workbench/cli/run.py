@@ -12,7 +12,7 @@ from workbench.cli.options import FILE, display_options, execution_options
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
-    from workbench.engine.plan import Plan, Selection
+    from workbench.engine.plan import Plan, RunOptions, Selection
     from workbench.engine.workspace import Workspace
 
 _WRONG = 2
@@ -87,7 +87,7 @@ def run(
                 "command": command_line(),
             }
         )
-        plan = workspace.plan(selections, options)
+        plan = _plan(workspace, selections, options)
         if dry_run:
             return _show_plan(plan)
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
@@ -98,7 +98,6 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
     """The workspace that the arguments belong to, and the arguments split."""
     from workbench.cli.arguments import split_argument
     from workbench.cli.selecting import only_target, root_of, split_names, with_named_sets
-    from workbench.cli.streams import message
     from workbench.engine.workspace import Workspace
     from workbench.store.discovery import discover
     from workbench.store.settings import load_settings
@@ -111,9 +110,26 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
     if target is not None and not what:
         project = only_target(project, target)
     project = with_named_sets(project, named, target=target)
-    for problem in (*loaded.problems, *project.problems):
-        message(problem)
     return Workspace(project, loaded), named
+
+
+def _plan(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
+    """The plan; what is odd about the project is said beside it, once. Raises PlanError."""
+    from workbench.cli.streams import message
+    from workbench.engine.plan import PlanError
+
+    said: tuple[str, ...] = ()
+    try:
+        plan = workspace.plan(selections, options)
+        said = plan.problems
+    except PlanError as error:
+        said = error.problems
+        raise
+    finally:
+        for problem in workspace.problems:
+            if problem not in said:
+                message(problem)
+    return plan
 
 
 def _selections(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...], failed: bool) -> list[Selection]:

@@ -21,6 +21,7 @@ from workbench.cli.output import (
     Printer,
     TablePrinter,
     format_for,
+    require_writable,
     save_report,
     stdout_style,
     table_lines,
@@ -66,7 +67,12 @@ def command_line() -> str:
 
 
 def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tuple[RunReport, int]:
-    """Run a plan to its end. Returns what happened, and the exit status."""
+    """Run a plan to its end. Returns what happened, and the exit status.
+
+    Raises PlanError where the results could not be written to where they are to go.
+    """
+    if display.output is not None:
+        require_writable(display.output)
     names = [name_of(case, repeat) for case, repeat in _rows(plan)]
     printer = _printer(plan, display, names=names)
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)

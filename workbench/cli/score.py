@@ -11,7 +11,7 @@ import click
 from workbench.cli.options import FILE, display_options
 
 if TYPE_CHECKING:
-    from workbench.model.criteria import EvalConfig
+    from workbench.model.criteria import Criterion, EvalConfig
 
 
 @click.command()
@@ -69,8 +69,10 @@ def config_of(metrics: Iterable[str]) -> EvalConfig:
     """The criteria that `--metric NAME[=THRESHOLD]` options are. Raises InvalidConfig for a threshold that is none."""
     from workbench.model.criteria import EvalConfig, read_criterion
 
-    criteria = []
+    criteria: list[Criterion] = []
     for text in metrics:
         name, equals, threshold = text.partition("=")
+        if any(criterion.metric == name.strip() for criterion in criteria):
+            raise click.UsageError(f"--metric {name.strip()} is given twice.")
         criteria.append(read_criterion(name.strip(), threshold.strip() if equals else None))
     return EvalConfig(criteria=tuple(criteria), source="--metric")

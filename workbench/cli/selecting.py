@@ -43,6 +43,8 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
         name = split_argument(text, exists=lambda text: Path(text).exists() or text in project.targets)
         if name is None:
             raise PlanError(f"{text}: no such file, folder or target{perhaps(text.rpartition(':')[0] or text, known)}")
+        if name.cases == ():
+            raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
         named.append(name)
     return named
 
@@ -143,7 +145,7 @@ def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
 
 
 def _select_one(project: Project, named: Named) -> list[Selection]:
-    if not named.path.exists():
+    if named.name in project.targets:  # also where a folder has the same name: that one is `./NAME`
         entries = list(_sets_of(project, named.name))
     elif named.path.is_dir():
         folder = named.path.resolve()

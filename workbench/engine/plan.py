@@ -101,10 +101,10 @@ class PlannedCase:
 class Plan:
     """Cases x repeats x criteria.
 
-    `notices` are for the user's eyes before the run; `problems` name files that could not be read, whose cases are
-    therefore missing: what can run runs, and the command ends with status 2. `whole_sets` are the sets of which every
-    case runs, `selections` what was asked for. Where the plan goes on with an earlier run, `resumes` is that run's id
-    and `stored` holds its results that still count.
+    `notices` are for the user's eyes before the run. `problems` say what is wrong with files and settings, so that
+    cases are missing or verdicts may not be as meant: what can run runs, and the command ends with status 2.
+    `whole_sets` are the sets of which every case runs, `selections` what was asked for. Where the plan goes on with an
+    earlier run, `resumes` is that run's id and `stored` holds its results that still count.
     """
 
     root: Path

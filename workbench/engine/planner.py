@@ -20,21 +20,21 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets import read_recorded
-from workbench.store.discovery import EvalSetEntry, Project
+from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
-from workbench.store.settings import Settings
+from workbench.store.settings import LoadedSettings
 
 
 class Planner:
     """Plans runs of one project."""
 
     def __init__(
-        self, project: Project, settings: Settings, *, open_document: Callable[[str], EvalSetDocument]
+        self, project: Project, loaded: LoadedSettings, *, open_document: Callable[[str], EvalSetDocument]
     ) -> None:
         self._project = project
-        self._settings = settings
+        self._loaded = loaded
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
 
@@ -58,14 +58,16 @@ class Planner:
             if ids is None:
                 whole.add(name)
         if not cases:
-            raise PlanError(*(problems or ["nothing to run: no eval case was found"]))
+            raise PlanError(
+                *(problems or [f"nothing to run: there is no eval case in {', '.join(wanted) or 'the project'}"])
+            )
         return Plan(
             root=self._project.root,
             cases=tuple(cases),
             limits=self._limits(options),
             options=options,
             notices=_notices(configs),
-            problems=tuple(problems),
+            problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
         )
@@ -83,21 +85,32 @@ class Planner:
         if problems:
             raise PlanError(*problems)
         recorded = read_recorded(path, expected=expected)
-        target = recorded_target(path, root=self._project.root)
+        # Functions of the user are looked for where the criteria that name them are.
+        functions = self._project.root if options.config is None else find_root(options.config.parent)
+        target = recorded_target(path, root=functions)
         with without_collecting():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
             raise PlanError(f"{shown_path(path)}: nothing to judge: it has no rows")
+        notices = _notices({target.name: config})
+        if all(case.case is None for case in cases):
+            notices += (f"{shown_path(path)}: nothing to hold it against is named; metrics that need it have no score",)
         return Plan(
             root=self._project.root,
             cases=cases,
             limits=self._limits(options).model_copy(update={"runs": 1}),
             options=options,
-            notices=_notices({target.name: config}),
+            notices=notices,
         )
 
+    def _wrong_settings(self, targets: Mapping[str, Target]) -> Iterator[str]:
+        """What is wrong in the settings and may have changed a verdict: keys nobody knows, files that are not there."""
+        yield from self._loaded.problems
+        for target in targets.values():
+            yield from missing_files(target)
+
     def _limits(self, options: RunOptions) -> Limits:
-        run = self._settings.run
+        run = self._loaded.settings.run
         limits = Limits(
             runs=options.runs if options.runs is not None else run.runs,
             concurrency=options.concurrency if options.concurrency is not None else run.concurrency,

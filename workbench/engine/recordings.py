@@ -14,7 +14,7 @@ from workbench.store.datasets import Recorded, read_recorded
 
 
 def recorded_target(path: Path, *, root: Path) -> Target:
-    """The target that stands for a dataset: functions of the user are imported from the root of the project."""
+    """The target that stands for a dataset: functions of the user are imported from `root`."""
     return Target(name=path.name, kind=AgentKind.RECORDED, location=str(path), path=root)
 
 

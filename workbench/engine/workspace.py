@@ -134,7 +134,7 @@ class Workspace:
         return self._planner().plan_recorded(path, options, expected=expected, config=config)
 
     def _planner(self) -> Planner:
-        return Planner(self._project, self.settings, open_document=self.document)
+        return Planner(self._project, self._loaded, open_document=self.document)
 
     def start(self, plan: Plan) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it."""

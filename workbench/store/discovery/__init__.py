@@ -2,6 +2,6 @@
 
 from workbench.store.discovery.project import EvalSetEntry, Project, criteria_file, discover
 from workbench.store.discovery.root import find_root
-from workbench.store.discovery.targets import adk_target
+from workbench.store.discovery.targets import adk_target, missing_files
 
-__all__ = ["EvalSetEntry", "Project", "adk_target", "criteria_file", "discover", "find_root"]
+__all__ = ["EvalSetEntry", "Project", "adk_target", "criteria_file", "discover", "find_root", "missing_files"]
