@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +136,18 @@ def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLi
     assert done.status == 2
     assert "workbench.toml:2" in done.error
     assert "expected a whole number" in done.error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
+def test_an_output_that_takes_no_more_is_said_in_one_line(workbench: CommandLine) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "workbench.cli.main", "run", "home"],
+            cwd=workbench.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "workbench: the output could not be written: No space left on device"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")

@@ -7,6 +7,8 @@ failed but some ended in ERROR, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -41,6 +43,8 @@ def cli(context: click.Context, debug: bool) -> int | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit status; the console script passes it to `sys.exit`."""
     prepare_streams()
+    # What a command reads and makes stays until it ends: looking through it for garbage is mostly in vain.
+    gc.set_threshold(20_000, 20, 100)
     try:
         status = cli.main(args=arguments, prog_name="workbench", standalone_mode=False)
         sys.stdout.flush()
@@ -56,9 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # whatever a command did not expect must not reach people as a traceback
         if os.environ.get(_DEBUG_VARIABLE):
             raise
+        if _is_of_output(error):
+            drop_output()
         _say(error)
         return WRONG
     return status if isinstance(status, int) else 0
+
+
+def _is_of_output(error: Exception) -> bool:
+    """Whether standard output took no more: errors of files have their name, and are spoken of where they are opened."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+    return isinstance(error, OSError) and error.filename is None and error.errno in full
 
 
 def _say_usage(error: click.ClickException) -> None:
@@ -72,6 +84,8 @@ def _say(error: Exception) -> None:
     """One message: the error's own words where it was made for people, else what happened and how to learn more."""
     if isinstance(error, _errors_for_people()):
         message(str(error))
+    elif isinstance(error, OSError) and _is_of_output(error):
+        message(f"the output could not be written: {error.strerror}")
     else:
         message(
             f"this is a fault of workbench: {type(error).__name__}: {error}\n"
