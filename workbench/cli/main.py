@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_of_output(error: Exception) -> bool:
-    """Whether standard output took no more: errors of files have their name, and are spoken of where they are opened."""
+    """Whether standard output took no more: errors of files have a name, and are told where files are opened."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     return isinstance(error, OSError) and error.filename is None and error.errno in full
 
