@@ -107,7 +107,7 @@ def test_doctor_names_what_is_wrong(workbench: CommandLine) -> None:
     done = workbench("doctor")
 
     assert done.status == 2
-    assert "did you mean concurrency?" in done.out
+    assert "did you mean 'concurrency'?" in done.out
     assert "elsewhere/lost.evalset.json" in done.out
 
 

@@ -177,7 +177,7 @@ def test_a_misspelt_setting_makes_no_run_green(workbench: CommandLine) -> None:
 
     assert done.status == 2
     assert "1 passed" in done.out
-    assert done.error.count("run.concurency: unknown key (did you mean concurrency?)") == 1
+    assert done.error.count("did you mean 'concurrency'?") == 1
 
 
 def test_an_environment_file_that_is_missing_makes_no_run_green(workbench: CommandLine) -> None:

@@ -22,7 +22,7 @@ def test_keys_may_be_written_as_characters_names_and_with_modifiers(keys: str) -
 
 
 def test_an_unknown_action_is_named_with_the_nearest_known_one() -> None:
-    assert check_keys({"run_al": "z"}) == ({}, ["[keys] run_al: no such action; did you mean run_all?"])
+    assert check_keys({"run_al": "z"}) == ({}, ["[keys] run_al: no such action; did you mean 'run_all'?"])
 
 
 @pytest.mark.parametrize("keys", ["contrl+r", "flipper", "", "ctrl+"])

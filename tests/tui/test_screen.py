@@ -341,7 +341,7 @@ async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> Non
 
 async def test_keys_of_the_settings_replace_the_default_ones(running: Any, lights: Any) -> None:
     async with running(lights, settings=Settings(keys={"run_all": "ctrl+a", "run_cse": "z"})) as screen:
-        await screen.until("两盏灯", "run_cse: no such action; did you mean run_case?")
+        await screen.until("两盏灯", "run_cse: no such action; did you mean 'run_case'?")
 
         await screen.press("R")
         assert lights.asked == []

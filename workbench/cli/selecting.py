@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from workbench.cli.arguments import Named, split_argument
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.target import Target
+from workbench.model.text import did_you_mean
 from workbench.store.discovery import EvalSetEntry, Project, criteria_file, find_root
 from workbench.store.discovery.pairing import ByLocation
 from workbench.store.documents import EvalSetDocument
@@ -42,7 +42,9 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     for text in arguments:
         name = split_argument(text, exists=lambda text: Path(text).exists() or text in project.targets)
         if name is None:
-            raise PlanError(f"{text}: no such file, folder or target{perhaps(text.rpartition(':')[0] or text, known)}")
+            raise PlanError(
+                f"{text}: no such file, folder or target{did_you_mean(text.rpartition(':')[0] or text, known)}"
+            )
         if name.cases == ():
             raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
         named.append(name)
@@ -105,7 +107,9 @@ def only_cases(
         for case in chosen:
             missing.pop(case, None)
     if missing:
-        raise PlanError(*(f"no eval case {case!r} in the eval sets named{perhaps(case, known)}" for case in missing))
+        raise PlanError(
+            *(f"no eval case {case!r} in the eval sets named{did_you_mean(case, known)}" for case in missing)
+        )
     return kept
 
 
@@ -126,15 +130,9 @@ def relative_name(path: Path, root: Path) -> str:
     return Path(os.path.relpath(path.resolve(), root)).as_posix()
 
 
-def perhaps(name: str, known: Iterable[str]) -> str:
-    """The nearest known name as the end of a message; nothing where none is near."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _require_target(project: Project, name: str) -> None:
     if name not in project.targets:
-        raise PlanError(f"no such target: {name!r}{perhaps(name, project.targets)}")
+        raise PlanError(f"no such target: {name!r}{did_you_mean(name, project.targets)}")
 
 
 def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
+from workbench.model.text import did_you_mean
 from workbench.store.datasets import read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
@@ -176,7 +176,7 @@ class Planner:
         return self._project.targets[entry.target]
 
     def _unknown_set(self, name: str) -> str:
-        return f"{name}: no such eval set in {self._project.root}{_perhaps(name, self._entries)}"
+        return f"{name}: no such eval set in {self._project.root}{did_you_mean(name, self._entries)}"
 
 
 _to_json = EvalCase.__pydantic_serializer__.to_json
@@ -261,9 +261,4 @@ def _read_case(document: EvalSetDocument, index: int) -> tuple[EvalCase | None, 
 
 
 def _unknown_case(eval_set: str, name: str, document: EvalSetDocument) -> str:
-    return f"{eval_set}: no eval case {name!r}{_perhaps(name, [item.eval_id for item in document.entries])}"
-
-
-def _perhaps(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"{eval_set}: no eval case {name!r}{did_you_mean(name, [item.eval_id for item in document.entries])}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _CONTROL[0x7F] = "\u2421"
@@ -53,3 +55,9 @@ def redact(text: str) -> str:
 def names_secret(name: str) -> bool:
     """Whether a key or variable of this name holds a secret, as in `GOOGLE_API_KEY`."""
     return _NAMES_SECRET.fullmatch(name) is not None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that nobody knows: `; did you mean 'x'?`, or nothing where none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

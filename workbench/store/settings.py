@@ -7,7 +7,6 @@ knows is a problem to show, with the nearest known one; a value of the wrong typ
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_v
 
 from workbench.model.base import Fact
 from workbench.model.target import AgentKind, Isolation
-from workbench.model.text import one_line
+from workbench.model.text import did_you_mean, one_line
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.toml import Place, TomlFile, read_toml
 
@@ -62,7 +61,7 @@ class TargetSettings(_Section):
             return value
         if value in _LATER_KINDS:
             raise ValueError(f"one of {_listed(known)} ({value} agents come with a later version of workbench)")
-        raise ValueError(f"one of {_listed(known)}{_perhaps(value, known)}")
+        raise ValueError(f"one of {_listed(known)}{did_you_mean(value, known)}")
 
     @field_validator("target")
     @classmethod
@@ -160,8 +159,8 @@ def _take_unknown_keys(file: TomlFile) -> list[str]:
     """Remove what is no setting from the data, and name it."""
     unknown = list(_unknown_keys(file.data))
     problems = [
-        f"{shown_path(file.path)}:{file.line_of(place)}: {'.'.join(place)}: unknown key{_perhaps(place[-1], known)}, "
-        f"expected one of {_listed(known)}"
+        f"{shown_path(file.path)}:{file.line_of(place)}: {'.'.join(place)}: unknown key, "
+        f"expected one of {_listed(known)}{did_you_mean(place[-1], known)}"
         for place, known in unknown
     ]
     for (*tables, key), _ in unknown:
@@ -247,8 +246,3 @@ def _found(value: Any) -> str:
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(names)
-
-
-def _perhaps(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]}?)" if close else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
+from workbench.model.text import did_you_mean
 from workbench.tui.state.pieces import safe_line
 
 Where = Literal["list", "pane", "screen", "app"]
@@ -142,7 +142,7 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     known = {item.id: item for item in KEY_ACTIONS}
     for action_id, keys in wanted.items():
         if action_id not in known:
-            problems.append(f"[keys] {safe_line(action_id)}: no such action{_perhaps(action_id, known)}")
+            problems.append(f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, known)}")
             continue
         unknown = [key for key in _split(keys) if not _is_key(key)]
         if unknown or not keys.strip():
@@ -198,8 +198,3 @@ def _name(key: str) -> str:
 def _shown(key: str) -> str:
     written = {name: character for character, name in _PUNCTUATION.items() if character != " "}
     return written.get(key, key)
-
-
-def _perhaps(name: str, known: Mapping[str, KeyAction]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
