@@ -102,12 +102,14 @@ def test_doctor_shows_names_and_never_values(workbench: CommandLine, monkeypatch
 
 def test_doctor_names_what_is_wrong(workbench: CommandLine) -> None:
     workbench.write("elsewhere/lost.evalset.json", '{"eval_set_id": "l", "eval_cases": [}')
-    workbench.write("workbench.toml", "[run]\nconcurency = 3\n")
+    workbench.write("workbench.toml", '[run]\nconcurency = 3\n[tui]\ntheme = "drak"\n[keys]\nrun_cas = "r"\n')
 
     done = workbench("doctor")
 
     assert done.status == 2
     assert "did you mean 'concurrency'?" in done.out
+    assert "there is no theme 'drak'" in done.out
+    assert "did you mean 'run_case'?" in done.out
     assert "elsewhere/lost.evalset.json" in done.out
 
 

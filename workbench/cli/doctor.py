@@ -103,7 +103,7 @@ def _names_in(env_file: Path) -> Iterator[str]:
 
 
 def _problems(workspace: Workspace) -> Iterator[str]:
-    """What keeps a part of the project from running, one sentence each."""
+    """What keeps a part of the project from running or the settings from counting, one sentence each."""
     from workbench.store.errors import StoreError
 
     yield from workspace.problems
@@ -117,3 +117,15 @@ def _problems(workspace: Workspace) -> Iterator[str]:
             continue
         yield from (str(problem) for problem in document.problems)
         yield from (str(case.problem) for case in document.entries if case.problem is not None)
+    yield from _problems_of_the_screen(workspace)
+
+
+def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
+    from workbench.tui.keymap import check_keys
+    from workbench.tui.themes import load_themes, theme_folders, theme_problem
+
+    found = load_themes(theme_folders())
+    yield from check_keys(workspace.settings.keys)[1]
+    yield from found.failed
+    if (theme_fault := theme_problem(workspace.settings.tui.theme, found)) is not None:
+        yield theme_fault

@@ -23,7 +23,7 @@ from workbench.tui.keymap import KEY_ACTIONS, bindings, check_keys, keys_of
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
-from workbench.tui.themes import LoadedThemes, load_themes, theme_folders
+from workbench.tui.themes import LoadedThemes, load_themes, theme_folders, theme_problem
 
 WRONG = 2
 """Exit status where the project could not be opened."""
@@ -67,6 +67,8 @@ class WorkbenchApp(App[None]):
         self._main = MainScreen(gateway)
         self._keymap_in_use, key_problems = check_keys(settings.keys)
         self._problems = [*themes.failed, *key_problems]
+        if (theme_fault := theme_problem(settings.tui.theme, themes)) is not None:
+            self._problems.append(theme_fault)
         for theme in themes.themes.values():
             self.register_theme(theme)
         self._choose_theme(settings.tui.theme)
@@ -122,10 +124,7 @@ class WorkbenchApp(App[None]):
     def _choose_theme(self, name: str) -> None:
         if name in self.available_themes:
             self.theme = name
-            return
-        known = ", ".join(sorted(self.available_themes))
-        self._problems.append(f"[tui] theme: there is no theme {name!r}; there are {known}")
-        if _DEFAULT_THEME in self.available_themes:
+        elif _DEFAULT_THEME in self.available_themes:
             self.theme = _DEFAULT_THEME
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from platformdirs import user_config_path
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from textual.color import Color, ColorParseError
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 import workbench
 from workbench.model.base import Fact
@@ -107,3 +107,9 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
             else:
                 themes[theme.name] = theme
     return LoadedThemes(themes, tuple(failed))
+
+
+def theme_problem(name: str, found: LoadedThemes) -> str | None:
+    """What is wrong with the name of a theme in the settings; those that come with Textual are known too."""
+    known = sorted({*found.themes, *BUILTIN_THEMES})
+    return None if name in known else f"[tui] theme: there is no theme {name!r}; there are {', '.join(known)}"
