@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,23 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 
+
+def permissions_bind() -> bool:
+    """Whether a folder without write permission cannot be written: root is bound by none, unless told otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o500)
+        bound = not os.access(folder, os.W_OK)
+        Path(folder).chmod(0o700)
+        return bound
+
+
 NEEDS = {
     "adk": (
         importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.adk") is not None,
         "needs the extra adk: pip install -e '.[adk]'",
     ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
+    "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
     "tmux": (shutil.which("tmux") is not None, "needs tmux"),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -159,7 +158,7 @@ def test_a_full_disk_costs_the_file_and_not_the_results(workbench: CommandLine) 
     assert "✓ PASSED" in done.out
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.needs_permissions
 def test_a_read_only_folder_costs_the_file_and_not_the_results(workbench: CommandLine) -> None:
     folder = workbench.root / "locked"
     folder.mkdir(mode=0o555)

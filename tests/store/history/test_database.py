@@ -94,7 +94,7 @@ def test_a_read_only_file_is_said(history: History) -> None:
         history.begin_run(make_record("r"))
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user whom permissions bind")
+@pytest.mark.needs_permissions
 def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
