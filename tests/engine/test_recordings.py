@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engine.plan import PlanError, RunOptions
+from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.results import MetricStatus
@@ -102,6 +102,8 @@ def test_a_target_may_be_a_recording(project: Project) -> None:
     run = project.run()
 
     assert statuses(run) == {"a": "PASSED"}
+    with pytest.raises(PlanError, match="no eval case 'typo'"):
+        project.run(Selection(eval_set="set.evalset.json", cases=("a", "typo")))
     assert result_of(run, "a").execution.turns[0].invocation.final_response.text() == "good day"  # type: ignore[union-attr]
 
 

@@ -148,15 +148,14 @@ class Planner:
         self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
+        document = self._open_document(entry.relative)
+        missing = (ids or frozenset()) - {item.eval_id for item in document.entries}
+        if missing:
+            raise PlanError(*(_unknown_case(entry.relative, name, document) for name in sorted(missing)))
         if target.kind is AgentKind.RECORDED:
             recorded = recordings_of(target, entry.path)
             yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, ids=ids)
             return
-        document = self._open_document(entry.relative)
-        if ids is not None:
-            missing = ids - {item.eval_id for item in document.entries}
-            if missing:
-                raise PlanError(*(_unknown_case(entry.relative, name, document) for name in sorted(missing)))
         context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
