@@ -36,7 +36,7 @@ def test_each_case_has_a_row_and_each_bad_one_its_reason(
     assert '      set_device: device_id: expected "device_2", got "device_3"' in text
     assert "      agent, turn 1: ValueError: ␛[31mboom␀ <&> [redacted]" in text
     assert "response_match_score: undefined: nothing to compare" in text
-    assert "1 of 2 judged, 1 of 6 in all" in text
+    assert "passed 1 of 2 judged and of 6 in all" in text
 
 
 def test_columns_stay_aligned_beside_wide_characters(make_report: MakeReport, make_case: MakeCase) -> None:

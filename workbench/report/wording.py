@@ -22,7 +22,7 @@ def total_line(report: RunReport) -> str:
     parts = [f"{summary.total} {'case' if summary.total == 1 else 'cases'}: {counts_text(summary)}"]
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
-        parts.append(f"{summary.passed} of {judged} judged, {summary.passed} of {summary.total} in all")
+        parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
     parts.append(f"in {duration_text(report.duration_seconds)}")
     if report.interrupted:
         parts.append("interrupted")
