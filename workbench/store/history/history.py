@@ -4,54 +4,56 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
-from workbench.store.history.records import FinishedJob, RunRecord, StoredJob, StoredRun
+from workbench.store.history.records import FinishedJob, RunPart, RunRecord, StoredJob, StoredRun, StoredScores
 from workbench.store.history.retention import forget_old
+from workbench.store.history.rows import (
+    FULL,
+    IS_CASE,
+    LIGHT,
+    RAN,
+    SCORES,
+    WITH_RESULT,
+    WITH_RUN,
+    WITH_SCORE,
+    case_key,
+    case_result,
+    key_to_sql,
+    stored_job,
+    stored_scores,
+)
 
 LATEST = "latest"
 
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
-_RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
-
-_KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
-_JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
-_LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key FROM job"
-_FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
-_WITH_RESULT = """
-    LEFT JOIN score ON score.id = job.score
-    LEFT JOIN execution ON execution.id = job.execution
-    LEFT JOIN blob ON blob.id = execution.blob
-"""
+_RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
 _RUNS_THAT_BEGIN = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
-_WITH_RUN = "JOIN run ON run.id = job.run"
-_IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 # All repeats that the newest run of a case has of it; a job that never ran says nothing about its case.
 _NEWEST = f"""
     JOIN (
-        SELECT max(job.id) AS id FROM job WHERE {_RAN}
+        SELECT max(job.id) AS id FROM job WHERE {RAN}
         GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
     ) AS newest
     JOIN job AS last ON last.id = newest.id
     WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
-        AND job.target = last.target AND job.occurrence = last.occurrence AND {_RAN}
+        AND job.target = last.target AND job.occurrence = last.occurrence AND {RAN}
 """
 # The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
 _NEWEST_OF_ONE = f"""
-    WHERE {_IS_CASE} AND {_RAN}
-        AND job.run = (SELECT job.run FROM job WHERE {_IS_CASE} AND {_RAN} ORDER BY +job.id DESC LIMIT 1)
+    WHERE {IS_CASE} AND {RAN}
+        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY +job.id DESC LIMIT 1)
 """
 
 
@@ -126,23 +128,18 @@ class History:
     def runs(self, limit: int = 50) -> list[StoredRun]:
         """The newest runs, newest first."""
         with self._database.reading():
-            rows = self._database.execute(
-                "SELECT id, record, summary, duration_seconds, interrupted FROM run ORDER BY id DESC LIMIT ?", (limit,)
-            ).fetchall()
+            rows = self._database.execute(f"{_RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
             return [self._stored_run(*row) for row in rows]
 
     def run(self, run_id: str) -> StoredRun:
         """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
         with self._database.reading():
-            row = self._database.execute(
-                "SELECT id, record, summary, duration_seconds, interrupted FROM run WHERE id = ?",
-                (self._run_row(run_id),),
-            ).fetchone()
+            row = self._database.execute(f"{_RUN} WHERE id = ?", (self._run_row(run_id),)).fetchone()
             return self._stored_run(*row)
 
     def jobs(self, run_id: str) -> list[StoredJob]:
         """The jobs of a run in the order in which they ended, without metrics and executions."""
-        return self._jobs(f"{_LIGHT} {_WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._run_row(run_id),))
+        return self._jobs(f"{LIGHT} {WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._run_row(run_id),))
 
     def results(self, run_id: str) -> Iterator[CaseResult]:
         """The results of a run in the order in which they ended.
@@ -150,12 +147,47 @@ class History:
         A result whose trace has been forgotten has an execution without turns; one whose scores are, no metrics.
         """
         run = self._run_row(run_id)
-        return self._results(f"{_FULL} {_WITH_RESULT} WHERE job.run = ? ORDER BY job.id", (run,))
+        return self._results(f"{FULL} {WITH_RESULT} WHERE job.run = ? ORDER BY job.id", (run,))
 
     def result(self, run_id: str, job: JobKey) -> CaseResult | None:
         """One result of a run; None where the run has none of that job."""
-        query = f"{_FULL} {_WITH_RESULT} WHERE job.run = ? AND {_IS_CASE} AND job.repeat = ?"
-        return next(self._results(query, (self._run_row(run_id), *_key_to_sql(job.case), job.repeat)), None)
+        query = f"{FULL} {WITH_RESULT} WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
+        return next(self._results(query, (self._run_row(run_id), *key_to_sql(job.case), job.repeat)), None)
+
+    def scores(self, run_id: str) -> Iterator[StoredScores]:
+        """The jobs of a run with their metrics, without what the agents did."""
+        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE job.run = ? ORDER BY job.id"
+        return self._scores(query, (self._run_row(run_id),))
+
+    def executions_of(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
+        """What became of one case in every run and repeat, newest first."""
+        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE {IS_CASE} ORDER BY +job.id DESC LIMIT ?"
+        return list(self._scores(query, (*key_to_sql(case), limit)))
+
+    def runs_of(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
+        """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
+        names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        counted = f"SELECT lower(status), count(*) FROM job WHERE run = ? AND {part} GROUP BY status"
+        with self._database.reading():
+            rows = self._database.execute(
+                f"{_RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
+                (*names, limit),
+            ).fetchall()
+            parts = []
+            for row in rows:
+                counts: dict[str, int] = dict(self._database.execute(counted, (row[0], *names)))
+                parts.append(
+                    RunPart(
+                        self._stored_run(*row), RunSummary.model_validate({**counts, "total": sum(counts.values())})
+                    )
+                )
+            return parts
+
+    def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
+        """How the repeats of a case ended in the runs before this one that ran it, the newest of them first."""
+        rows = self._statuses(case, self._run_row(run_id), limit)
+        return [[CaseStatus(status) for status in statuses.split(",")] for (statuses,) in rows]
 
     def finished_jobs(self, run_id: str) -> set[JobKey]:
         """The jobs of a run that need not run again: those with a verdict. ERROR is none."""
@@ -164,7 +196,7 @@ class History:
     def latest_jobs(self) -> dict[CaseKey, list[StoredJob]]:
         """For every case the jobs of the newest run in which it ran, by repeat, without metrics and executions."""
         found: dict[CaseKey, list[StoredJob]] = {}
-        for job in self._jobs(f"{_LIGHT} {_WITH_RUN} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+        for job in self._jobs(f"{LIGHT} {WITH_RUN} {_NEWEST} ORDER BY job.repeat, job.id", ()):
             found.setdefault(job.case, []).append(job)
         return found
 
@@ -173,12 +205,12 @@ class History:
         found: dict[CaseKey, list[CaseResult]] = {}
         if keys is None:
             with without_collecting():
-                for result in self._results(f"{_FULL} {_WITH_RESULT} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+                for result in self._results(f"{FULL} {WITH_RESULT} {_NEWEST} ORDER BY job.repeat, job.id", ()):
                     found.setdefault(result.case, []).append(result)
             return found
         for key in keys:
-            names = _key_to_sql(key)
-            query = f"{_FULL} {_WITH_RESULT} {_NEWEST_OF_ONE} ORDER BY job.repeat"
+            names = key_to_sql(key)
+            query = f"{FULL} {WITH_RESULT} {_NEWEST_OF_ONE} ORDER BY job.repeat"
             results = list(self._results(query, (*names, *names)))
             if results:
                 found[key] = results
@@ -197,7 +229,7 @@ class History:
     def _insert(self, run: int, job: FinishedJob, now: float) -> None:
         """Store execution, score and job, in the order in which they refer to each other."""
         result, execute = job.result, self._database.execute
-        target, eval_set, eval_id, occurrence = _key_to_sql(result.case)
+        target, eval_set, eval_id, occurrence = key_to_sql(result.case)
         execution = score = None
         text = codec.execution_to_text(result.execution)
         if result.metrics or text != codec.EMPTY_EXECUTION:
@@ -291,57 +323,30 @@ class History:
 
     def _jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
         with self._database.reading():
-            return [_stored_job(*row) for row in self._database.execute(query, values)]
+            return [stored_job(*row) for row in self._database.execute(query, values)]
+
+    def _statuses(self, case: CaseKey, before: int, limit: int) -> list[tuple[str]]:
+        query = f"SELECT group_concat(status) FROM job WHERE {IS_CASE} AND {RAN} AND +run < ? GROUP BY run"
+        with self._database.reading():
+            return self._database.execute(
+                f"{query} ORDER BY run DESC LIMIT ?", (*key_to_sql(case), before, limit)
+            ).fetchall()
+
+    def _scores(self, query: str, values: tuple[Any, ...]) -> Iterator[StoredScores]:
+        with self._database.reading():
+            for row in self._database.execute(query, values):
+                try:
+                    yield stored_scores(*row)
+                except codec.UNREADABLE as error:
+                    raise StoreError(
+                        self.path, f"the scores of {case_key(*row[:4])} cannot be read: {error}"
+                    ) from error
 
     def _results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
         with self._database.reading():
             for row in self._database.execute(query, values):
                 try:
-                    yield _case_result(*row)
+                    yield case_result(*row)
                 except codec.UNREADABLE as error:
-                    case = _case_key(*row[:4])
+                    case = case_key(*row[:4])
                     raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error
-
-
-def _stored_job(*row: Any) -> StoredJob:
-    """From the columns of _LIGHT."""
-    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key = rest
-    return StoredJob(
-        run_id=run_id,
-        key=JobKey.model_construct(case=_case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
-        status=CaseStatus(status),
-        duration_seconds=duration_seconds,
-        failure=codec.failure_from_text(failure),
-        finished_at=datetime.fromtimestamp(finished_at, UTC),
-        execution_key=execution_key,
-        scoring_key=scoring_key,
-    )
-
-
-def _case_result(*row: Any) -> CaseResult:
-    """From the columns of _FULL."""
-    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
-    eval_set_id, metrics, blob = rest
-    return CaseResult.model_construct(
-        case=_case_key(target, eval_set, eval_id, occurrence),
-        eval_set_id=codec.name_from_sql(eval_set_id),
-        repeat=repeat,
-        status=CaseStatus(status),
-        duration_seconds=duration_seconds,
-        failure=codec.failure_from_text(failure),
-        metrics=() if metrics is None else codec.metrics_from_blob(metrics),
-        execution=Execution() if blob is None else codec.execution_from_blob(blob),
-    )
-
-
-def _key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:
-    to_sql = codec.name_to_sql
-    return to_sql(case.target), to_sql(case.eval_set), to_sql(case.eval_id), case.occurrence
-
-
-def _case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
-    from_sql = codec.name_from_sql
-    return CaseKey.model_construct(
-        target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence
-    )

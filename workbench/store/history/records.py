@@ -12,7 +12,7 @@ from workbench.model.base import Fact
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, Failure
+from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult
 
 
 class RunRecord(Fact):
@@ -76,3 +76,17 @@ class StoredJob(NamedTuple):
     def case(self) -> CaseKey:
         """The case of the job."""
         return self.key.case
+
+
+class StoredScores(NamedTuple):
+    """A job with its metrics: enough to compare runs. `metrics` is empty where they have been forgotten."""
+
+    job: StoredJob
+    metrics: tuple[MetricResult, ...]
+
+
+class RunPart(NamedTuple):
+    """A run, and how the part of it came out that was asked for; `summary` counts jobs and has no metrics."""
+
+    run: StoredRun
+    summary: RunSummary

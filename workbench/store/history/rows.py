@@ -1,0 +1,83 @@
+"""Rows of the tables as facts, and back: which columns a query asks for, and what becomes of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.store.history import codec
+from workbench.store.history.records import StoredJob, StoredScores
+
+_KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
+_JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
+LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key FROM job"
+"""For `stored_job`; to be joined WITH_RUN."""
+FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
+"""For `case_result`; to be joined WITH_RESULT."""
+SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
+"""For `stored_scores`; to be joined WITH_RUN and WITH_SCORE."""
+WITH_RUN = "JOIN run ON run.id = job.run"
+WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
+WITH_RESULT = f"""
+    {WITH_SCORE}
+    LEFT JOIN execution ON execution.id = job.execution
+    LEFT JOIN blob ON blob.id = execution.blob
+"""
+RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
+"""Of jobs that say something about their case."""
+IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
+"""Takes what `key_to_sql` gives."""
+
+
+def stored_job(*row: Any) -> StoredJob:
+    """From the columns of LIGHT."""
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
+    run_id, finished_at, execution_key, scoring_key = rest
+    return StoredJob(
+        run_id=run_id,
+        key=JobKey.model_construct(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
+        status=CaseStatus(status),
+        duration_seconds=duration_seconds,
+        failure=codec.failure_from_text(failure),
+        finished_at=datetime.fromtimestamp(finished_at, UTC),
+        execution_key=execution_key,
+        scoring_key=scoring_key,
+    )
+
+
+def stored_scores(*row: Any) -> StoredScores:
+    """From the columns of SCORES."""
+    *job, metrics = row
+    return StoredScores(stored_job(*job), () if metrics is None else codec.metrics_from_blob(metrics))
+
+
+def case_result(*row: Any) -> CaseResult:
+    """From the columns of FULL."""
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
+    eval_set_id, metrics, blob = rest
+    return CaseResult.model_construct(
+        case=case_key(target, eval_set, eval_id, occurrence),
+        eval_set_id=codec.name_from_sql(eval_set_id),
+        repeat=repeat,
+        status=CaseStatus(status),
+        duration_seconds=duration_seconds,
+        failure=codec.failure_from_text(failure),
+        metrics=() if metrics is None else codec.metrics_from_blob(metrics),
+        execution=Execution() if blob is None else codec.execution_from_blob(blob),
+    )
+
+
+def key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:
+    """The values that IS_CASE takes."""
+    to_sql = codec.name_to_sql
+    return to_sql(case.target), to_sql(case.eval_set), to_sql(case.eval_id), case.occurrence
+
+
+def case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
+    """From the first four columns of every query."""
+    from_sql = codec.name_from_sql
+    return CaseKey.model_construct(
+        target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence
+    )
