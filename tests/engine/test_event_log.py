@@ -11,17 +11,17 @@ from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 END = RunFinished(run_id="r", summary=RunSummary(), duration_seconds=0.0)
 
 
-def notices(log: EventLog, *messages: str) -> None:
+def notices(log: EventLog[RunEvent], *messages: str) -> None:
     for message in messages:
         log.append(Notice(message=message))
 
 
-async def collect(log: EventLog) -> list[RunEvent]:
+async def collect(log: EventLog[RunEvent]) -> list[RunEvent]:
     return [event async for event in log.events()]
 
 
 async def test_a_listener_that_comes_late_sees_everything() -> None:
-    log = EventLog()
+    log = EventLog[RunEvent](last=RunFinished)
     notices(log, "a", "b")
     log.append(END)
 
@@ -29,7 +29,7 @@ async def test_a_listener_that_comes_late_sees_everything() -> None:
 
 
 async def test_listeners_on_a_loop_are_woken_from_another_thread() -> None:
-    log = EventLog()
+    log = EventLog[RunEvent](last=RunFinished)
     listeners = [asyncio.create_task(collect(log)) for _ in range(3)]
     await asyncio.sleep(0)
 
@@ -44,7 +44,7 @@ async def test_listeners_on_a_loop_are_woken_from_another_thread() -> None:
 
 
 async def test_a_listener_that_left_its_loop_does_not_stop_the_run() -> None:
-    log = EventLog()
+    log = EventLog[RunEvent](last=RunFinished)
 
     async def leave() -> None:
         listener = asyncio.create_task(collect(log))
@@ -58,7 +58,7 @@ async def test_a_listener_that_left_its_loop_does_not_stop_the_run() -> None:
 
 
 def test_a_thread_without_a_loop_waits_for_what_comes() -> None:
-    log = EventLog()
+    log = EventLog[RunEvent](last=RunFinished)
     heard: list[RunEvent] = []
     listener = threading.Thread(target=lambda: heard.extend(log.iter_events()))
     listener.start()

@@ -24,13 +24,17 @@ OnSpan = Callable[[Span], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRequest:
-    """How a session starts. With `alone` it gets a process of its own, whatever the isolation."""
+    """How a session starts. With `alone` it gets a process of its own, whatever the isolation.
+
+    With `announce_spans` steps are told when they begin too: a span with a start and no end, and again when it ends.
+    """
 
     app_name: str
     user_id: str
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     collect_spans: bool = True
+    announce_spans: bool = False
     alone: bool = False
 
 
@@ -67,6 +71,9 @@ class AgentSession(Protocol):
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
         """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over."""
+
+    async def state(self) -> dict[str, Any] | None:
+        """The state of the session between turns; None where the agent keeps none, or no turn has begun it."""
 
     async def finish(self) -> SessionEnd:
         """End the conversation and its process. Raises AgentError where the agent fails in that."""

@@ -60,6 +60,7 @@ class WorkerSession:
         self._answer: asyncio.Future[Message] | None = None
         self._turn: int | None = None
         self._over = False
+        self._gone: Exit | None = None
         self._printed = ("", "")
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
@@ -73,6 +74,14 @@ class WorkerSession:
         except (ValidationError, KeyError) as error:
             failure = Failure(kind=FailureKind.AGENT, message=f"what the agent did cannot be read: {error}", turn=turn)
             raise AgentError(failure) from error
+
+    async def state(self) -> dict[str, Any] | None:
+        """See `AgentSession.state`."""
+        if self._child is None:
+            return None
+        answer = await self._ask({"type": "state", "session": self._number})
+        state: dict[str, Any] | None = answer["result"]["state"]
+        return state
 
     async def finish(self) -> SessionEnd:
         """See `AgentSession.finish`."""
@@ -126,6 +135,8 @@ class WorkerSession:
             await self._take(message)
             if self._over:  # killed while it waited for a process
                 await self.kill()
+        elif self._gone is not None:  # it ended between turns
+            self._answer.set_result({"type": "failed", "end": self._gone})
         else:
             self._child.send(message)
         answer = await self._answer
@@ -144,6 +155,7 @@ class WorkerSession:
             "session_id": self._request.session_id,
             "state": self._request.state,
             "collect_spans": self._request.collect_spans,
+            "announce_spans": self._request.announce_spans,
         }
         await self._lease.take([opening, message], self._attach)
 
@@ -186,6 +198,7 @@ class WorkerSession:
     def _exited(self, end: Exit) -> None:
         """The process is gone. An answer that is still awaited will not come."""
         self._stop_timer()
+        self._gone = end
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "failed", "end": end})
 

@@ -1,4 +1,4 @@
-"""The events of one run, for any number of listeners on any thread or event loop."""
+"""The events of one run or chat, for any number of listeners on any thread or event loop."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from workbench.model.events import RunEvent, RunFinished
+E = TypeVar("E")
 
 # A listener that is woken waits this long for more: being woken for each event would cost a busy run more than the
 # event itself.
 _GATHER_SECONDS = 0.005
 
 
-class EventLog:
+class EventLog(Generic[E]):
     """Keeps what happened; each listener reads on from its own place, from the first event.
 
-    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. RunFinished ends
-    the log for every listener.
+    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. An
+    event of the type `last` ends the log for every listener.
     """
 
-    def __init__(self) -> None:
-        self._events: list[RunEvent] = []
+    def __init__(self, *, last: type[Any]) -> None:
+        self._last = last
+        self._events: list[E] = []
         self._wakers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    def append(self, event: RunEvent) -> None:
+    def append(self, event: E) -> None:
         """Add an event and wake whoever waits. Thread-safe."""
         with self._lock:
             self._events.append(event)
@@ -35,8 +36,8 @@ class EventLog:
         for wake in wakers:
             wake()
 
-    async def events(self) -> AsyncIterator[RunEvent]:
-        """All events from the first on, ending after RunFinished."""
+    async def events(self) -> AsyncIterator[E]:
+        """All events from the first on, ending after the last."""
         loop = asyncio.get_running_loop()
         position = 0
         while True:
@@ -49,10 +50,10 @@ class EventLog:
             position += len(batch)
             for event in batch:
                 yield event
-                if isinstance(event, RunFinished):
+                if isinstance(event, self._last):
                     return
 
-    def iter_events(self) -> Iterator[RunEvent]:
+    def iter_events(self) -> Iterator[E]:
         """The same for a thread without an event loop: waits where nothing has happened yet."""
         position = 0
         while True:
@@ -65,10 +66,10 @@ class EventLog:
             position += len(batch)
             for event in batch:
                 yield event
-                if isinstance(event, RunFinished):
+                if isinstance(event, self._last):
                     return
 
-    def _read(self, position: int, *, wake: Callable[[], None]) -> list[RunEvent]:
+    def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
         """What came after `position`; where nothing did, `wake` is called once when something does."""
         with self._lock:
             batch = self._events[position:]

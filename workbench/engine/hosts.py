@@ -17,9 +17,13 @@ class Hosts:
 
     def host_of(self, target: Target, plan: Plan) -> AgentHost:
         """The host that runs a target within the limits of a plan."""
-        key = (target, plan.limits.isolation, plan.limits.concurrency)
+        return self.host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+
+    def host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
+        """The host of a target that is used in this way."""
+        key = (target, isolation, concurrency)
         if key not in self._hosts:
-            self._hosts[key] = host_for(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+            self._hosts[key] = host_for(target, isolation=isolation, concurrency=concurrency)
         return self._hosts[key]
 
     def prepare(self, plan: Plan) -> None:

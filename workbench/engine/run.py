@@ -10,7 +10,7 @@ from typing import Protocol
 from workbench.engine.event_log import EventLog
 from workbench.engine.plan import Plan
 from workbench.engine.summary import exit_status, summarise
-from workbench.model.events import Notice, RunEvent, RunSummary
+from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, FailureKind
 
@@ -29,7 +29,7 @@ class Run:
     def __init__(self, run_id: str, plan: Plan, *, call_engine: Callable[..., None]) -> None:
         self.run_id = run_id
         self.plan = plan
-        self.log = EventLog()
+        self.log = EventLog[RunEvent](last=RunFinished)
         self._call_engine = call_engine
         self._control: RunControl | None = None
         self._done: Future[None] | None = None

@@ -24,8 +24,9 @@ class Span(Fact):
     """One timed (or only reported) step of a case.
 
     `start` and `end` are seconds since the case's session was opened; both are None for a step that the agent reported
-    without times. `turn` counts from 0. `request` and `response` are what went in and came out as JSON values: for a
-    model call the request and response of the model, for a tool call its arguments and result.
+    without times, and `end` alone for one that is still going on. `turn` counts from 0. `request` and `response` are
+    what went in and came out as JSON values: for a model call the request and response of the model, for a tool call
+    its arguments and result.
     """
 
     id: str
@@ -39,6 +40,11 @@ class Span(Fact):
     request: Any = None
     response: Any = None
     attributes: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the step has begun and not ended."""
+        return self.start is not None and self.end is None
 
     @property
     def duration(self) -> float | None:

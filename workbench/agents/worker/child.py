@@ -37,11 +37,11 @@ class _Child:
         if request is None or not self._open(request):
             return
         while (message := self._wire.receive()) is not None:
-            if message["type"] == "turn":
-                if not self._turn(message):
-                    return
-            else:  # close
+            if message["type"] == "close":
                 self._close()
+                return
+            answered = self._turn(message) if message["type"] == "turn" else self._tell_state()
+            if not answered:
                 return
 
     def _open(self, request: Dict[str, Any]) -> bool:
@@ -68,6 +68,15 @@ class _Child:
         for span in result.pop("spans", ()):
             self._wire.queue({"type": "span", "session": self._id, "span": span})
         self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
+        return True
+
+    def _tell_state(self) -> bool:
+        try:
+            state = self._settle(self._session.state())
+        except BaseException as error:  # the state is the agent's, and so are the objects in it
+            self._fail(error)
+            return False
+        self._wire.send({"type": "finished", "session": self._id, "result": {"state": state}})
         return True
 
     def _close(self) -> None:

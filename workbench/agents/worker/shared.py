@@ -134,7 +134,7 @@ class _Server(asyncio.Protocol):
         if kind == "cancel":
             self._cancel(number, item)
             return
-        work = {"turn": self._turn, "close": self._close, "score": self._score}[kind]
+        work = {"turn": self._turn, "state": self._state, "close": self._close, "score": self._score}[kind]
         item.task = self._loop.create_task(self._guard(work(item, message), item, message))
 
     async def _guard(self, work: Any, item: _Session, message: Dict[str, Any]) -> None:
@@ -172,6 +172,9 @@ class _Server(asyncio.Protocol):
         if self._adapter.blocking:
             return await self._in_thread(item, item.session.turn, *arguments)  # type: ignore[no-any-return]
         return await self._settle(item.session.turn(*arguments))  # type: ignore[no-any-return]
+
+    async def _state(self, item: _Session, _: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        return {"state": await self._settle(item.session.state())}
 
     async def _close(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         result: Dict[str, Any] = await self._settle(item.session.close())

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import of typing costs more than a trivial agent
-    from typing import Any, Dict, List, Tuple, Union
+    from typing import Any, Dict, List, Optional, Tuple, Union
 
 EmitSpan = Callable[["Dict[str, Any]"], None]
 """Takes a span in the shape of `workbench.model.trace.Span`. May be called from any thread. Not to be called where the
@@ -42,6 +42,10 @@ class Session:
         Returns a TurnResult (`invocation`, `duration_seconds`, `inference_calls`, `usage`). Spans that are known only
         when the turn is over may come with it as a list under `spans` instead of through `emit_span`.
         """
+        raise NotImplementedError
+
+    def state(self) -> Union[Optional[Dict[str, Any]], Awaitable[Optional[Dict[str, Any]]]]:
+        """The state of the conversation between turns; None where there is none."""
         raise NotImplementedError
 
     def close(self) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
@@ -81,7 +85,8 @@ class Adapter:
         raise NotImplementedError
 
     def open(self, session: Dict[str, Any], emit_span: EmitSpan) -> Union[Session, Awaitable[Session]]:
-        """Open a fresh session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`.
+        """Open a fresh session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`,
+        `announce_spans` (emit a span when its step begins too, with a start and no end).
 
         Sessions of one process may be open at the same time and share nothing through the adapter.
         """

@@ -73,6 +73,7 @@ class Session(base.Session):
         self._name = name
         self._call = call
         self._collect_spans = request["collect_spans"]
+        self._announce_spans = request.get("announce_spans", False)
         self._emit_span = emit_span
         self._session = AgentSession(request)
         self._opened = time.perf_counter()
@@ -80,6 +81,8 @@ class Session(base.Session):
     def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
         prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
         started = time.perf_counter()
+        if self._announce_spans:
+            self._emit_span(self._agent_span(index, started, None, prompt))
         try:
             value = self._call(prompt, self._session)
         except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
@@ -89,9 +92,12 @@ class Session(base.Session):
             return self._await_turn(value, content, index, prompt, started)
         return self._finish_turn(value, content, index, prompt, started)
 
-    def close(self) -> Dict[str, Any]:
+    def state(self) -> Optional[Dict[str, Any]]:
         state = self._session.state
-        return {"final_state": lenient(state) if isinstance(state, dict) else None}
+        return lenient(state) if isinstance(state, dict) else None
+
+    def close(self) -> Dict[str, Any]:
+        return {"final_state": self.state()}
 
     async def _await_turn(
         self, awaitable: Awaitable[Any], content: Dict[str, Any], index: int, prompt: str, started: float
@@ -155,14 +161,14 @@ class Session(base.Session):
             )
         return spans
 
-    def _agent_span(self, index: int, started: float, ended: float, prompt: str) -> Dict[str, Any]:
+    def _agent_span(self, index: int, started: float, ended: Optional[float], prompt: str) -> Dict[str, Any]:
         return {
             "id": f"agent-{index}",
             "turn": index,
             "kind": "agent",
             "name": self._name,
             "start": started - self._opened,
-            "end": ended - self._opened,
+            "end": None if ended is None else ended - self._opened,
             "request": prompt,
         }
 

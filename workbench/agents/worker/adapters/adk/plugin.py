@@ -75,6 +75,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         span.attributes = {"type": type(agent).__name__, "invocation_id": invocation_context.invocation_id}
         if invocation_context.branch:
             span.attributes["branch"] = invocation_context.branch
+        self._trace.announce(span)
 
     def _model_began(self, callback_context: Any, llm_request: Any) -> None:
         invocation_context = _invocation_context(callback_context)
@@ -83,6 +84,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         )
         span.request = llm_request  # turned into JSON at the end: what other callbacks change in it counts
         span.attributes = {"agent": callback_context.agent_name, "invocation_id": invocation_context.invocation_id}
+        self._trace.announce(span)
 
     def _model_answered(self, callback_context: Any, llm_response: Any) -> None:
         span = self._trace.find("model", _invocation_context(callback_context))
@@ -114,6 +116,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         span.attributes = {"type": type(tool).__name__, "function_call_id": tool_context.function_call_id}
         if self._trace.wants_details:
             span.request = as_json(tool_args)
+            self._trace.announce(span, request=span.request)
 
     def _tool_answered(self, tool_context: Any, result: Any) -> None:
         span = self._trace.find("tool", tool_context)

@@ -68,16 +68,20 @@ class AdkSession(Session):
             "usage": usage or None,
         }
 
-    async def close(self) -> dict[str, Any]:
-        """Read the final state and close the runner. See `Session.close`."""
+    async def state(self) -> dict[str, Any]:
+        """What the session service holds, without what ends with a turn. See `Session.state`."""
         session = await self._runner.session_service.get_session(
             app_name=self._session.app_name, user_id=self._session.user_id, session_id=self._session.id
         )
-        state = {
+        return {
             key: as_json(value)
             for key, value in (session.state if session else {}).items()
             if not key.startswith(_TEMPORARY) and key not in _NOT_OF_THE_AGENT
         }
+
+    async def close(self) -> dict[str, Any]:
+        """Read the final state and close the runner. See `Session.close`."""
+        state = await self.state()
         try:
             if self._release():
                 await self._runner.close()
@@ -101,7 +105,9 @@ async def open_session(
     from .plugin import WatchPlugin
 
     app_name = session.get("app_name") or DEFAULT_APP_NAME
-    trace = Trace(emit_span if session.get("collect_spans", True) else None)
+    trace = Trace(
+        emit_span if session.get("collect_spans", True) else None, announce=session.get("announce_spans", False)
+    )
     watch = WatchPlugin(trace)
     if app is None:
         # Unchecked, as ADK itself wraps a bare agent: the name need not be one that a new App may have.

@@ -40,12 +40,13 @@ class OpenSpan:
 class Trace:
     """What happened in one session, turn by turn.
 
-    `emit` gets each span when it has ended; None where nobody wants spans, only the sums of the turn. Times are seconds
-    since the trace was made.
+    `emit` gets each span when it has ended; None where nobody wants spans, only the sums of the turn. With `announce`
+    it gets those that have begun too, without an end. Times are seconds since the trace was made.
     """
 
-    def __init__(self, emit: Callable[[dict[str, Any]], None] | None) -> None:
+    def __init__(self, emit: Callable[[dict[str, Any]], None] | None, *, announce: bool = False) -> None:
         self._emit = emit
+        self._announce = announce
         self._zero = time.perf_counter()
         self._count = 0
         self._open: dict[tuple[str, int], OpenSpan] = {}
@@ -82,6 +83,11 @@ class Trace:
             _INNERMOST.set(span)
         return span
 
+    def announce(self, span: OpenSpan, *, request: Any = None) -> None:
+        """Tell that a step has begun, with what went into it, where that is wanted."""
+        if self._announce:
+            self._tell(span, request=request)
+
     def find(self, kind: str, owner: object) -> OpenSpan | None:
         """The open step of `kind` that began with `owner`."""
         return self._open.get((kind, id(owner)))
@@ -115,6 +121,9 @@ class Trace:
         self._open.pop((span.kind, id(span.owner)), None)
         span.is_open = False
         span.owner = None
+        self._tell(span, request=span.request, end=round(end, 6), response=response)
+
+    def _tell(self, span: OpenSpan, *, request: Any, end: float | None = None, response: Any = None) -> None:
         if self._emit is None:
             return
         self._emit(
@@ -125,9 +134,9 @@ class Trace:
                 "kind": span.kind,
                 "name": span.name,
                 "start": round(span.start, 6),
-                "end": round(end, 6),
+                "end": end,
                 "error": span.error,
-                "request": span.request,
+                "request": request,
                 "response": response,
                 "attributes": span.attributes,
             }
