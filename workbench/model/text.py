@@ -26,9 +26,12 @@ _SECRETS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SECRET_NAME = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)"
-_NAMES_SECRET = re.compile(_SECRET_NAME, re.IGNORECASE)
-_ASSIGNED_SECRETS = re.compile(rf"""\b({_SECRET_NAME}["']?\s*[=:]\s*["']?)([^\s"',;&]{{6,}})""", re.IGNORECASE)
+_SECRET_NAME = r"(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)"
+_NAMES_SECRET = re.compile(rf"(?:[a-z0-9]+[_-])*{_SECRET_NAME}", re.IGNORECASE)
+# Without what may stand before the name: following that from every place of a long base64 text would take minutes.
+_ASSIGNED_SECRETS = re.compile(
+    rf"""(?<![a-z0-9])({_SECRET_NAME}["']?\s*[=:]\s*["']?)([^\s"',;&]{{6,}})""", re.IGNORECASE
+)
 _SHORTEST_SECRET = len("secret=abcdef")
 
 REDACTED = "[redacted]"
