@@ -32,6 +32,10 @@ class DifferenceKind(StrEnum):
     ARGUMENT_MISSING = "argument_missing"
     ARGUMENT_EXTRA = "argument_extra"
     ARGUMENT_CHANGED = "argument_changed"
+    TOOL_RESPONSE_CHANGED = "tool_response_changed"  # what a tool gave back to a call that both sides made
+    INTERMEDIATE_MISSING = "intermediate_missing"  # what a sub-agent was expected to say on the way, and did not
+    INTERMEDIATE_EXTRA = "intermediate_extra"
+    INTERMEDIATE_CHANGED = "intermediate_changed"
     RESPONSE_CHANGED = "response_changed"
     STATE_CHANGED = "state_changed"
 
@@ -41,8 +45,9 @@ class Difference:
     """One way in which a turn (or the final state) is not as expected.
 
     `expected_call` and `actual_call` are positions in the two trajectories, from 0, None where that side has no such
-    call. `path` leads to the value inside the arguments (or the state); it is empty where the whole call, the whole
-    arguments or the response are meant. `expected` and `actual` are the values; for a whole call its arguments.
+    call; for what sub-agents said they are positions among that, and `tool` is the author. `path` leads to the value
+    inside the arguments (or the state); it is empty where the whole call, the whole arguments or the response are
+    meant. `expected` and `actual` are the values; for a whole call its arguments.
     """
 
     kind: DifferenceKind
@@ -68,19 +73,25 @@ class Pair:
 
 def differences(expected: Invocation, actual: Invocation) -> tuple[Difference, ...]:
     """How one turn differs: its calls in order, then its response where one was expected."""
-    found = list(call_differences(trajectory_of(expected), trajectory_of(actual)))
+    calls = call_differences(trajectory_of(expected), trajectory_of(actual))
+    return (*calls, *response_differences(expected, actual))
+
+
+def response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
+    """How the final response differs, where one was expected. Thoughts are no part of it."""
     if expected.final_response is not None:
-        wanted = expected.final_response.text()
-        given = actual.final_response.text() if actual.final_response is not None else None
+        wanted = expected.final_response.text(thoughts=False)
+        given = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
         if wanted != (given or ""):
-            found.append(Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given))
-    return tuple(found)
+            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
 
 
-def call_differences(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[Difference]:
-    """How two trajectories differ, row by row of their alignment."""
-    rows = align(expected, actual)
-    moved_to = _moves(rows, expected, actual)
+def call_differences(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], rows: Sequence[Pair] | None = None
+) -> Iterator[Difference]:
+    """How two trajectories differ, row by row of their alignment (`rows`, where it is known already)."""
+    rows = align(expected, actual) if rows is None else rows
+    moved_to = moves(rows, expected, actual)
     for pair in rows:
         if pair.expected is not None and pair.actual is not None:
             yield from _within_call(expected[pair.expected], actual[pair.actual], pair)
@@ -132,11 +143,11 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
     rows: list[Pair] = []
     for low, high, start, stop in _blocks(expected, actual):
         rows += _align_block(expected, actual, range(low, high), range(start, stop))
-    moves = _moves(rows, expected, actual)
-    arrived = set(moves.values())
+    moved_to = moves(rows, expected, actual)
+    arrived = set(moved_to.values())
     return tuple(
         Pair(row.expected, row.actual, moved=True)
-        if (row.actual is None and row.expected in moves) or (row.expected is None and row.actual in arrived)
+        if (row.actual is None and row.expected in moved_to) or (row.expected is None and row.actual in arrived)
         else row
         for row in rows
     )
@@ -166,10 +177,10 @@ def _within_call(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[D
         )
 
 
-def _moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
+def moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
     """Where each expected call went that was made at another place: expected position -> actual position."""
     extra = [row.actual for row in rows if row.expected is None and row.actual is not None]
-    moves: dict[int, int] = {}
+    found: dict[int, int] = {}
     for row in rows:
         if row.expected is None or row.actual is not None:
             continue
@@ -177,8 +188,8 @@ def _moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[
         place = next((index for index in extra if actual[index] == wanted), None)
         if place is not None:
             extra.remove(place)
-            moves[row.expected] = place
-    return moves
+            found[row.expected] = place
+    return found
 
 
 def _blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:

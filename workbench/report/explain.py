@@ -122,12 +122,29 @@ def describe(difference: Difference) -> str:
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_told_apart(difference)}"
-        case DifferenceKind.RESPONSE_CHANGED if difference.actual is None:
-            return f"response: expected {value_text(difference.expected)}, got no response"
-        case DifferenceKind.RESPONSE_CHANGED:
-            return f"response: {_told_apart(difference)}"
         case DifferenceKind.STATE_CHANGED:
             return f"state {path_text(difference.path)}: {_told_apart(difference)}"
+        case _:
+            return _describe_words(difference)
+
+
+def _describe_words(difference: Difference) -> str:
+    """A difference in what was said: by the agent, a sub-agent or a tool."""
+    missing = {
+        DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, said no such thing",
+        DifferenceKind.INTERMEDIATE_EXTRA: "said {given}, which was not expected",
+    }.get(difference.kind)
+    if difference.kind is DifferenceKind.RESPONSE_CHANGED:
+        missing = None if difference.actual is not None else "expected {wanted}, got no response"
+        speaker = "response"
+    elif difference.kind is DifferenceKind.TOOL_RESPONSE_CHANGED:
+        speaker = f"response of {safe(difference.tool)}"
+    else:
+        speaker = safe(difference.tool)
+    if missing is None:
+        return f"{speaker}: {_told_apart(difference)}"
+    told = missing.format(wanted=value_text(difference.expected), given=value_text(difference.actual))
+    return f"{speaker}: {told}"
 
 
 def value_text(value: Any) -> str:
