@@ -38,13 +38,16 @@ class Planner:
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
 
-    def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
-        """The plan for these cases (of the same set named twice, the union). Raises PlanError."""
+    def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
+        """The plan for these cases (of the same set named twice, the union). Raises PlanError.
+
+        `config` counts before every configuration file.
+        """
         wanted = _merge(selections)
         unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
             raise PlanError(*unknown)
-        configs = self._configs({name: self._entries[name] for name in wanted}, options)
+        configs = self._configs({name: self._entries[name] for name in wanted}, options, given=config)
         cases: list[PlannedCase] = []
         problems: list[str] = []
         whole: set[str] = set()
@@ -81,9 +84,7 @@ class Planner:
         """
         if config is None:
             config = default_config() if options.config is None else load_config(options.config)
-        problems = [f"{config.source}: {problem}" for problem in check_criteria(config)]
-        if problems:
-            raise PlanError(*problems)
+        _refuse_unsound(config)
         recorded = read_recorded(path, expected=expected)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
@@ -123,8 +124,13 @@ class Planner:
                 raise PlanError(f"{name}: found {getattr(limits, name)}, expected more than 0")
         return limits
 
-    def _configs(self, entries: Mapping[str, EvalSetEntry], options: RunOptions) -> dict[str, EvalConfig]:
+    def _configs(
+        self, entries: Mapping[str, EvalSetEntry], options: RunOptions, *, given: EvalConfig | None
+    ) -> dict[str, EvalConfig]:
         """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
+        if given is not None:
+            _refuse_unsound(given)
+            return dict.fromkeys(entries, given)
         read: dict[str, EvalConfig] = {}
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
@@ -176,6 +182,12 @@ class Planner:
 
     def _unknown_set(self, name: str) -> str:
         return f"{name}: no such eval set in {self._project.root}{did_you_mean(name, self._entries)}"
+
+
+def _refuse_unsound(config: EvalConfig) -> None:
+    problems = [f"{config.source}: {problem}" for problem in check_criteria(config)]
+    if problems:
+        raise PlanError(*problems)
 
 
 _to_json = EvalCase.__pydantic_serializer__.to_json

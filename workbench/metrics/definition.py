@@ -20,8 +20,9 @@ class MetricInfo:
     "text" (the text helper), "worker" (the target's worker), "judge" (a judge model), "service" (a cloud service).
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
-    of each option to its meaning and default. `available` is False for metrics that are known, but not to be had in
-    this version; `missing` then says what is lacking.
+    of each option to its meaning and default; `choices` has the values of those options that allow only some, the
+    default first. `available` is False for metrics that are known, but not to be had in this version; `missing` then
+    says what is lacking.
     """
 
     name: str
@@ -36,6 +37,7 @@ class MetricInfo:
     fits_scenarios: bool = False
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)
     available: bool = True
     missing: str = ""
 

@@ -8,7 +8,7 @@ compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TextJudge, TextQuestion, TurnJudge
@@ -147,6 +147,7 @@ _ROUGE_OPTIONS = {
     "tokenizer": "unicode (default): words of every script, single characters where there are no spaces; rouge_score: "
     "ASCII letters and digits only",
 }
+_ROUGE_CHOICES: Mapping[str, Sequence[str | bool]] = {"stemmer": (False, True), "tokenizer": ROUGE_TOKENIZERS}
 
 
 def _rouge(measure: Measure, *, purpose: str, when: str) -> Definition:
@@ -157,6 +158,7 @@ def _rouge(measure: Measure, *, purpose: str, when: str) -> Definition:
         when=when,
         needs=frozenset({"text"}),
         options=_ROUGE_OPTIONS,
+        choices=_ROUGE_CHOICES,
     )
     return Definition(info=info, prepare=partial(_prepare_rouge, measure=measure))
 
@@ -192,6 +194,7 @@ METRICS = (
                 "tokenizer": "auto (default): 13a, with characters of scripts without spaces apart; or 13a, intl, "
                 "char, zh",
             },
+            choices={"effective_order": (True, False), "tokenizer": BLEU_TOKENIZERS},
         ),
         prepare=_prepare_bleu,
     ),
@@ -205,6 +208,7 @@ METRICS = (
                 "ignore_case": "upper and lower case are the same (default false)",
                 "ignore_whitespace": "runs of blanks and line breaks are one blank (default false)",
             },
+            choices={"ignore_case": (False, True), "ignore_whitespace": (False, True)},
         ),
         prepare=_prepare_exact_match,
     ),

@@ -73,6 +73,7 @@ METRICS = (
                 "match": "subset (default): the expected keys with equal values; exact: and no others",
                 "ignore": "a key, or a list of keys, that does not count",
             },
+            choices={"match": ("subset", "exact")},
         ),
         prepare=_prepare,
     ),

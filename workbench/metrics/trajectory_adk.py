@@ -119,6 +119,7 @@ METRICS = (
                 "ignore_args": "compare names alone (default false)",
                 "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
             },
+            choices={"match_type": tuple(MATCH_TYPES), "ignore_args": (False, True)},
         ),
         prepare=_prepare,
     ),

@@ -132,10 +132,11 @@ _OPTIONS = {
     "ignore_args": "compare names alone (default false)",
     "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
 }
+_CHOICES = {"membership": (False, True), "ignore_args": (False, True)}
 
 
 def _definition(name: str, formula: Formula, *, purpose: str, when: str) -> Definition:
-    info = MetricInfo(name=name, family="trajectory", purpose=purpose, when=when, options=_OPTIONS)
+    info = MetricInfo(name=name, family="trajectory", purpose=purpose, when=when, options=_OPTIONS, choices=_CHOICES)
     return Definition(info=info, prepare=lambda options: _prepare(options, formula))
 
 

@@ -88,6 +88,13 @@ class TokenUsage(Fact):
     cached: int | None = None
     total: int | None = None
 
+    @property
+    def spent(self) -> int:
+        """All tokens: the total that the model gave, else the sum of its parts."""
+        if self.total is not None:
+            return self.total
+        return (self.prompt or 0) + (self.tool_use_prompt or 0) + (self.candidates or 0) + (self.thoughts or 0)
+
 
 class TurnResult(Fact):
     """One turn as the agent did it. `invocation.user_content` is what it was told."""

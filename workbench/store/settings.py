@@ -85,6 +85,8 @@ class RunSettings(_Section):
     """How often each case is run."""
     isolation: Isolation = "case"
     """`case`: a process for each case. `worker`: one process for all cases of a target."""
+    confirm: Literal["costly", "always", "never"] = "costly"
+    """Which runs the screen shows and asks about before they begin."""
 
 
 class JudgeSettings(_Section):

@@ -89,8 +89,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
 
     assert loaded.settings.run.runs == 2
     assert loaded.problems == (
-        "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation"
-        "; did you mean 'concurrency'?",
+        "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation, "
+        "confirm; did you mean 'concurrency'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
         "eval_sets, config, watch, rerun; did you mean 'python'?",
         "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, tui, keys; did you mean 'judge'?",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from workbench.model.events import CaseFinished, InvocationFinished, RunEvent, RunFinished, RunStarted
-from workbench.model.results import TokenUsage
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished, RunStarted
+from workbench.model.keys import JobKey
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.standing import Standing, look_of, standing_of
 
@@ -23,7 +23,11 @@ _SHOWN_COUNTS = (
 
 @dataclass(slots=True)
 class RunProgress:
-    """How far a run is. Times are seconds of one monotonic clock, which the caller reads."""
+    """How far a run is. Times are seconds of one monotonic clock, which the caller reads.
+
+    `finished` counts every job once, as it ended last. `tokens` are those of turns that this run has seen end, whatever
+    became of their case; `retries` counts tries after the first.
+    """
 
     total: int
     began: float
@@ -31,34 +35,63 @@ class RunProgress:
     ended: float | None = None
     finished: Counter[Standing] = field(default_factory=Counter)
     tokens: int = 0
+    retries: int = 0
     cancelling: bool = False
     interrupted: bool = False
+    _ends: dict[JobKey, Standing] = field(default_factory=dict)
+    _kept: int = 0  # jobs of which an earlier run's result still counts
 
     @property
     def done(self) -> int:
         """How many jobs have come to an end of their own."""
         return self.finished.total() - self.finished[Standing.CANCELLED]
 
+    @property
+    def left(self) -> int:
+        """How many jobs have not ended."""
+        return max(self.total - self.finished.total(), 0)
+
     def apply(self, event: RunEvent, *, now: float) -> None:
         """Take one event of the run."""
         if isinstance(event, RunStarted):
             self.run_id, self.total, self.began = event.run_id, event.total, now
+        elif isinstance(event, CaseStarted):
+            self.retries += event.attempt > 1
+            self._forget(JobKey.model_construct(case=event.case, repeat=event.repeat))
         elif isinstance(event, InvocationFinished):
-            self.tokens += _tokens(event.result.usage)
+            self.tokens += 0 if event.result.usage is None else event.result.usage.spent
         elif isinstance(event, CaseFinished):
-            self.finished[standing_of([event.status])] += 1
+            self._finish(event)
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
+    def elapsed(self, *, now: float) -> float:
+        """Seconds since it began, or that it took."""
+        return (now if self.ended is None else self.ended) - self.began
+
     def rate(self, *, now: float) -> float | None:
-        """Jobs a second so far; None before the first has ended."""
-        elapsed = (now if self.ended is None else self.ended) - self.began
-        return self.done / elapsed if self.done and elapsed > 0 else None
+        """Jobs a second so far; None before the first has ended. Results of earlier runs were there at once."""
+        elapsed = self.elapsed(now=now)
+        ran = self.done - self._kept
+        return ran / elapsed if ran > 0 and elapsed > 0 else None
 
     def seconds_left(self, *, now: float) -> float | None:
         """How long the rest will take at the rate so far; None before the first job has ended."""
         rate = self.rate(now=now)
-        return (self.total - self.done) / rate if rate else None
+        return self.left / rate if rate else None
+
+    def _finish(self, event: CaseFinished) -> None:
+        job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+        self._forget(job)
+        self._ends[job] = standing_of([event.status])
+        self._kept += event.source == "stored"
+        self.finished[self._ends[job]] += 1
+
+    def _forget(self, job: JobKey) -> None:
+        """A job that runs again has not ended."""
+        ended = self._ends.pop(job, None)
+        if ended is not None:
+            self.finished[ended] -= 1
 
     def line(self, *, now: float) -> Line:
         """The progress in one line, the most important first."""
@@ -82,7 +115,9 @@ class RunProgress:
         elif left is not None:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
         if self.tokens:
-            pieces.append(Piece(f"  {_thousands(self.tokens)} tokens", Tone.MUTED))
+            pieces.append(Piece(f"  {thousands(self.tokens)} tokens", Tone.MUTED))
+        if self.retries:
+            pieces.append(Piece(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Tone.WARNING))
         if self.run_id:
             pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
         return tuple(pieces)
@@ -105,13 +140,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _tokens(usage: TokenUsage | None) -> int:
-    if usage is None:
-        return 0
-    if usage.total is not None:
-        return usage.total
-    return (usage.prompt or 0) + (usage.tool_use_prompt or 0) + (usage.candidates or 0) + (usage.thoughts or 0)
-
-
-def _thousands(count: int) -> str:
-    return f"{count}" if count < 1000 else f"{count / 1000:,.1f}k"
+def thousands(count: float) -> str:
+    """A large count for people: exact below a thousand, then in thousands or millions."""
+    if count < 1000:
+        return f"{count:.0f}"
+    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:,.1f}M"

@@ -1,0 +1,157 @@
+"""What a plan costs, told before it is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from workbench.engine import cost
+from workbench.engine.cost import Estimate, PlanCost, cost_of
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.metrics.registry import known_metrics
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.target import AgentKind
+
+from .conftest import Project, turn
+
+SET = Selection(eval_set="set.evalset.json")
+TWO = {"a": [turn("hello")], "b": [turn("bye"), turn("again")]}
+
+
+def plan(project: Project, *, config: EvalConfig | None = None, **options: Any) -> Plan:
+    return project.workspace().plan([SET], RunOptions(**options), config=config)
+
+
+def chosen(*criteria: Criterion) -> EvalConfig:
+    return EvalConfig(criteria=criteria, source="chosen for this run")
+
+
+def as_kind(made: Plan, kind: AgentKind) -> Plan:
+    """The plan as if its agents were of another kind."""
+    cases = (replace(case, target=case.target.model_copy(update={"kind": kind})) for case in made.cases)
+    return replace(made, cases=tuple(cases))
+
+
+def test_functions_are_free_whatever_their_number(project: Project) -> None:
+    project.add_set({f"c{number}": [turn("hi")] for number in range(cost.FEW_JOBS + 1)})
+
+    free = cost_of(plan(project))
+    paid = cost_of(as_kind(plan(project), AgentKind.ADK))
+
+    assert (free.jobs, free.model_jobs, free.is_costly) == (11, 0, False)
+    assert (paid.jobs, paid.model_jobs, paid.model_turns, paid.is_costly) == (11, 11, 11, True)
+
+
+def test_repeats_are_always_asked_about(project: Project) -> None:
+    project.add_set(TWO)
+
+    repeated = cost_of(plan(project, runs=3))
+
+    assert (repeated.cases, repeated.repeats, repeated.jobs, repeated.agent_turns) == (2, 3, 6, 9)
+    assert repeated.is_costly
+
+
+def test_a_case_that_cannot_run_speaks_to_no_agent(project: Project) -> None:
+    scenario = {"conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "greet"}}
+    project.add_set({**TWO, "s": scenario})
+
+    made = cost_of(as_kind(plan(project), AgentKind.ADK))
+
+    assert (made.jobs, made.model_jobs, made.agent_turns) == (3, 2, 3)
+
+
+def test_criteria_that_this_version_cannot_judge_are_named_with_what_they_need(project: Project) -> None:
+    project.add_set(TWO)
+
+    made = cost_of(plan(project, config=chosen(Criterion(metric="hallucinations_v1", threshold=0.8))))
+
+    assert list(made.lacking) == ["hallucinations_v1"]
+    assert "judge model" in made.lacking["hallucinations_v1"]
+    assert made.judge_calls == {}
+
+
+def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = replace(known_metrics()["hallucinations_v1"], available=True, missing="")
+    project.add_set(TWO)
+    options = {"judge_model_options": {"num_samples": 2}}
+    criteria = (Criterion(metric="hallucinations_v1", threshold=0.8, options=options),)
+    made = plan(project, config=chosen(*criteria), runs=2)
+    monkeypatch.setattr(cost, "known_metrics", lambda: {judge.name: judge})
+
+    asked = cost_of(made)
+    usual = cost_of(plan(project, config=chosen(Criterion(metric=judge.name, threshold=0.8))))
+
+    assert asked.judge_calls == {judge.name: 2 * 3 * 2}
+    assert usual.judge_calls == {judge.name: 3 * 5}
+    assert usual.is_costly
+
+
+def test_time_and_tokens_come_from_earlier_runs(project: Project) -> None:
+    project.add_agent(
+        """
+        def answer(prompt):
+            return {"response": prompt, "predicted_trajectory": [], "usage": {"total_tokens": 7}}
+        """
+    )
+    project.add_set(TWO)
+    workspace = project.workspace()
+    made = as_kind(workspace.plan([SET], RunOptions(runs=2)), AgentKind.ADK)
+    before = workspace.estimate(made)
+    project.run(Selection(eval_set="set.evalset.json", cases=("b",)), workspace=workspace)
+
+    after = workspace.estimate(made)
+
+    assert (before.seconds, before.tokens) == (None, None)
+    assert after.seconds is not None and after.seconds.amount > 0
+    assert (after.seconds.known, after.seconds.of) == (1, 2)
+    assert after.tokens == Estimate(4 * 14, known=1, of=2)
+
+
+def test_an_estimate_leaves_no_history_behind(project: Project) -> None:
+    project.add_set(TWO)
+
+    assert isinstance(project.workspace().estimate(plan(project)), PlanCost)
+    assert not (project.root / ".workbench").exists()
+
+
+def test_results_that_still_count_cost_nothing(project: Project) -> None:
+    project.add_set(TWO)
+    workspace = project.workspace()
+    run = project.run(workspace=workspace)
+
+    made = workspace.estimate(workspace.plan([], RunOptions(resume=run.run_id)))
+
+    assert (made.jobs, made.kept, made.agent_turns, made.seconds) == (0, 2, 0, None)
+
+
+def test_criteria_given_in_memory_count_before_every_file(project: Project) -> None:
+    project.add_set(TWO)
+
+    run = plan(project, config=chosen(Criterion(metric="exact_match", threshold=1.0)))
+
+    assert {case.config.source for case in run.cases} == {"chosen for this run"}
+    assert [criterion.metric for criterion in run.cases[0].config.criteria] == ["exact_match"]
+
+
+def test_unsound_criteria_given_in_memory_are_refused(project: Project) -> None:
+    project.add_set(TWO)
+    wrong = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"match_type": "EXAKT"})
+
+    with pytest.raises(PlanError, match=r"chosen for this run: criteria.tool_trajectory_avg_score.match_type"):
+        plan(project, config=chosen(wrong))
+
+
+def test_a_run_with_chosen_criteria_is_stored_with_them(project: Project) -> None:
+    project.add_set(TWO)
+    workspace = project.workspace()
+    made = workspace.plan([SET], RunOptions(), config=chosen(Criterion(metric="exact_match", threshold=1.0)))
+
+    list(workspace.start(made).iter_events())
+
+    with workspace.history() as history:
+        criteria = history.run("latest").criteria["set.evalset.json"]
+    assert criteria == made.cases[0].config

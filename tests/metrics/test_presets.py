@@ -1,0 +1,83 @@
+"""What pickers offer: values of options, presets, and whether cases have what a metric needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from workbench.metrics.fitting import CaseFacts, Fit, fit_of
+from workbench.metrics.presets import PRESETS
+from workbench.metrics.registry import check_criteria, known_metrics
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.evalset import EvalCase
+
+# Of these the wrong value is refused for another reason than that it is none of a few.
+_FREE = {"args_match", "tool_name", "ignore"}
+
+
+def problems(metric: str, options: dict[str, Any]) -> list[str]:
+    options = {"tool_name": "x", **options} if metric == "trajectory_single_tool_use" else options
+    criterion = Criterion(metric=metric, threshold=0.5, options=options)
+    return [str(problem) for problem in check_criteria(EvalConfig(criteria=(criterion,), source="test"))]
+
+
+def test_every_option_with_few_values_names_them_all_and_no_other() -> None:
+    for name, info in known_metrics().items():
+        assert set(info.choices) == set(info.options) - _FREE, name
+        for option, values in info.choices.items():
+            assert not [problem for value in values for problem in problems(name, {option: value})]
+            assert problems(name, {option: "none of them"})
+
+
+def test_the_first_value_is_the_default_that_the_description_names() -> None:
+    for info in known_metrics().values():
+        for option, values in info.choices.items():
+            default = json.dumps(values[0]).strip('"')
+            assert f"default {default}" in info.options[option] or f"{default} (default)" in info.options[option]
+
+
+def test_presets_name_known_metrics_and_are_sound() -> None:
+    assert [preset.name for preset in PRESETS] == [
+        "CI",
+        "trusted reference",
+        "no reference",
+        "tool use",
+        "grounding",
+        "safety",
+    ]
+    for preset in PRESETS:
+        assert not check_criteria(EvalConfig(criteria=preset.criteria, source=preset.name))
+
+
+def case(**data: Any) -> EvalCase:
+    return EvalCase.model_validate({"eval_id": "a", **data})
+
+
+HELLO = {"user_content": {"parts": [{"text": "hello"}]}, "final_response": {"parts": [{"text": "hi"}]}}
+MUTE = {"user_content": {"parts": [{"text": "hello"}]}}
+SCENARIO = {"starting_prompt": "hello", "conversation_plan": "greet"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "fit"),
+    [
+        ("response_match_score", Fit(1, "an expected response in every turn")),
+        ("tool_trajectory_avg_score", Fit(2, "a fixed conversation")),
+        ("final_session_state_match", Fit(1, "an expected final state")),
+        ("per_turn_user_simulator_quality_v1", Fit(1, "a scenario")),
+        ("latency", Fit(3, "anything to judge")),
+    ],
+)
+def test_a_metric_fits_the_cases_that_have_what_it_needs(metric: str, fit: Fit) -> None:
+    cases = [
+        case(conversation=[HELLO]),
+        case(conversation=[HELLO, MUTE], final_session_state={"a": 1}),
+        case(conversation_scenario=SCENARIO),
+    ]
+
+    facts = sum(map(CaseFacts.of, cases), CaseFacts())
+
+    assert (facts.cases, facts.conversations, facts.scenarios) == (3, 2, 1)
+    assert fit_of(known_metrics()[metric], facts) == fit
