@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from workbench.agents.host import AgentHost
+from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
 from workbench.engine.plan import Plan, RunOptions, Selection
@@ -42,7 +43,7 @@ class Workspace:
     def __init__(self, project: Project, loaded: LoadedSettings) -> None:
         self._project = project
         self._loaded = loaded
-        self._documents: dict[str, tuple[tuple[int, ...], EvalSetDocument]] = {}
+        self._documents = OpenDocuments(project.root)
         self._documents_lock = threading.Lock()
         self._thread: EngineThread | None = None
         self._hosts = Hosts()
@@ -77,6 +78,11 @@ class Workspace:
         return self._project
 
     @property
+    def documents(self) -> OpenDocuments:
+        """Its eval sets as they are being edited."""
+        return self._documents
+
+    @property
     def settings(self) -> Settings:
         """What its `workbench.toml` and the user's say."""
         return self._loaded.settings
@@ -92,14 +98,9 @@ class Workspace:
         self._project = discover(self.root, self._loaded)
 
     def document(self, relative: str) -> EvalSetDocument:
-        """An eval set as it is on disk now; read once for as long as it does not change. Raises StoreError."""
-        path = self.root / relative
+        """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""
         with self._documents_lock:
-            signature = _signature(path)
-            known = self._documents.get(relative)
-            if known is None or known[0] != signature:
-                known = self._documents[relative] = (signature, EvalSetDocument.open(path))
-            return known[1]
+            return self._documents.document_on_disk(relative)
 
     def case_keys(self, entry: EvalSetEntry) -> list[CaseKey]:
         """How the cases of a set are known. Raises StoreError where the set cannot be read."""
@@ -184,15 +185,6 @@ class Workspace:
     async def _close_processes(self) -> None:
         await self._hosts.close()
         await self._text.close()
-
-
-def _signature(path: Path) -> tuple[int, ...]:
-    """Changes when the file does; empty where there is none, so that opening it says so."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:

@@ -23,6 +23,10 @@ _FOREIGN_MARKS = {
 }
 
 
+Signature = tuple[int, ...]
+"""What the file system says of a file that changes when its content does: time in nanoseconds, size, inode."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
     """Which content a file had, and what the file system said of it then.
@@ -34,6 +38,28 @@ class Stamp:
     mtime_ns: int
     size: int
     inode: int
+
+    @property
+    def signature(self) -> Signature:
+        """What the file system said."""
+        return self.mtime_ns, self.size, self.inode
+
+
+def signature_of(path: Path) -> Signature:
+    """What the file system says of a file now; empty where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """The path from a folder with forward slashes, by which the whole program knows a file of the project."""
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return Path(os.path.relpath(path, root)).as_posix()
 
 
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
@@ -72,7 +98,7 @@ def has_changed(path: Path, stamp: Stamp) -> bool:
         status = path.stat()
     except OSError:
         return True
-    if (status.st_mtime_ns, status.st_size, status.st_ino) == (stamp.mtime_ns, stamp.size, stamp.inode):
+    if (status.st_mtime_ns, status.st_size, status.st_ino) == stamp.signature:
         return False
     return status.st_size != stamp.size or read_bytes(path)[1].digest != stamp.digest
 
@@ -85,6 +111,8 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None) -> Sta
     FileChanged is raised. Raises StoreError. The old content stays wherever an error is raised.
     """
     real = _real_path(path)
+    if expect is not None and not real.parent.is_dir():
+        raise FileChanged(path, ours=data, theirs=None)
 
     def rename(temporary: str) -> None:
         if expect is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from workbench.store.discovery.root import find_root
 from workbench.store.discovery.targets import adk_target, configured_target, folder_of, missing_files
 from workbench.store.discovery.walk import Findings, walk
 from workbench.store.errors import StoreError
+from workbench.store.files import relative_name
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
 CRITERIA_FILE = "test_config.json"
@@ -56,7 +56,7 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
     problems = list(findings.problems)
     targets = _configured(loaded, root, problems)
     targets |= _discovered(findings, targets.values(), root, problems)
-    found = {_relative(Path(name), root): Path(name) for name in findings.eval_sets}
+    found = {relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
     pairings = _claimed(targets.values(), found, root, problems)
     by_location = ByLocation((target for target in targets.values() if not target.eval_sets), root=root)
     for relative, file in found.items():
@@ -96,7 +96,7 @@ def _discovered(findings: Findings, configured: Iterable[Target], root: Path, pr
             folders.append(folder)
     names = Counter([folder.name for folder in folders] + [target.name for target in configured])
     targets = (
-        adk_target(folder, root=root, name=folder.name if names[folder.name] == 1 else _relative(folder, root))
+        adk_target(folder, root=root, name=folder.name if names[folder.name] == 1 else relative_name(folder, root))
         for folder in folders
     )
     return {target.name: target for target in targets}
@@ -110,11 +110,11 @@ def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]
             if holds_adk_agent(file, root=root):
                 return True
         except BrokenSource as error:
-            problems.append(f"{_relative(file, root)}:{error}")
+            problems.append(f"{relative_name(file, root)}:{error}")
             if error.is_agent:
                 return True
         except OSError as error:
-            problems.append(f"{_relative(file, root)}: cannot be read: {error.strerror}")
+            problems.append(f"{relative_name(file, root)}: cannot be read: {error.strerror}")
     return False
 
 
@@ -126,7 +126,7 @@ def _claimed(targets: Iterable[Target], found: dict[str, Path], root: Path, prob
         place = f"{FILE_NAME}: targets.{target.name}.eval_sets"
         problems.extend(f"{place}: {pattern} matches no file" for pattern in unmatched)
         for path in claimed:
-            relative = _relative(path, root)
+            relative = relative_name(path, root)
             owner = pairings.setdefault(relative, Pairing(target.name)).target
             if owner != target.name:
                 problems.append(f"{place}: {relative} belongs to {owner} already")
@@ -143,11 +143,3 @@ def _entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Pa
     )
     target = targets[pairing.target] if pairing.target is not None else None
     return entry.model_copy(update={"config": criteria_file(entry, target)})
-
-
-def _relative(path: Path, root: Path) -> str:
-    """The path from the root with forward slashes."""
-    try:
-        return path.relative_to(root).as_posix()
-    except ValueError:
-        return Path(os.path.relpath(path, root)).as_posix()

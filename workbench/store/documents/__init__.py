@@ -9,10 +9,12 @@ from __future__ import annotations
 from workbench.store.documents.creating import (
     AddedCase,
     add_scenarios,
+    content_of_new_set,
     new_eval_set,
     read_scenarios,
     read_session_input,
 )
+from workbench.store.documents.differing import CaseDifference, differing_cases
 from workbench.store.documents.entries import CaseEntry
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat
@@ -25,6 +27,7 @@ from workbench.store.documents.validating import fix, validate
 
 __all__ = [
     "AddedCase",
+    "CaseDifference",
     "CaseEntry",
     "DocumentFormat",
     "EvalSetDocument",
@@ -34,6 +37,8 @@ __all__ = [
     "Recovery",
     "RecoveryFolder",
     "add_scenarios",
+    "content_of_new_set",
+    "differing_cases",
     "fix",
     "format_place",
     "load_config",

@@ -50,12 +50,17 @@ class Scenario:
 
 def new_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
     """Create an eval set without cases at `path`, which must not exist. Raises StoreError, also for a wrong id."""
+    content = content_of_new_set(path, eval_set_id)
+    stamp = write_new(path, content)
+    return EvalSetDocument(path, content, stamp)
+
+
+def content_of_new_set(path: Path, eval_set_id: str) -> bytes:
+    """The file of an eval set without cases. Raises StoreError for a wrong id."""
     if not _NEW_ID.fullmatch(eval_set_id):
         raise StoreError(path, found=f"the id {eval_set_id!r}", expected="letters, digits and underscores only")
     data = {"eval_set_id": eval_set_id, "name": eval_set_id, "eval_cases": [], "creation_timestamp": time.time()}
-    content = (json.dumps(data, indent=2) + "\n").encode()
-    stamp = write_new(path, content)
-    return EvalSetDocument(path, content, stamp)
+    return (json.dumps(data, indent=2) + "\n").encode()
 
 
 def add_scenarios(eval_set: Path, scenarios_file: Path, *, session_input_file: Path) -> list[AddedCase]:

@@ -7,6 +7,7 @@ that memory is about the size of the file and an edit costs as much as the case 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
 
 _BYTE_ORDER_MARK = "\ufeff"
+_REVISIONS = itertools.count(1)
 
 
 class DocumentView:
@@ -35,6 +37,7 @@ class DocumentView:
     _entries: Sequence[CaseEntry] | None
     _problems: Sequence[Problem] | None
     _strict: bool | None
+    _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
         """Raises StoreError where not even a list of cases can be had."""
@@ -45,6 +48,16 @@ class DocumentView:
     def format(self) -> DocumentFormat:
         """The format of the file."""
         return self._pieces.ends.format
+
+    @property
+    def named_by_file(self) -> bool:
+        """Whether what it lists has its name from the file: a list of turns is one case without a name of its own."""
+        return self.format is DocumentFormat.LEGACY_TURNS
+
+    @property
+    def revision(self) -> int:
+        """Another number whenever the content may be another: no two contents share one, in whichever document."""
+        return self._revision
 
     @property
     def strict(self) -> bool:
@@ -175,6 +188,7 @@ class DocumentView:
         self._entries = None
         self._problems = None
         self._strict = None
+        self._revision = next(_REVISIONS)
 
     def _read(self, data: bytes) -> Pieces:
         text = decode_utf8(self.path, data).removeprefix(_BYTE_ORDER_MARK)

@@ -32,6 +32,7 @@ class EvalSetDocument(DocumentView):
         self._log = UndoLog()
         self._group: list[Change] | None = None
         super().__init__(path, data)
+        self._saved = self._pieces
 
     @classmethod
     def open(cls, path: Path) -> EvalSetDocument:
@@ -114,8 +115,16 @@ class EvalSetDocument(DocumentView):
 
         Raises StoreError where `data` is no eval set.
         """
-        pieces = self._read(data)
+        pieces = self._read(data).sharing(self._pieces.cases)  # a change of one case is then kept as one case
         self._commit(label, lambda _: pieces)
+
+    def recover(self, data: bytes, stamp: Stamp | None) -> None:
+        """Take unsaved edits of an earlier session, which began on the file as `stamp` has it, as one step of undo.
+
+        Saving then raises FileChanged where the file is another by now. Raises StoreError where `data` is no eval set.
+        """
+        self.replace_content(data, label="recover unsaved edits")
+        self._stamp = stamp
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:
@@ -159,6 +168,11 @@ class EvalSetDocument(DocumentView):
         return self._log.redoable
 
     @property
+    def steps_done(self) -> int:
+        """How many steps could be undone one after the other."""
+        return self._log.done
+
+    @property
     def stamp(self) -> Stamp | None:
         """Which content the file had when it was last read or written; None where it is not there yet."""
         return self._stamp
@@ -167,6 +181,16 @@ class EvalSetDocument(DocumentView):
     def dirty(self) -> bool:
         """Whether there are edits that are not on disk."""
         return self._log.dirty
+
+    def changed_cases(self) -> frozenset[str]:
+        """The ids of the cases that are not as they were last read or written; 10,000 cases take milliseconds."""
+        if not self.dirty:
+            return frozenset()
+        saved = self._saved.cases
+        same = set(map(id, saved))
+        others = [index for index, case in enumerate(self._pieces.cases) if id(case) not in same]
+        texts = {case.data for case in saved} if others else set()
+        return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
 
     def changed_on_disk(self) -> bool:
         """Whether the file is no longer what was read or written last."""
@@ -178,14 +202,18 @@ class EvalSetDocument(DocumentView):
             self._stamp = write_new(self.path, self.content())
         else:
             self._stamp = write_atomic(self.path, self.content(), expect=None if overwrite else self._stamp)
-        self._log.mark_saved()
+        self._mark_saved()
 
     def reload(self) -> None:
         """Take what is on disk now; an undo brings back what was here. Raises StoreError."""
         data, stamp = read_bytes(self.path)
         self.replace_content(data, label="take the file as it is on disk")
         self._stamp = stamp
+        self._mark_saved()
+
+    def _mark_saved(self) -> None:
         self._log.mark_saved()
+        self._saved = self._pieces
 
     def _edit(self, label: str, case: int | None, place: Place, edit: Callable[[Fragment], str]) -> None:
         if case is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from workbench.store.documents.cases import Head
@@ -86,6 +86,12 @@ class Pieces:
         """All pieces in order; joined they are the file."""
         yield from self.before_case(len(self.cases))
         yield self.ends.tail
+
+    def sharing(self, others: Iterable[CasePiece]) -> Pieces:
+        """The same file, with the very objects of `others` for cases whose text is the same in both."""
+        known = {case.data: case for case in others}
+        cases = tuple(known[case.data] if known.get(case.data) == case else case for case in self.cases)
+        return replace(self, cases=cases)
 
     def before_case(self, index: int) -> Iterator[bytes]:
         """The pieces before a case."""

@@ -84,7 +84,7 @@ class RecoveryFolder:
             document = EvalSetDocument(recovery.document, read_bytes(recovery.document)[0], recovery.stamp)
         except StoreError:  # gone, or broken meanwhile: the recovered text is all there is
             document = EvalSetDocument(recovery.document, content, recovery.stamp)
-        document.replace_content(content, label="recover unsaved edits")
+        document.recover(content, recovery.stamp)
         return document
 
     def _make_folder(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.store.documents.alignment import align, same
 from workbench.store.documents.gaps import Layout, gaps_between
 from workbench.store.documents.jsontext import BrokenJson, decode_at, decode_tolerantly, skip_space
-from workbench.store.documents.manner import Manner, manner_of, write_member, write_value
+from workbench.store.documents.manner import Manner, manner_of, write_member, write_text, write_value
 from workbench.store.documents.places import Member, Place, find_key, is_free, member_at, members
 from workbench.store.documents.spelling import spelt_like
 from workbench.store.documents.strings import spliced_string
@@ -99,6 +99,22 @@ class Fragment:
             spelling = find_key(node.value, str(place[-1]), free=node.free)
             new = {key: item for key, item in node.value.items() if key != spelling}
         return self._checked(node, self._merged(node, new), new)
+
+    def rename(self, place: Place, key: str) -> str:
+        """The text with the member at a place under another key, which no other member has; it stays where it is."""
+        node, missing = self._deepest(place[:-1])
+        if not place or missing or not isinstance(node.value, dict):
+            raise WrongPlace(place[:-1], found="no object", expected="an object")
+        member = member_at(members(self._strict, node.start)[0], place[-1], free=node.free)
+        if member is None:
+            raise _no_such(place, place[-1:])
+        if find_key(node.value, key, free=node.free) not in (None, member.key):
+            raise WrongPlace(place[:-1], found=f"the key {key} already", expected="a key that is not there")
+        _, end = decode_at(self._strict, member.key_start)
+        literal = write_text(key, only_ascii=self.manner.only_ascii)
+        text = self.text[node.start : member.key_start] + literal + self.text[end : node.end]
+        new = {key if name == member.key else name: value for name, value in node.value.items()}
+        return self._checked(node, text, new)
 
     def move_item(self, place: Place, source: int, target: int) -> str:
         """The text with an item of the list at a place moved, so that it stands at `target` afterwards."""

@@ -81,6 +81,11 @@ class UndoLog:
         return self._saved != self._done
 
     @property
+    def done(self) -> int:
+        """How many steps are done now."""
+        return self._done
+
+    @property
     def undoable(self) -> str | None:
         """What the next undo takes back."""
         return self._steps[self._done - 1].label if self._done else None

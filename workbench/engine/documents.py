@@ -1,0 +1,268 @@
+"""The eval sets of a project as they are being edited: read when they are asked for, kept while anything can be undone.
+
+What is not saved is never given up silently: a file that changes on disk under unsaved edits stands in conflict until
+somebody decides, and one that breaks or vanishes leaves its last good state here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from workbench.engine.open_document import DocumentStanding, OpenDocument
+from workbench.engine.set_operations import Done, SetOperations
+from workbench.store.documents import CaseDifference, EvalSetDocument, Recovery, RecoveryFolder, differing_cases
+from workbench.store.errors import StoreError
+from workbench.store.files import relative_name
+
+__all__ = ["DocumentStanding", "Done", "FoundEdits", "OpenDocuments"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEdits:
+    """Unsaved edits of an earlier session: of which set, and how its cases differ from the file.
+
+    `differences` is None where the file is gone or broken; `problem` says why the edits themselves cannot be read.
+    """
+
+    recovery: Recovery
+    eval_set: str
+    differences: tuple[CaseDifference, ...] | None
+    problem: str = ""
+
+
+class OpenDocuments:
+    """The documents of one project, by their path relative to its root. Used from one thread at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._open: dict[str, OpenDocument] = {}
+        self._gone: dict[int, OpenDocument] = {}  # of sets whose files an operation removed, by its number
+        self._operations = SetOperations(root)
+        self._recovery = RecoveryFolder(root)
+        self._kept: dict[Path, int] = {}  # the documents that have a recovery file, and the revision in it
+        self._order = 0
+
+    def document(self, eval_set: str) -> EvalSetDocument:
+        """An eval set with its unsaved edits; without any, as it is on disk now.
+
+        Where the file can no longer be read the last good state is given, and `standing` says what is wrong. Raises
+        StoreError where there is none.
+        """
+        return self._look(eval_set).document
+
+    def document_on_disk(self, eval_set: str) -> EvalSetDocument:
+        """As `document`, for what must not go by a state that no file has: raises StoreError where there is none."""
+        opened = self._look(eval_set)
+        if opened.problem is not None:
+            raise opened.problem
+        return opened.document
+
+    def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """Change a document in one step of undo, unsaved. Where `change` raises, nothing remains of it."""
+        with self._changing(eval_set) as opened:
+            return opened.edit(change, label=label)
+
+    def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, saved at once, as undoing it and doing it again will be. Raises FileChanged and StoreError.
+
+        Where only saving fails the edit stays, unsaved.
+        """
+        with self._changing(eval_set) as opened:
+            return opened.edit_and_save(change, label=label)
+
+    def undo(self, eval_set: str) -> str | None:
+        """Take back the last step of a set, and save that where the step was saved at once; gives what it was."""
+        with self._changing(eval_set) as opened:
+            return opened.undo()
+
+    def redo(self, eval_set: str) -> str | None:
+        """Do again what was undone last in a set, and save that where it was saved at once; gives what it was."""
+        with self._changing(eval_set) as opened:
+            return opened.redo()
+
+    def undo_newest(self, eval_set: str | None) -> Done | None:
+        """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
+        opened = self._open.get(eval_set) if eval_set is not None else None
+        edited_at = opened.edited_at if opened is not None and opened.document.undoable else 0
+        if self._operations.undoable_at > edited_at:
+            return self.undo_operation()
+        return _done(self.undo(eval_set) if eval_set is not None else None)
+
+    def redo_newest(self, eval_set: str | None) -> Done | None:
+        """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
+        opened = self._open.get(eval_set) if eval_set is not None else None
+        edited_at = opened.edited_at if opened is not None and opened.document.redoable else 0
+        if self._operations.redoable_at > edited_at:
+            return self.redo_operation()
+        return _done(self.redo(eval_set) if eval_set is not None else None)
+
+    def save(self, eval_set: str, *, overwrite: bool = False) -> None:
+        """Write a set with unsaved edits. Raises FileChanged where the file changed, unless `overwrite` is chosen.
+
+        A file that is gone is written again where `overwrite` is chosen, with its folder. Raises StoreError.
+        """
+        opened = self._look(eval_set)
+        if overwrite:
+            opened.overwrite()
+        else:
+            opened.save()
+        self._forget_kept(opened)
+
+    def reload(self, eval_set: str) -> None:
+        """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
+        with self._changing(eval_set) as opened:
+            opened.reload()
+            self._forget_kept(opened)
+
+    def standing(self, eval_set: str) -> DocumentStanding:
+        """How a set stands. Raises StoreError where nothing of it could ever be read."""
+        return self._look(eval_set).standing()
+
+    def dirty(self) -> tuple[str, ...]:
+        """The sets with unsaved edits."""
+        return tuple(sorted(name for name, opened in self._open.items() if opened.document.dirty))
+
+    def is_stale(self, eval_set: str) -> bool:
+        """Whether the file is another than when it was looked at last; as cheap as asking the file system."""
+        opened = self._open.get(eval_set)
+        return opened is not None and opened.is_stale()
+
+    # The files of sets.
+
+    def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
+        """Make an eval set without cases. Raises StoreError, also where the file is there already."""
+        self._operations.create(eval_set, eval_set_id=eval_set_id, at=self._next())
+
+    def duplicate_set(self, eval_set: str, copy: str) -> None:
+        """Write a set, with its unsaved edits, under another name too; its id becomes that name. Raises StoreError."""
+        self._operations.duplicate(self.document(eval_set), eval_set, copy, at=self._next())
+
+    def rename_set(self, eval_set: str, new: str) -> None:
+        """Give the file of a set another name; unsaved edits and what can be undone go with it. Raises StoreError."""
+        opened = self._open.get(eval_set)
+        if opened is not None and opened.document.dirty and opened.document.named_by_file:
+            raise StoreError(opened.document.path, "its case is named by the file: save its edits before renaming it")
+        self._follow(self._operations.rename(eval_set, new, at=self._next()))
+
+    def delete_set(self, eval_set: str) -> None:
+        """Remove the file of a set, which undo brings back, unsaved edits too. Raises StoreError."""
+        self._follow(self._operations.delete(eval_set, at=self._next()))
+
+    def undo_operation(self) -> Done | None:
+        """Take back the last operation on files. Raises StoreError where that would cost anything written since."""
+        return self._follow(self._operations.undo(self._next()))
+
+    def redo_operation(self) -> Done | None:
+        """Do again the operation on files that was undone last. Raises StoreError as `undo_operation` does."""
+        return self._follow(self._operations.redo(self._next()))
+
+    # What outlives a crash.
+
+    def keep(self) -> None:
+        """Bring the recovery files up to date: one for each set with unsaved edits. Raises StoreError."""
+        for opened in self._open.values():
+            document = opened.document
+            if not document.dirty:
+                self._forget_kept(opened)
+            elif self._kept.get(document.path) != document.revision:
+                self._recovery.write(document)
+                self._kept[document.path] = document.revision
+
+    def found(self) -> list[FoundEdits]:
+        """What earlier sessions left unsaved, the newest first."""
+        return [self._found(recovery) for recovery in self._recovery.found()]
+
+    def restore(self, recovery: Recovery) -> str:
+        """Take up unsaved edits of an earlier session as one step of undo; gives the set. Raises StoreError.
+
+        They are in a recovery file of this session before the old one goes.
+        """
+        eval_set = self._name(recovery)
+        recovered = self._recovery.load(recovery)
+        opened = self._open.get(eval_set)
+        if opened is None:
+            opened = self._open[eval_set] = OpenDocument(recovered)
+        else:
+            opened.take(recovered)
+        opened.edited_at = self._next()
+        opened.look()
+        self.keep()
+        self._recovery.discard(recovery)
+        return eval_set
+
+    def recovered(self, recovery: Recovery) -> EvalSetDocument:
+        """A set with the unsaved edits of an earlier session, to look at. Raises StoreError."""
+        return self._recovery.load(recovery)
+
+    def discard(self, recovery: Recovery) -> None:
+        """Throw away what an earlier session left. Raises StoreError."""
+        self._recovery.discard(recovery)
+
+    def _look(self, eval_set: str) -> OpenDocument:
+        opened = self._open.get(eval_set)
+        if opened is None:
+            opened = self._open[eval_set] = OpenDocument.open(self._root / eval_set)
+        else:
+            opened.look()
+        return opened
+
+    @contextmanager
+    def _changing(self, eval_set: str) -> Iterator[OpenDocument]:
+        opened = self._look(eval_set)
+        before = opened.document.steps_done
+        try:
+            yield opened
+        finally:
+            if opened.document.steps_done != before:
+                opened.edited_at = self._next()
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    def _follow(self, done: Done | None) -> Done | None:
+        """Let the open documents go where the files went."""
+        if done is None:
+            return None
+        opened = self._gone.pop(done.number, None)
+        if done.before is not None:
+            opened = self._open.pop(done.before, opened)
+        if opened is None:
+            return done
+        self._forget_kept(opened)
+        if done.after is None:
+            self._gone[done.number] = opened
+        elif done.before is None or not opened.document.named_by_file:
+            opened.move(self._root / done.after)
+            self._open[done.after] = opened
+        return done
+
+    def _forget_kept(self, opened: OpenDocument) -> None:
+        if self._kept.pop(opened.document.path, None) is not None:
+            self._recovery.discard(opened.document)
+
+    def _found(self, recovery: Recovery) -> FoundEdits:
+        eval_set = self._name(recovery)
+        try:
+            recovered = self._recovery.load(recovery)
+        except StoreError as error:
+            return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None, problem=str(error))
+        try:
+            differences = tuple(differing_cases(recovered, EvalSetDocument.open(recovery.document)))
+        except StoreError:
+            return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None)
+        return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
+
+    def _name(self, recovery: Recovery) -> str:
+        """The name that the rest of the program has for the set."""
+        return relative_name(recovery.document, self._root)
+
+
+def _done(label: str | None) -> Done | None:
+    return None if label is None else Done(label=label)
