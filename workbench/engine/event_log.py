@@ -18,8 +18,8 @@ _GATHER_SECONDS = 0.005
 class EventLog(Generic[E]):
     """Keeps what happened; each listener reads on from its own place, from the first event.
 
-    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. An
-    event of the type `last` ends the log for every listener.
+    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. An event
+    of the type `last` ends the log for every listener.
     """
 
     def __init__(self, *, last: type[Any]) -> None:

@@ -93,8 +93,9 @@ class Session(base.Session):
         return self._finish_turn(value, content, index, prompt, started)
 
     def state(self) -> Optional[Dict[str, Any]]:
-        state = self._session.state
-        return lenient(state) if isinstance(state, dict) else None
+        state: Any = self._session.state
+        plain: Optional[Dict[str, Any]] = lenient(state) if isinstance(state, dict) else None
+        return plain
 
     def close(self) -> Dict[str, Any]:
         return {"final_state": self.state()}
