@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from workbench.agents.host import AgentHost
+from workbench.engine.chat import Chat, ChatError, start_chat
+from workbench.engine.cost import PlanCost, cost_of
 from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
@@ -24,12 +26,15 @@ from workbench.engine.thread import EngineThread
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import SessionInput
 from workbench.model.keys import CaseKey
 from workbench.model.target import Target
+from workbench.model.text import did_you_mean
 from workbench.store.discovery import EvalSetEntry, Project, discover, find_root
 from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
 from workbench.store.history import History
+from workbench.store.history.database import FILE_NAME, FOLDER
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 
@@ -49,6 +54,7 @@ class Workspace:
         self._hosts = Hosts()
         self._text = TextScorer()
         self._runs: list[Run] = []
+        self._chats: list[Chat] = []
 
     @classmethod
     def open(cls, path: Path) -> Workspace:
@@ -111,17 +117,26 @@ class Workspace:
             for item in self.document(entry.relative).entries
         ]
 
-    def plan(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+    def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """What a run of these cases would do; without selections but with a run to resume, of that run's cases.
 
-        Raises PlanError, and StoreError where the history that a run is resumed from cannot be read.
+        `config` counts before every configuration file. Raises PlanError, and StoreError where the history that a run
+        is resumed from cannot be read.
         """
         if options.resume is None:
-            return self._planner().plan(selections, options)
+            return self._planner().plan(selections, options, config=config)
         with self.history() as history:
             wanted = {selection.eval_set for selection in selections}
             run = run_to_resume(history, options.resume, eval_sets=wanted)
-            return resumed(self._planner().plan(selections or selections_of(run), options), history, run)
+            planned = self._planner().plan(selections or selections_of(run), options, config=config)
+            return resumed(planned, history, run)
+
+    def estimate(self, plan: Plan) -> PlanCost:
+        """What a plan will take, as far as it shows from the plan and from earlier runs. Raises StoreError."""
+        if not (self.root / FOLDER / FILE_NAME).exists():
+            return cost_of(plan)  # opening the history would make one, and looking at a plan must not write
+        with self.history() as history:
+            return cost_of(plan, earlier=history.latest_jobs(), results_of=history.latest_results)
 
     def plan_recorded(
         self,
@@ -161,6 +176,23 @@ class Workspace:
         self._runs.append(run)
         return run
 
+    def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
+        """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
+        found = self._project.targets.get(target)
+        if found is None:
+            raise ChatError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
+        if self._thread is None:
+            self._thread = EngineThread()
+        chat = start_chat(
+            found,
+            session_input or SessionInput(),
+            hosts=self._hosts,
+            settings=self.settings.run,
+            thread=self._thread,
+        )
+        self._chats = [*(other for other in self._chats if not other.is_over), chat]
+        return chat
+
     def history(self) -> History:
         """The stored results, for reading; the caller closes it. Raises StoreError."""
         return History.open(self.root)
@@ -169,9 +201,14 @@ class Workspace:
         """Stop what is running and end every process."""
         if self._thread is None:
             return
+        for chat in self._chats:
+            chat.end()
         for run in self._runs:
             run.close()
+        for chat in self._chats:
+            chat.close()
         self._runs.clear()
+        self._chats.clear()
         self._thread.submit(self._close_processes()).result()
         self._thread.close()
         self._thread = None

@@ -6,6 +6,7 @@ with any of them; `RecoveryFolder` keeps unsaved edits through a crash.
 
 from __future__ import annotations
 
+from workbench.store.documents.config_document import ConfigDocument
 from workbench.store.documents.creating import (
     AddedCase,
     add_scenarios,
@@ -29,6 +30,7 @@ __all__ = [
     "AddedCase",
     "CaseDifference",
     "CaseEntry",
+    "ConfigDocument",
     "DocumentFormat",
     "EvalSetDocument",
     "Loaded",

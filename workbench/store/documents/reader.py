@@ -49,6 +49,11 @@ class Loaded:
 def read_json(path: Path) -> Loaded:
     """Read a JSON file; comments, trailing commas and a byte order mark are allowed. Raises StoreError."""
     data, stamp = read_bytes(path)
+    return json_in(path, data, stamp)
+
+
+def json_in(path: Path, data: bytes, stamp: Stamp) -> Loaded:
+    """The content of a JSON file, as `read_json` reads it. Raises StoreError."""
     text = decode_utf8(path, data)
     has_mark = text.startswith(_BYTE_ORDER_MARK)
     text = text.removeprefix(_BYTE_ORDER_MARK)
@@ -66,11 +71,15 @@ def load_config(path: Path) -> EvalConfig:
     Keys that are not ours are left to whoever put them there, but not those that are all but ours, nor criteria that
     stand where `criteria` should: cases would be judged by others than the file means.
     """
-    loaded = read_json(path)
+    return config_in(read_json(path))
+
+
+def config_in(loaded: Loaded) -> EvalConfig:
+    """What a configuration file says, as `load_config` reads it. Raises StoreError."""
     if isinstance(loaded.data, Mapping):
         _refuse_misspelt_keys(loaded, loaded.data)
     try:
-        return read_config(loaded.data, source=shown_path(path))
+        return read_config(loaded.data, source=shown_path(loaded.path))
     except InvalidConfig as invalid:
         raise loaded.error(invalid.place, found=invalid.found, expected=invalid.expected) from invalid
 
