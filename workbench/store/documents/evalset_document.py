@@ -62,6 +62,10 @@ class EvalSetDocument(DocumentView):
         label = f"move in {format_place(place)}"
         self._edit(label, case, place, lambda fragment: fragment.move_item(place, source, target))
 
+    def rename_key(self, place: Place, key: str, *, case: int | None = None) -> None:
+        """Give the member at a place another key, which no other member may have; it stays where it stands."""
+        self._edit(f"rename {format_place(place)}", case, place, lambda fragment: fragment.rename(place, key))
+
     def set_case_text(self, index: int, text: str) -> None:
         """Replace the whole text of a case, broken or not. Raises StoreError, with the place in `text`."""
         text = text.strip()

@@ -1,0 +1,41 @@
+"""Renaming a key: it stays where it is, and only its letters change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.store.documents import EvalSetDocument
+from workbench.store.errors import StoreError
+
+SET = (
+    '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [], "session_input": {"app_name": "x",'
+    ' "user_id": "u", "state": {"floor" : 1, /* top */ "room": {"size": 2}}}}]}'
+)
+STATE = ("session_input", "state")
+
+
+def test_a_renamed_key_keeps_its_place_and_everything_around_it(file: Callable[..., Path]) -> None:
+    document = EvalSetDocument.open(file(SET))
+
+    document.rename_key((*STATE, "floor"), "Stockwerk ⌂", case=0)
+
+    assert document.content().decode() == SET.replace('"floor"', '"Stockwerk ⌂"')
+    assert document.undo() == "rename session_input.state.floor"
+    assert document.content().decode() == SET
+
+
+@pytest.mark.parametrize(
+    ("place", "key"), [((*STATE, "floor"), "room"), ((*STATE, "roof"), "x"), ((*STATE, "floor", "x"), "y"), ((), "x")]
+)
+def test_a_key_that_is_taken_or_not_there_cannot_be_renamed(
+    file: Callable[..., Path], place: tuple[str, ...], key: str
+) -> None:
+    document = EvalSetDocument.open(file(SET))
+
+    with pytest.raises(StoreError):
+        document.rename_key(place, key, case=0)
+
+    assert not document.dirty
