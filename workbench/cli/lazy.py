@@ -16,6 +16,7 @@ COMMANDS = {
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
+    "compare": ("workbench.cli.compare:compare", "Compare two earlier runs: regressions, fixes, flaky cases, scores."),
     "doctor": (
         "workbench.cli.doctor:doctor",
         "Show what was found: interpreter, extras, keys (names only), agents, eval sets, problems.",

@@ -1,0 +1,197 @@
+"""Two runs compared: what counts as a regression, a fix, or as flaky, and what was judged differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.report.comparing import Change, RunComparison, compare, verdicts
+from workbench.report.comparison_formats import changes_text, comparison_lines, comparison_record
+from workbench.report.criteria_changes import run_changes
+from workbench.report.table import Style
+from workbench.store.history import StoredJob, StoredRun, StoredScores
+
+STATUSES = {
+    "P": CaseStatus.PASSED,
+    "F": CaseStatus.FAILED,
+    "E": CaseStatus.ERROR,
+    "N": CaseStatus.NOT_EVALUATED,
+    "S": CaseStatus.SKIPPED,
+}
+SET = "sets/a.evalset.json"
+
+
+def key(eval_id: str) -> CaseKey:
+    return CaseKey(target="t", eval_set=SET, eval_id=eval_id)
+
+
+def stored(eval_id: str, letters: str, score: float | None = None, **keys: str) -> list[StoredScores]:
+    """A case whose repeats ended so."""
+    metrics = [MetricResult(name="latency", score=0.1, threshold=None, status=MetricStatus.INFORMATIONAL)]
+    if score is not None:
+        metrics.append(MetricResult(name="m", score=score, threshold=0.5, status=MetricStatus.PASSED))
+    return [
+        StoredScores(
+            StoredJob(
+                run_id="r",
+                key=JobKey(case=key(eval_id), repeat=number),
+                status=STATUSES[letter],
+                duration_seconds=0.5,
+                failure=None,
+                finished_at=datetime(2026, 1, 1, tzinfo=UTC),
+                execution_key=keys.get("execution_key", "e"),
+                scoring_key=keys.get("scoring_key", "s"),
+            ),
+            tuple(metrics),
+        )
+        for number, letter in enumerate(letters)
+    ]
+
+
+def run(run_id: str, **facts: Any) -> StoredRun:
+    return StoredRun(run_id=run_id, started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True, **facts)
+
+
+def compared(
+    before: Mapping[str, str], after: Mapping[str, str], earlier: Mapping[str, Sequence[str]] | None = None
+) -> RunComparison:
+    def statuses(case: CaseKey) -> list[list[CaseStatus]]:
+        return [[STATUSES[letter] for letter in letters] for letters in (earlier or {}).get(case.eval_id, ())]
+
+    one, other = (
+        verdicts(item for eval_id, letters in side.items() for item in stored(eval_id, letters))
+        for side in (before, after)
+    )
+    return compare(run("1"), run("2"), one, other, earlier=statuses)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("P", "F", Change.REGRESSION),
+        ("P", "E", Change.REGRESSION),
+        ("P", "N", Change.REGRESSION),
+        ("PP", "FF", Change.REGRESSION),
+        ("F", "P", Change.FIX),
+        ("E", "P", Change.FIX),
+        ("P", "P", Change.SAME),
+        ("F", "F", Change.SAME),
+        ("F", "E", Change.OTHER),
+        ("PPP", "PFP", Change.FLAKY),
+        ("PF", "PP", Change.FLAKY),
+        ("P", "PS", Change.SAME),
+        ("S", "P", Change.NEW),
+        ("P", "S", Change.GONE),
+    ],
+)
+def test_a_case_changes_as_its_repeats_say(before: str, after: str, change: Change) -> None:
+    comparison = compared({"a": before}, {"a": after})
+
+    assert [case.change for case in comparison.cases] == [change]
+    assert comparison.counts[change] == 1
+
+
+def test_a_case_that_went_back_and_forth_before_is_flaky_and_one_that_broke_once_is_not() -> None:
+    comparison = compared(
+        {"often": "P", "once": "P", "steady": "F"},
+        {"often": "F", "once": "F", "steady": "P"},
+        {"often": ["F", "P", "F"], "once": ["F", "F"], "steady": ["F", "F"]},
+    )
+
+    assert {case.case.eval_id: case.change for case in comparison.cases} == {
+        "often": Change.FLAKY,
+        "once": Change.REGRESSION,
+        "steady": Change.FIX,
+    }
+    assert "back and forth" in comparison.of(Change.FLAKY)[0].reason
+
+
+def test_the_most_urgent_changes_come_first() -> None:
+    comparison = compared({"a": "P", "b": "F", "c": "P", "gone": "P"}, {"a": "P", "b": "P", "c": "F", "new": "P"})
+
+    assert [case.case.eval_id for case in comparison.cases] == ["c", "b", "new", "gone", "a"]
+    assert changes_text(comparison) == "1 regression, 1 fix, 1 new, 1 gone, 1 same"
+
+
+def test_scores_are_compared_over_the_cases_that_both_have() -> None:
+    before = verdicts([*stored("a", "PP", 0.5), *stored("b", "P", 1.0), *stored("gone", "P", 0.0)])
+    after = verdicts([*stored("a", "P", 0.75), *stored("b", "P", 1.0), *stored("new", "P", 0.0)])
+
+    comparison = compare(run("1"), run("2"), before, after, earlier=lambda _: ())
+
+    means = {metric.name: (metric.before, metric.after, metric.cases) for metric in comparison.metrics}
+    assert means == {"m": (0.75, 0.875, 2), "latency": (pytest.approx(0.1), pytest.approx(0.1), 2)}
+    changed = {case.case.eval_id: [s.difference for s in case.changed_scores] for case in comparison.cases}
+    assert changed == {"a": [0.25], "b": [], "new": [], "gone": []}
+
+
+def test_what_is_only_reported_is_no_changed_score() -> None:
+    slow = [StoredScores(job, (metrics[0].model_copy(update={"score": 9.0}),)) for job, metrics in stored("a", "P")]
+
+    comparison = compare(run("1"), run("2"), verdicts(stored("a", "P")), verdicts(slow), earlier=lambda _: ())
+
+    assert comparison.cases[0].changed_scores == ()
+    assert comparison.metrics[0].difference == pytest.approx(8.9)
+
+
+def test_keys_tell_whether_the_agent_was_asked_and_judged_the_same() -> None:
+    before = verdicts([*stored("a", "P"), *stored("b", "P"), *stored("c", "P", execution_key="")])
+    after = verdicts(
+        [*stored("a", "P", execution_key="x"), *stored("b", "P", scoring_key="x"), *stored("c", "P", execution_key="y")]
+    )
+
+    comparison = compare(run("1"), run("2"), before, after, earlier=lambda _: ())
+
+    told = {case.case.eval_id: (case.asks_otherwise, case.judged_otherwise) for case in comparison.cases}
+    assert told == {"a": (True, False), "b": (False, True), "c": (False, False)}
+
+
+def test_what_was_judged_differently_is_said_once_for_all_sets() -> None:
+    def config(*criteria: Criterion) -> EvalConfig:
+        return EvalConfig(criteria=criteria, source="x")
+
+    old = config(Criterion(metric="m", threshold=0.8), Criterion(metric="out", threshold=1.0))
+    new = config(Criterion(metric="m", threshold=0.5, options={"match_type": "EXACT"}), Criterion(metric="in"))
+    before = run("1", criteria={"a": old, "b": old, "only": old}, versions={"adk": "1"}, options={"runs": 1})
+    after = run("2", criteria={"a": new, "b": new}, versions={"adk": "2"}, options={"runs": 3, "concurrency": 4})
+
+    assert run_changes(before, after) == (
+        "a and 1 more: in is new, without threshold",
+        "a and 1 more: m: match_type (not given) became EXACT",
+        "a and 1 more: m: threshold 0.8 became threshold 0.5",
+        "a and 1 more: out is gone",
+        "adk 1 became 2",
+        "runs 1 became 3",
+    )
+    assert run_changes(before, before) == ()
+
+
+def test_people_read_what_changed_and_only_that_unless_they_ask() -> None:
+    comparison = compared({"a": "P", "b": "P", "x\x1b[31m": "PF"}, {"a": "F", "b": "P", "x\x1b[31m": "PP"})
+
+    text = "\n".join(comparison_lines(comparison, style=Style(), show_same=False))
+
+    assert f"▼ regression  {SET}:a" in text
+    assert "✓ PASSED → ✗ FAILED" in text
+    assert "✗ FAILED 1/2 → ✓ PASSED 2/2  (its repeats disagree)" in text
+    assert f"{SET}:b" not in text
+    assert "\x1b" not in text
+    assert f"{SET}:b" in "\n".join(comparison_lines(comparison, style=Style(), show_same=True))
+
+
+def test_programs_read_the_same() -> None:
+    record = comparison_record(compared({"a": "P"}, {"a": "F", "n": "P"}))
+
+    assert record["counts"] == {
+        "regression": 1, "flaky": 0, "fix": 0, "other": 0, "new": 1, "gone": 0, "same": 0
+    }  # fmt: skip
+    assert [(case["eval_id"], case["change"]) for case in record["cases"]] == [("a", "regression"), ("n", "new")]
+    assert record["cases"][1]["before"] is None
+    assert record["cases"][0]["after"]["repeats"] == ["FAILED"]
