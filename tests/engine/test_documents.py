@@ -159,10 +159,10 @@ def test_the_revision_tells_contents_apart(documents: OpenDocuments, path: Path)
 def test_a_change_on_disk_is_taken_where_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
     documents.document(LIGHTS)
     write(path.parent.parent, LIGHTS, "on", "off", "dim")
-    assert documents.is_stale(LIGHTS)
+    assert documents.look_again() == {LIGHTS}
 
     assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["on", "off", "dim"]
-    assert not documents.is_stale(LIGHTS) and not documents.standing(LIGHTS).dirty
+    assert documents.look_again() == frozenset() and not documents.standing(LIGHTS).dirty
 
 
 def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(documents: OpenDocuments, path: Path) -> None:
@@ -502,3 +502,83 @@ def test_found_edits_can_be_thrown_away(documents: OpenDocuments, path: Path) ->
     documents.discard(documents.found()[0].recovery)
     assert documents.found() == [] and recovery_files(path.parent.parent) == []
     assert documents.document(LIGHTS).name == "lights"
+
+
+# Two versions.
+
+
+def test_two_versions_are_told_apart_part_by_part(documents: OpenDocuments, path: Path) -> None:
+    documents.edit(LIGHTS, prompt("ours"), label="edit")
+    dirty(documents)
+    write(path.parent.parent, LIGHTS, "on", "dim")
+
+    versions = documents.versions(LIGHTS)
+
+    assert versions.differences is not None
+    assert [(item.eval_id, item.how) for item in versions.differences] == [
+        ("on", "changed"),
+        ("off", "only in ours"),
+        ("dim", "only in theirs"),
+    ]
+    assert [(part.title, part.ours is None, part.theirs is None) for part in versions.parts] == [
+        ("the eval set itself", False, False),
+        ("on", False, False),
+        ("off", False, True),
+        ("dim", True, False),
+    ]
+
+
+@pytest.mark.parametrize("theirs", [None, b"{ broken", b"\xff\xfe"])
+def test_a_version_that_is_no_eval_set_is_shown_as_it_is(
+    documents: OpenDocuments, path: Path, theirs: bytes | None
+) -> None:
+    dirty(documents)
+    path.unlink() if theirs is None else path.write_bytes(theirs)
+
+    versions = documents.versions(LIGHTS)
+
+    assert versions.theirs == theirs and versions.differences is None and versions.problem
+    assert len(versions.parts) == (0 if theirs is None else 1)
+
+
+@pytest.mark.parametrize("seen", ["file", "nothing"])
+def test_ours_is_written_only_over_what_was_seen(documents: OpenDocuments, path: Path, seen: str) -> None:
+    dirty(documents)
+    path.write_bytes(path.read_bytes() + b" ") if seen == "file" else path.unlink()
+    theirs = documents.versions(LIGHTS).theirs
+    path.write_text("newer")
+
+    with pytest.raises(FileChanged):
+        documents.save_over(LIGHTS, theirs)
+    assert path.read_text() == "newer" and documents.standing(LIGHTS).dirty
+
+    documents.save_over(LIGHTS, documents.versions(LIGHTS).theirs)
+    assert b"ours" in path.read_bytes() and not documents.standing(LIGHTS).dirty
+
+
+def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(documents: OpenDocuments, path: Path) -> None:
+    root = path.parent.parent
+    other = write(root, "b.evalset.json", "b")
+    other.write_text("[")
+    documents.document(LIGHTS)
+    with pytest.raises(StoreError):
+        documents.document("b.evalset.json")
+    assert documents.look_again() == frozenset()
+
+    path.write_text("{")
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    path.unlink()
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    write(root, LIGHTS, "back")
+    write(root, "b.evalset.json", "b")
+    assert documents.look_again() == {LIGHTS, "b.evalset.json"}
+
+
+def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDocuments) -> None:
+    document = documents.document(LIGHTS)
+    text = document.case_text(0)
+
+    assert document.fault_in_text(text) is None
+    assert (document.fault_in_text('\n{"eval_id": "a",\n x') or "").startswith("line 3, column 2: found 'x'")
+    fault = document.fault_in_text('{"eval_id": "a",\n "conversation": 7}') or ""
+    assert fault.startswith("line 2, column 18: conversation: found 7")

@@ -14,11 +14,12 @@ from typing import TypeVar
 
 from workbench.engine.open_document import DocumentStanding, OpenDocument
 from workbench.engine.set_operations import Done, SetOperations
+from workbench.engine.set_versions import Versions, compare_versions
 from workbench.store.documents import CaseDifference, EvalSetDocument, Recovery, RecoveryFolder, differing_cases
 from workbench.store.errors import StoreError
-from workbench.store.files import relative_name
+from workbench.store.files import Signature, read_bytes, relative_name, signature_of
 
-__all__ = ["DocumentStanding", "Done", "FoundEdits", "OpenDocuments"]
+__all__ = ["DocumentStanding", "Done", "FoundEdits", "OpenDocuments", "Versions"]
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class OpenDocuments:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._open: dict[str, OpenDocument] = {}
+        self._unreadable: dict[str, Signature] = {}  # sets of which nothing could be read, with the file as it was then
         self._gone: dict[int, OpenDocument] = {}  # of sets whose files an operation removed, by its number
         self._operations = SetOperations(root)
         self._recovery = RecoveryFolder(root)
@@ -114,6 +116,25 @@ class OpenDocuments:
             opened.save()
         self._forget_kept(opened)
 
+    def save_over(self, eval_set: str, theirs: bytes | None) -> None:
+        """Write a set in place of what was seen on disk (None: no file). Raises FileChanged where that changed too."""
+        opened = self._look(eval_set)
+        opened.save_over(theirs)
+        self._forget_kept(opened)
+
+    def versions(self, eval_set: str) -> Versions:
+        """A set as it is here and as it is on disk. Raises StoreError where the file is there and cannot be read."""
+        document = self.document(eval_set)
+        path = document.path
+        return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
+
+    def look_again(self) -> frozenset[str]:
+        """The sets that are another than they were, because of their files; as cheap as asking the file system."""
+        return frozenset(
+            [name for name, opened in self._open.items() if opened.look_again()]
+            + [name for name, seen in self._unreadable.items() if signature_of(self._root / name) != seen]
+        )
+
     def reload(self, eval_set: str) -> None:
         """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
         with self._changing(eval_set) as opened:
@@ -127,11 +148,6 @@ class OpenDocuments:
     def dirty(self) -> tuple[str, ...]:
         """The sets with unsaved edits."""
         return tuple(sorted(name for name, opened in self._open.items() if opened.document.dirty))
-
-    def is_stale(self, eval_set: str) -> bool:
-        """Whether the file is another than when it was looked at last; as cheap as asking the file system."""
-        opened = self._open.get(eval_set)
-        return opened is not None and opened.is_stale()
 
     # The files of sets.
 
@@ -196,9 +212,10 @@ class OpenDocuments:
         self._recovery.discard(recovery)
         return eval_set
 
-    def recovered(self, recovery: Recovery) -> EvalSetDocument:
-        """A set with the unsaved edits of an earlier session, to look at. Raises StoreError."""
-        return self._recovery.load(recovery)
+    def recovered_versions(self, recovery: Recovery) -> Versions:
+        """A set with the unsaved edits of an earlier session, and as it is on disk. Raises StoreError."""
+        path = recovery.document
+        return compare_versions(self._recovery.load(recovery), read_bytes(path)[0] if path.exists() else None)
 
     def discard(self, recovery: Recovery) -> None:
         """Throw away what an earlier session left. Raises StoreError."""
@@ -206,10 +223,17 @@ class OpenDocuments:
 
     def _look(self, eval_set: str) -> OpenDocument:
         opened = self._open.get(eval_set)
-        if opened is None:
-            opened = self._open[eval_set] = OpenDocument.open(self._root / eval_set)
-        else:
+        if opened is not None:
             opened.look()
+            return opened
+        path = self._root / eval_set
+        signature = signature_of(path)
+        try:
+            opened = self._open[eval_set] = OpenDocument.open(path)
+        except StoreError:
+            self._unreadable[eval_set] = signature
+            raise
+        self._unreadable.pop(eval_set, None)
         return opened
 
     @contextmanager

@@ -67,9 +67,13 @@ class OpenDocument:
         if self._in_conflict and not self.document.dirty:
             self._take_over()
 
-    def is_stale(self) -> bool:
-        """Whether the file system says another thing of the file than when it was looked at last."""
-        return signature_of(self.document.path) != self._seen
+    def look_again(self) -> bool:
+        """Look, and say whether that made a difference to anything that can be seen."""
+        if signature_of(self.document.path) == self._seen:
+            return False
+        before = self._sight()
+        self.look()
+        return self._sight() != before
 
     def edit(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
         """Change the document in one step; where `change` raises nothing remains of it."""
@@ -109,6 +113,11 @@ class OpenDocument:
         self.document.save(overwrite=True)
         self._settle()
 
+    def save_over(self, theirs: bytes | None) -> None:
+        """Write the file in place of what was seen there. Raises FileChanged where it is another again."""
+        self.document.save_over(theirs)
+        self._settle()
+
     def reload(self) -> None:
         """Take what is on disk, as a step of undo. Raises StoreError."""
         before = self.document.steps_done
@@ -139,6 +148,9 @@ class OpenDocument:
             problem=self.problem,
             revision=document.revision,
         )
+
+    def _sight(self) -> tuple[int, bool, str]:
+        return self.document.revision, self._in_conflict, str(self.problem or "")
 
     def _differs(self) -> bool:
         try:

@@ -45,6 +45,11 @@ class Stamp:
         return self.mtime_ns, self.size, self.inode
 
 
+def stamp_of(data: bytes) -> Stamp:
+    """The stamp of a content wherever it may be: only its digest counts for anything."""
+    return Stamp(digest=_digest(data), mtime_ns=0, size=len(data), inode=0)
+
+
 def signature_of(path: Path) -> Signature:
     """What the file system says of a file now; empty where there is none."""
     try:

@@ -15,6 +15,7 @@ class CaseDifference:
     """A case that is not the same in both versions: another text, another place, or absent from one of them."""
 
     eval_id: str
+    occurrence: int
     how: How
 
 
@@ -36,8 +37,10 @@ def differing_cases(ours: DocumentView, theirs: DocumentView) -> list[CaseDiffer
         elif shared[order[key]] != key:
             how = "moved"
         if how is not None:
-            found.append(CaseDifference(eval_id=key[0], how=how))
-    return found + [CaseDifference(eval_id=key[0], how="only in theirs") for key in other if key not in mine]
+            found.append(CaseDifference(eval_id=key[0], occurrence=key[1], how=how))
+    return found + [
+        CaseDifference(eval_id=key[0], occurrence=key[1], how="only in theirs") for key in other if key not in mine
+    ]
 
 
 def _texts(document: DocumentView) -> dict[tuple[str, int], bytes]:

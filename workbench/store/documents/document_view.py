@@ -143,6 +143,34 @@ class DocumentView:
         head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_have_halves=True)
         return head.fault
 
+    def index_of(self, eval_id: str, *, occurrence: int = 0) -> int:
+        """Where a case is by its id. Raises StoreError where there is no such case."""
+        for entry in self.entries:
+            if entry.eval_id == eval_id and entry.occurrence == occurrence:
+                return entry.index
+        raise StoreError(self.path, f"the case {eval_id} is no longer in the file")
+
+    def fault_in_text(self, text: str) -> str | None:
+        """What would be wrong with a case if this were its text, with line and column in it; None where it could run.
+
+        Only the format of the file is looked at, never its content: this may be asked from any thread.
+        """
+        try:
+            fault = self.fault_of(decode_tolerantly(text.strip())[0])
+        except BrokenJson as broken:
+            offset = len(text) - len(text.lstrip()) + broken.offset
+            line, column = position_of(text, offset)
+            return f"line {line}, column {column}: found {broken.found}, expected {broken.expected}"
+        if fault is None:
+            return None
+        line, column = position_of(text, locate(decode_tolerantly(text)[1].text, fault.place))
+        where = ": ".join(filter(None, [f"line {line}, column {column}", format_place(fault.place)]))
+        return f"{where}: found {fault.found}, expected {fault.expected}"
+
+    def text_around_cases(self) -> str:
+        """What the set says of itself, as it stands in the file: what is before the cases, and what after them."""
+        return (self._pieces.ends.head + self._pieces.ends.tail).decode()
+
     def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is, with its line and column in the file."""
         return self.case_errors().error(index, fault)

@@ -15,8 +15,8 @@ from workbench.store.documents.pieces import CasePiece, Pieces
 from workbench.store.documents.places import Place, format_place, position_of
 from workbench.store.documents.splice import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.documents.undo import Change, Step, UndoLog
-from workbench.store.errors import StoreError
-from workbench.store.files import Stamp, has_changed, read_bytes, write_atomic, write_new
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.files import Stamp, has_changed, make_folder, read_bytes, stamp_of, write_atomic, write_new
 
 
 class EvalSetDocument(DocumentView):
@@ -206,6 +206,17 @@ class EvalSetDocument(DocumentView):
             self._stamp = write_new(self.path, self.content())
         else:
             self._stamp = write_atomic(self.path, self.content(), expect=None if overwrite else self._stamp)
+        self._mark_saved()
+
+    def save_over(self, theirs: bytes | None) -> None:
+        """Write the file in place of what was seen there (None: nothing). Raises FileChanged where that changed too."""
+        if theirs is None:
+            make_folder(self.path.parent)
+            if self.path.exists():
+                raise FileChanged(self.path, ours=self.content(), theirs=read_bytes(self.path)[0])
+            self._stamp = write_new(self.path, self.content())
+        else:
+            self._stamp = write_atomic(self.path, self.content(), expect=stamp_of(theirs))
         self._mark_saved()
 
     def reload(self) -> None:
