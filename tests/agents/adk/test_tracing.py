@@ -270,6 +270,67 @@ async def test_steps_are_announced_when_they_begin_where_that_is_asked_for(agent
     assert tool.request == ended[tool.id].request and tool.response is None
 
 
+async def test_a_model_call_tells_which_event_came_of_it_and_what_that_did(agents: Agents) -> None:
+    conversation = await agents.talk_to(TOOL_AGENT.replace('"3", ', '"3", output_key="sum", '), "1 + 2?")
+
+    first, second = conversation.named(SpanKind.MODEL)
+    assert first.attributes["event_id"] != second.attributes["event_id"]
+    assert "is_final_response" not in first.attributes and second.attributes["is_final_response"] is True
+    assert second.attributes["actions"] == {"state_delta": {"sum": "3"}}
+
+
+async def test_a_model_call_that_no_event_came_of_is_told_all_the_same(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def forget(callback_context, llm_response):
+            return LlmResponse(custom_metadata={"seen": True})
+
+        root_agent = LlmAgent(name="root", model=Scripted(answers=["hello"]), after_model_callback=forget)
+        """,
+        "hi",
+    )
+
+    model = conversation.only(SpanKind.MODEL)
+    assert model.response["content"]["parts"][0]["text"] == "hello"
+    assert "event_id" not in model.attributes
+
+
+async def test_a_tool_tells_what_it_changed(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def note(tool_context: ToolContext) -> dict:
+            tool_context.state["seen"] = 1
+            return {}
+
+        root_agent = llm_agent("root", [call("note")], "ok", tools=[note])
+        """,
+        "hi",
+    )
+
+    assert conversation.only(SpanKind.TOOL).attributes["actions"] == {"state_delta": {"seen": 1}}
+
+
+async def test_a_run_tells_what_its_agents_are_made_of(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def look(place: str) -> dict:
+            return {}
+
+        expert = llm_agent("expert", tools=[look])
+        pair = ParallelAgent(name="pair", sub_agents=[llm_agent("left")])
+        root_agent = llm_agent("root", "hello", tools=[AgentTool(expert), look], sub_agents=[pair])
+        """,
+        "hi",
+    )
+
+    made = conversation.only(SpanKind.INVOCATION).attributes["agents"]
+    assert list(made) == ["root", "pair", "expert", "left"]
+    assert made["root"] == {
+        "type": "LlmAgent", "model": "scripted", "tools": ["expert", "look"], "agents": ["pair", "expert"]
+    }  # fmt: skip
+    assert made["pair"] == {"type": "ParallelAgent", "agents": ["left"]}
+
+
 async def test_sessions_at_the_same_time_keep_their_spans_apart(agents: Agents) -> None:
     import asyncio
 

@@ -12,6 +12,7 @@ from typing import Any
 from google.adk.plugins.base_plugin import BasePlugin
 
 from .plain import as_json
+from .structure import structure_of
 from .tracing import OpenSpan, Trace
 
 _SECRET_CONFIG = {"http_options"}  # holds headers and with them keys
@@ -68,6 +69,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         span.attributes = {"invocation_id": invocation_context.invocation_id}
         if self._trace.wants_details:
             span.request = as_json(invocation_context.user_content)
+            _quietly(self._note_structure, span, invocation_context.agent)
 
     def _agent_began(self, agent: Any, callback_context: Any) -> None:
         invocation_context = _invocation_context(callback_context)
@@ -94,14 +96,16 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
             self._trace.touch(span)
             return
         self._trace.count_model_call(callback_context.agent_name, span.request, llm_response.usage_metadata)
-        self._model_ended(span, llm_response)
+        self._model_ended(span, llm_response, end=self._trace.end_until_event)
 
     def _model_failed(self, callback_context: Any, error: BaseException) -> None:
         span = self._trace.find("model", _invocation_context(callback_context))
         if span is not None:
-            self._model_ended(span, None, error=_describe(error))
+            self._model_ended(span, None, end=self._trace.end, error=_describe(error))
 
-    def _model_ended(self, span: OpenSpan, llm_response: Any, *, error: str | None = None) -> None:
+    def _model_ended(
+        self, span: OpenSpan, llm_response: Any, *, end: Callable[..., None], error: str | None = None
+    ) -> None:
         response = None
         request, span.request = span.request, None
         if self._trace.wants_details:
@@ -109,7 +113,7 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
             response = as_json(llm_response)
         if llm_response is not None and llm_response.error_code:
             error = f"{llm_response.error_code}: {llm_response.error_message or 'no message'}"
-        self._trace.end(span, response=response, error=error)
+        end(span, response=response, error=error)
 
     def _tool_began(self, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
         span = self._trace.begin("tool", tool.name, owner=tool_context, within=_invocation_context(tool_context))
@@ -120,8 +124,11 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
 
     def _tool_answered(self, tool_context: Any, result: Any) -> None:
         span = self._trace.find("tool", tool_context)
-        if span is not None:
-            self._trace.end(span, response=as_json(result) if self._trace.wants_details else None)
+        if span is None:
+            return
+        if self._trace.wants_details and (actions := _told_actions(tool_context.actions)):
+            span.attributes["actions"] = actions
+        self._trace.end(span, response=as_json(result) if self._trace.wants_details else None)
 
     def _tool_failed(self, tool_context: Any, error: BaseException) -> None:
         """A callback may still turn the error into an answer, so the step goes on; else it ends with the turn."""
@@ -143,11 +150,27 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
             call_id = span.attributes["function_call_id"]
             if call_id in answers:
                 self._trace.end(span, response=as_json(answers[call_id]) if self._trace.wants_details else None)
-        for span in list(self._trace.open_spans("model")) if not answers else ():
+        if answers or self._trace.note_event(event.author, event.invocation_id, self._event_facts(event)):
+            return
+        for span in list(self._trace.open_spans("model")):
             spoken = (span.attributes["agent"], span.attributes["invocation_id"], span.owner.branch)
             if spoken == (event.author, event.invocation_id, event.branch):
-                span.attributes["answered_by"] = "callback"
-                self._model_ended(span, event)
+                span.attributes.update(self._event_facts(event), answered_by="callback")
+                self._model_ended(span, event, end=self._trace.end)
+
+    def _event_facts(self, event: Any) -> dict[str, Any]:
+        """What the trace tells of the event that came of a model call."""
+        if not self._trace.wants_details:
+            return {}
+        facts: dict[str, Any] = {"event_id": event.id}
+        if event.is_final_response():
+            facts["is_final_response"] = True
+        if actions := _told_actions(event.actions):
+            facts["actions"] = actions
+        return facts
+
+    def _note_structure(self, span: OpenSpan, agent: Any) -> None:
+        span.attributes["agents"] = structure_of(getattr(agent, "root_agent", agent))
 
     def _ended(self, kind: str, owner: Any, error: BaseException | None = None) -> None:
         span = self._trace.find(kind, owner)
@@ -170,6 +193,12 @@ def _invocation_context(context: Any) -> Any:
 def _describe(error: BaseException) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _told_actions(actions: Any) -> dict[str, Any]:
+    """What an event or a tool did besides answering: state it changed, an agent it handed over to."""
+    told = as_json(actions)
+    return {name: value for name, value in told.items() if value not in ({}, [], False)} if told else {}
 
 
 def _request_as_json(request: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from .conversion import add_usage
 
@@ -37,6 +37,14 @@ class OpenSpan:
         self.is_open = True
 
 
+class _Held(NamedTuple):
+    """A step that has ended and whose event is about to come."""
+
+    span: OpenSpan
+    end: float
+    response: Any
+
+
 class Trace:
     """What happened in one session, turn by turn.
 
@@ -50,6 +58,7 @@ class Trace:
         self._zero = time.perf_counter()
         self._count = 0
         self._open: dict[tuple[str, int], OpenSpan] = {}
+        self._held: list[_Held] = []
         self.turn = 0
         self.inference_calls = 0
         self.usage: dict[str, int] = {}
@@ -72,10 +81,13 @@ class Trace:
         """Close what is still open, innermost first."""
         for span in reversed(list(self._open.values())):
             self._close(span, end=span.last)
+        self._release(within=None)
 
     def begin(self, kind: str, name: str, *, owner: object, within: object = None) -> OpenSpan:
         """A step of `kind` begins: inside the agent's step of `within`, else inside the innermost open step here."""
         parent = self._open.get(("agent", id(within))) or self._enclosing()
+        if parent is not None:
+            self._release(within=parent)  # whatever came before it had its chance
         self._count += 1
         span = OpenSpan(owner=owner, number=self._count, kind=kind, name=name, parent=parent, start=self._now())
         self._open[(kind, id(owner))] = span
@@ -110,6 +122,24 @@ class Trace:
         span.error = error or span.error
         self._close(span, end=span.last, response=response)
 
+    def end_until_event(self, span: OpenSpan, *, response: Any = None, error: str | None = None) -> None:
+        """The step ends now; it is told once `note_event` adds what became of it, or the step around it ends."""
+        self.touch(span)
+        span.error = error or span.error
+        self._forget(span)
+        self._held.append(_Held(span, end=span.last, response=response))
+
+    def note_event(self, agent: str, invocation_id: str, attributes: dict[str, Any]) -> bool:
+        """An event came of the oldest step of `agent` that is waiting for one. False where none is."""
+        for held in self._held:
+            known = held.span.attributes
+            if (known.get("agent"), known.get("invocation_id")) == (agent, invocation_id):
+                known.update(attributes)
+                self._held.remove(held)
+                self._tell_ended(held.span, end=held.end, response=held.response)
+                return True
+        return False
+
     def count_model_call(self, agent: str, request: Any, usage: Any) -> None:
         """A model answered `agent`."""
         self.inference_calls += 1
@@ -118,9 +148,22 @@ class Trace:
             add_usage(self.usage, usage)
 
     def _close(self, span: OpenSpan, *, end: float, response: Any = None) -> None:
+        self._release(within=span)
+        self._forget(span)
+        self._tell_ended(span, end=end, response=response)
+
+    def _forget(self, span: OpenSpan) -> None:
         self._open.pop((span.kind, id(span.owner)), None)
         span.is_open = False
         span.owner = None
+
+    def _release(self, *, within: OpenSpan | None) -> None:
+        """Tell of the steps directly inside that waited in vain for an event; None: of all that did."""
+        for held in [held for held in self._held if within is None or held.span.parent is within]:
+            self._held.remove(held)
+            self._tell_ended(held.span, end=held.end, response=held.response)
+
+    def _tell_ended(self, span: OpenSpan, *, end: float, response: Any) -> None:
         self._tell(span, request=span.request, end=round(end, 6), response=response)
 
     def _tell(self, span: OpenSpan, *, request: Any, end: float | None = None, response: Any = None) -> None:

@@ -1,0 +1,63 @@
+"""What an agent is made of: its sub-agents, their tools and models, told without calling any of it.
+
+Knows nothing of google-adk: attributes are read where they are. Toolsets are not asked what they hold, which may
+connect to a server; what was offered to a model is in its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_AGENTS = 200  # a graph of more could not be drawn, and is told with every turn
+
+
+def structure_of(agent: Any) -> dict[str, dict[str, Any]]:
+    """The agent and all below it by name, the outermost first.
+
+    Each has `type`, and where it has them `model`, `tools` (names) and `agents` (names of those it can hand over to or
+    runs, agents used as tools included).
+    """
+    found: dict[str, dict[str, Any]] = {}
+    waiting = [agent]
+    while waiting and len(found) < _MOST_AGENTS:
+        item = waiting.pop(0)
+        if item.name in found:
+            continue
+        below = list(_agents_below(item))
+        told = {
+            "type": type(item).__name__,
+            "model": _model_name(item),
+            "tools": [name for name in map(_tool_name, _tools(item)) if name],
+            "agents": [other.name for other in below],
+        }
+        found[item.name] = {name: value for name, value in told.items() if value}
+        waiting += below
+    return found
+
+
+def _agents_below(agent: Any) -> Iterator[Any]:
+    yield from getattr(agent, "sub_agents", None) or ()
+    for node in getattr(getattr(agent, "graph", None), "nodes", None) or ():
+        if node.name != "__START__":
+            yield node
+    for tool in _tools(agent):
+        wrapped = getattr(tool, "agent", None)
+        if hasattr(wrapped, "sub_agents"):
+            yield wrapped
+
+
+def _tools(agent: Any) -> list[Any]:
+    tools = getattr(agent, "tools", None)
+    return list(tools) if isinstance(tools, (list, tuple)) else []
+
+
+def _tool_name(tool: Any) -> str:
+    name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+    return name if isinstance(name, str) else type(tool).__name__
+
+
+def _model_name(agent: Any) -> str | None:
+    model = getattr(agent, "model", None)
+    name = model if isinstance(model, str) else getattr(model, "model", None)
+    return name if isinstance(name, str) and name else None
