@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.segment import Segment
 
-from workbench.engine.plan import Selection
+from workbench.engine.plan import RunOptions, Selection
 from workbench.model.evalset import EvalCase
 from workbench.model.events import (
     CaseFinished,
@@ -41,7 +41,8 @@ from workbench.store.settings import Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.main import MainScreen
 from workbench.tui.state.browser import ListedSet, case_row
-from workbench.tui.state.project import OpenedProject, ReadCase
+from workbench.tui.state.project import OpenedProject
+from workbench.tui.state.subject import ReadCase
 from workbench.tui.themes import load_themes, theme_folders
 
 
@@ -168,7 +169,7 @@ class FakeGateway:
     problems: tuple[str, ...] = ()
     refuses_to_open: StoreError | None = None
     refuses_to_start: Exception | None = None
-    runs: list[FakeRun] = field(default_factory=list)
+    started: list[FakeRun] = field(default_factory=list)
     asked: list[Sequence[Selection]] = field(default_factory=list)
     repeats: int = 1
 
@@ -196,7 +197,9 @@ class FakeGateway:
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
-    async def start(self, selections: Sequence[Selection]) -> tuple[FakeRun, Sequence[JobKey]]:
+    async def start(
+        self, selections: Sequence[Selection], options: RunOptions | None = None
+    ) -> tuple[FakeRun, Sequence[JobKey]]:
         self.asked.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
@@ -208,8 +211,16 @@ class FakeGateway:
             if item.eval_set in wanted and (wanted[item.eval_set] is None or item.eval_id in wanted[item.eval_set])
         ]
         run = FakeRun(jobs)
-        self.runs.append(run)
+        self.started.append(run)
         return run, jobs
+
+    @property
+    def project(self) -> FakeGateway:
+        return self
+
+    @property
+    def runs(self) -> FakeGateway:
+        return self
 
     def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunSummary
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.tui.state.board import Board
@@ -137,11 +137,20 @@ def test_a_run_that_ends_early_leaves_nothing_waiting(board: Board, make: Any) -
     board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
     _begin(board, make.key("a"), make.key("b"))
 
-    changed = board.apply(RunFinished(run_id="r", summary=RunSummary(), duration_seconds=1, interrupted=True))
+    changed = board.settle([make.key("a"), make.key("b")])
 
     assert set(changed) == {make.key("a"), make.key("b")}
     assert _standing(board, make.key("a")) is Standing.PASSED
     assert _standing(board, make.key("b")) is Standing.NOT_RUN
+
+
+def test_a_run_that_ends_settles_only_its_own_cases(board: Board, make: Any) -> None:
+    _begin(board, make.key("a"), make.key("b"))
+
+    board.settle([make.key("a")])
+
+    assert _standing(board, make.key("a")) is Standing.NOT_RUN
+    assert _standing(board, make.key("b")) is Standing.WAITING
 
 
 def test_events_of_cases_that_no_set_lists_change_nothing(board: Board, make: Any) -> None:

@@ -18,7 +18,7 @@ from workbench.store.settings import Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.widgets.case_list import CaseList
-from workbench.tui.widgets.case_pane import CasePane
+from workbench.tui.widgets.lines_view import LinesView
 
 SET = "sets/lights.evalset.json"
 
@@ -85,8 +85,8 @@ async def test_r_runs_the_selected_case_and_R_all(running: Any, lights: Any) -> 
         await screen.until("两盏灯")
         await screen.press("j", "j", "r")
         await screen.until("running")
-        lights.runs[0].begin()
-        lights.runs[0].end()
+        lights.started[0].begin()
+        lights.started[0].end()
         await screen.until("finished")
 
         await screen.press("R")
@@ -100,7 +100,7 @@ async def test_progress_and_turns_are_shown_while_the_run_goes_on(running: Any, 
         await screen.until("两盏灯")
         await screen.press("j", "j", "R")
         await screen.until("waiting")
-        run = lights.runs[0]
+        run = lights.started[0]
         run.begin()
         on = make.key("on")
         run.send(CaseStarted(case=on, repeat=0, turns=1))
@@ -119,7 +119,7 @@ async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, light
         await screen.until("两盏灯")
         await screen.press("R")
         await screen.until("x stop")
-        run = lights.runs[0]
+        run = lights.started[0]
         run.begin()
         run.finish(make.result(make.key("on"), CaseStatus.PASSED))
         await screen.until("✓1")
@@ -165,10 +165,10 @@ async def test_repeats_show_how_many_passed_and_the_one_that_did_not(running: An
         await screen.until("两盏灯")
         await screen.press("j", "j", "r")
         await screen.until("0/2")
-        lights.runs[0].begin()
-        lights.runs[0].finish(make.result(on, CaseStatus.PASSED, make.turn("Turn on", "good")))
-        lights.runs[0].finish(make.result(on, CaseStatus.FAILED, make.turn("Turn on", "bad"), repeat=1))
-        lights.runs[0].end()
+        lights.started[0].begin()
+        lights.started[0].finish(make.result(on, CaseStatus.PASSED, make.turn("Turn on", "good")))
+        lights.started[0].finish(make.result(on, CaseStatus.FAILED, make.turn("Turn on", "bad"), repeat=1))
+        lights.started[0].end()
 
         await screen.until("repeat 2 of 2, 1 passed", "bad", "1/2")
 
@@ -203,7 +203,7 @@ async def test_a_notice_of_the_run_is_shown(running: Any, lights: Any) -> None:
         await screen.press("R")
         await screen.until("0/3")
 
-        lights.runs[0].send(Notice(message="no criteria [in] sets; using the default ones", severity="warning"))
+        lights.started[0].send(Notice(message="no criteria [in] sets; using the default ones", severity="warning"))
 
         await screen.until("no criteria [in] sets")
 
@@ -303,10 +303,10 @@ async def test_a_long_case_scrolls_in_its_pane(running: Any, gateway: Any, make:
 
         await screen.press("enter", "G")
         await screen.until("prompt 29")
-        assert isinstance(screen.app.focused, CasePane)
+        assert isinstance(screen.app.focused, LinesView)
         await screen.press("g")
         await screen.until("prompt 0")
-        await screen.press("h")
+        await screen.press("escape")
         assert isinstance(screen.app.focused, CaseList)
 
 
@@ -413,7 +413,7 @@ async def test_what_is_for_information_is_said_once_in_a_session(running: Any, l
         for number, expected in enumerate((["again", "the default criteria are used"], ["again"])):
             await screen.press("R")
             await screen.until("x stop")
-            run = lights.runs[number]
+            run = lights.started[number]
             run.begin()
             run.send(Notice(message="the default criteria are used"), Notice(message="again", severity="warning"))
             run.end()

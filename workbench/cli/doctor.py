@@ -121,7 +121,7 @@ def _problems(workspace: Workspace) -> Iterator[str]:
 
 
 def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
-    from workbench.tui.keymap import check_keys
+    from workbench.tui.keys import check_keys
     from workbench.tui.themes import load_themes, theme_folders, theme_problem
 
     found = load_themes(theme_folders())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from workbench.model.text import neutralise
@@ -19,10 +20,13 @@ from workbench.store.discovery import find_root
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings, load_settings
 from workbench.tui.gateway import Gateway
-from workbench.tui.keymap import KEY_ACTIONS, bindings, check_keys, keys_of
+from workbench.tui.hub import Hub
+from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
+from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
+from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, load_themes, theme_folders, theme_problem
 
 WRONG = 2
@@ -55,8 +59,13 @@ class WorkbenchApp(App[None]):
     """One main screen, themes and keys."""
 
     TITLE = "workbench"
-    CSS_PATH = "app.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        "app.tcss",
+        *(f"panes/{pane}/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
+        *(f"panes/{drawer}/{drawer}.tcss" for drawer in ("run", "problems")),
+    ]
+    PLACES: ClassVar[tuple[str, ...]] = ("app",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
     def __init__(self, gateway: Gateway, *, settings: Settings, themes: LoadedThemes) -> None:
         # Without colours Textual turns every colour into a grey, and the terminal's own all into black. As RGB they
@@ -64,7 +73,7 @@ class WorkbenchApp(App[None]):
         super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
         self._gateway = gateway
-        self._main = MainScreen(gateway)
+        self._main = MainScreen(Hub(ProjectState(), gateway))
         self._keymap_in_use, key_problems = check_keys(settings.keys)
         self._problems = [*themes.failed, *key_problems]
         if (theme_fault := theme_problem(settings.tui.theme, themes)) is not None:
@@ -89,21 +98,21 @@ class WorkbenchApp(App[None]):
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the command palette offers: every action of the screen that makes sense now, and the themes."""
-        for item in KEY_ACTIONS:
-            if item.where == "screen" and "." not in item.action and screen.check_action(item.action, ()):
-                yield SystemCommand(
-                    item.help.capitalize(),
-                    f"key {keys_of(item, self._keymap_in_use)}",
-                    getattr(screen, f"action_{item.action}"),
-                )
+        """What the command palette offers: everything that makes sense where the focus is, and the themes."""
+        for node in _with_keys(screen):
+            for place in _places_of(node):
+                for item in place.actions:
+                    if item.id != "palette" and _is_possible(node, item.action):
+                        keys = keys_of(item, self._keymap_in_use)
+                        yield SystemCommand(item.help.capitalize(), f"key {keys}", self._doing(item.action, node))
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
-        yield SystemCommand("Help", "Show every key", self.action_help)
-        yield SystemCommand("Quit", "Close workbench", self.action_quit)
 
     def action_help(self) -> None:
-        """Show every key."""
-        self.push_screen(HelpScreen(self._keymap_in_use))
+        """Show what can be done where the focus is."""
+        nodes = _with_keys(self.screen)
+        helps = [node.HELP for node in nodes if isinstance(node, Pane)]
+        places = [place for node in nodes for place in _places_of(node)]
+        self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
     async def action_quit(self) -> None:
         """Close the application, after asking where a run is going on."""
@@ -111,6 +120,12 @@ class WorkbenchApp(App[None]):
             self.exit()
             return
         self.push_screen(ConfirmScreen("A run is going on. Stop it and quit?"), self._quit_if)
+
+    def _doing(self, action: str, node: DOMNode) -> Callable[[], None]:
+        def do() -> None:
+            self.call_next(self.run_action, action, node)
+
+        return do
 
     @on(MainScreen.OpenFailed)
     def _on_open_failed(self, message: MainScreen.OpenFailed) -> None:
@@ -126,6 +141,21 @@ class WorkbenchApp(App[None]):
             self.theme = name
         elif _DEFAULT_THEME in self.available_themes:
             self.theme = _DEFAULT_THEME
+
+
+def _with_keys(screen: Screen[object]) -> list[DOMNode]:
+    """From what has the focus outwards: all that hears keys."""
+    inner: DOMNode = screen.focused or screen
+    return [node for node in inner.ancestors_with_self if _places_of(node)]
+
+
+def _places_of(node: DOMNode) -> list[KeyPlace]:
+    return [PLACES[name] for name in getattr(node, "PLACES", ())]
+
+
+def _is_possible(node: DOMNode, action: str) -> bool:
+    name, _, parameters = action.partition("(")
+    return not name.startswith("app.") and bool(node.check_action(name, (parameters,)))
 
 
 def _refuse(reason: str) -> int:

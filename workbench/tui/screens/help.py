@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,25 +12,23 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from workbench.tui.keymap import KEY_ACTIONS, Where, keys_of
+from workbench.tui.keys import KEY_ACTIONS, KeyPlace, keys_of
 from workbench.tui.state.standing import Standing, look_of
 
-_PLACES: tuple[tuple[Where, str], ...] = (
-    ("screen", "Everywhere"),
-    ("app", ""),
-    ("list", "In the eval sets"),
-    ("pane", "In the case"),
-)
 _KEY_WIDTH = 26
 
 
 class HelpScreen(ModalScreen[None]):
-    """The keys as they are now, remapped ones too."""
+    """What can be done where the focus is: what the pane is for, and its keys as they are now, remapped ones too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "dismiss", "close"),
+    ]
 
-    def __init__(self, keymap: Mapping[str, str]) -> None:
+    def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
         super().__init__()
+        self._helps = helps
+        self._places = places
         self._keymap = keymap
 
     def compose(self) -> ComposeResult:
@@ -39,13 +37,15 @@ class HelpScreen(ModalScreen[None]):
             yield Static(Content("\n".join(self._lines())))
 
     def _lines(self) -> Iterator[str]:
-        for where, title in _PLACES:
-            if title:
-                yield f"\n{title}" if where != "screen" else title
-            for item in KEY_ACTIONS:
-                if item.where == where:
-                    yield f"  {keys_of(item, self._keymap):<{_KEY_WIDTH}}{item.help}"
-        yield "\nWhat the symbols mean"
+        for text in self._helps:
+            yield text
+            yield ""
+        for place in self._places:
+            yield place.title
+            for item in place.actions:
+                yield f"  {keys_of(item, self._keymap):<{_KEY_WIDTH}}{item.help}"
+            yield ""
+        yield "What the symbols mean"
         for standing in Standing:
             look = look_of(standing)
             yield f"  {look.symbol:<{_KEY_WIDTH}}{look.word}"

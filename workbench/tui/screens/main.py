@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -22,31 +21,47 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from workbench.engine.plan import PlanError, Selection
-from workbench.engine.run import Run
-from workbench.model.events import RunEvent
+from workbench.engine.plan import PlanError
+from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
-from workbench.tui.gateway import Gateway
-from workbench.tui.keymap import bindings
+from workbench.tui.hub import Hub
+from workbench.tui.keys import bindings
+from workbench.tui.messages import (
+    CaseWanted,
+    DocumentsChanged,
+    ProjectChanged,
+    RunBegun,
+    RunWanted,
+    SessionWanted,
+    TabWanted,
+)
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screens.drawer import Drawer
+from workbench.tui.screens.followed import FollowedRun, has_ended
+from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.state.browser import ListedSet
-from workbench.tui.state.pieces import safe
-from workbench.tui.state.project import OpenedProject, ProjectState
+from workbench.tui.state.project import OpenedProject
 from workbench.tui.widgets.case_list import CaseList
-from workbench.tui.widgets.case_pane import CasePane
 from workbench.tui.widgets.filter_input import FilterInput, FilterLine
 from workbench.tui.widgets.lines import StatusLine
+from workbench.tui.widgets.saying import say
+from workbench.tui.widgets.tab_bar import TabBar
+
+if TYPE_CHECKING:
+    from workbench.engine.documents import Done
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
 _SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
 _CHUNK = 1_000  # of what comes by the ten thousand, taken at once
-_MOST_EVENTS = 4_000  # taken in one tick, so that a tick stays short
+_NARROW = 72  # columns below which only the side with the focus is shown
 
 
 class MainScreen(Screen[None]):
     """The one screen of the application."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("screen")
+    PLACES: ClassVar[tuple[str, ...]] = ("screen",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
 
     @dataclass
     class OpenFailed(Message):
@@ -54,24 +69,25 @@ class MainScreen(Screen[None]):
 
         reason: str
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, hub: Hub) -> None:
         super().__init__()
-        self.state = ProjectState()
-        self._gateway = gateway
-        self._run: Run | None = None
-        self._events: deque[RunEvent] = deque()
+        self.state = hub.state
+        self._hub = hub
+        self._gateway = hub.gateway
+        self._followed: list[FollowedRun] = []
         self._changed = False
         self._settling: Timer | None = None
         self._possible: tuple[bool | None, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Header, list and pane, run line, footer."""
+        """Header, eval sets and panes, drawer, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
             with Vertical(id="left"):
                 yield FilterLine(id="filter")
                 yield CaseList(id="case-list")
-            yield CasePane(id="case-pane")
+            yield Frame(self._hub, tab="diff", id="right")
+        yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
 
@@ -85,16 +101,21 @@ class MainScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Rows and lines have another width now."""
+        self._show_sides()
         self._show()
+
+    def on_descendant_focus(self) -> None:
+        """Where there is room for one side only, it is the one with the focus."""
+        self._show_sides()
 
     # What the user did in the list.
 
-    @on(CaseList.Moved)
+    @on(CaseList.Moved, "#case-list")
     def _on_moved(self, message: CaseList.Moved) -> None:
         self.state.browser.move(message.by)
         self._after_cursor()
 
-    @on(CaseList.WentTo)
+    @on(CaseList.WentTo, "#case-list")
     def _on_went_to(self, message: CaseList.WentTo) -> None:
         self.state.browser.move_to(message.index)
         self._after_cursor()
@@ -114,9 +135,13 @@ class MainScreen(Screen[None]):
         self.state.browser.toggle()
         self._after_cursor()
 
-    @on(CaseList.Entered)
+    @on(CaseList.Entered, "#case-list")
     def _on_entered(self) -> None:
-        self.query_one(CasePane).focus()
+        self.query_one(Frame).pane.focus_first()
+
+    @on(CaseList.FilterWanted)
+    def _on_filter_wanted(self) -> None:
+        self.query_one(FilterLine).open()
 
     @on(FilterInput.Changed)
     def _on_filter_changed(self, message: FilterInput.Changed) -> None:
@@ -128,6 +153,44 @@ class MainScreen(Screen[None]):
     def _on_filter_left(self) -> None:
         self.query_one(CaseList).focus()
 
+    # What the panes ask for.
+
+    @on(RunWanted)
+    def _on_run_wanted(self, message: RunWanted) -> None:
+        self._start(lambda: message)
+
+    @on(RunBegun)
+    def _on_run_begun(self, message: RunBegun) -> None:
+        self._follow(FollowedRun(message.run, message.jobs))
+
+    @on(CaseWanted)
+    async def _on_case_wanted(self, message: CaseWanted) -> None:
+        await self._go_to(message.key, tab=message.tab)
+
+    @on(TabWanted)
+    async def _on_tab_wanted(self, message: TabWanted) -> None:
+        await self._open_tab(message.tab)
+
+    @on(TabBar.Chosen)
+    async def _on_tab_chosen(self, message: TabBar.Chosen) -> None:
+        await self._open_tab(list(TABS)[message.index])
+
+    @on(SessionWanted)
+    async def _on_session_wanted(self, message: SessionWanted) -> None:
+        self.state.pin(message.pinned)
+        if message.tab is not None:
+            await self._open_tab(message.tab)
+        self._show()
+        self._show_detail()
+
+    @on(DocumentsChanged)
+    def _on_documents_changed(self, message: DocumentsChanged) -> None:
+        self._read_again(message.eval_sets)
+
+    @on(ProjectChanged)
+    def _on_project_changed(self, message: ProjectChanged) -> None:
+        self._reload(message.select)
+
     # What the keys of the screen do.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -136,31 +199,44 @@ class MainScreen(Screen[None]):
             return True if self._can_run(action) else None
         if action == "cancel_run":
             return self.state.is_running
-        if action == "filter":
-            return not isinstance(self.focused, FilterInput)
         if action in ("next_failing", "previous_failing"):
             return self.state.has_failing
+        if action in ("undo", "redo", "save", "edit"):
+            return self.state.selected_set is not None
         return True
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
         place = self.state.selected_place
-        self._start(lambda: self.state.selections_at(place))
+        self._start(lambda: RunWanted(self.state.selections_at(place)))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
-        self._start(self.state.all_selections)
+        self._start(lambda: RunWanted(self.state.all_selections()))
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass when they last ran."""
-        self._start(self.state.failed_selections)
+        self._start(lambda: RunWanted(self.state.failed_selections()))
 
     def action_cancel_run(self) -> None:
         """Stop the run; what has finished stays."""
-        if self._run is not None and self.state.progress is not None:
-            self.state.progress.cancelling = True
-            self._run.cancel()
+        for followed in self._followed:
+            if followed.progress is not None:
+                followed.progress.cancelling = True
+                followed.run.cancel()
+        self._show()
+
+    def action_back(self) -> None:
+        """One step back: to the newest result, to all panes, to the eval sets; there, stop the run."""
+        if self.state.unpin():
             self._show()
+            self._show_detail()
+        elif self.has_class("-zoomed"):
+            self.action_zoom()
+        elif not self.query_one(CaseList).has_focus:
+            self.query_one(CaseList).focus()
+        elif self.state.is_running:
+            self.action_cancel_run()
 
     def action_next_failing(self) -> None:
         """Go to the next case that did not pass."""
@@ -172,39 +248,87 @@ class MainScreen(Screen[None]):
         self.state.go_to_failing(backwards=True)
         self._after_cursor()
 
-    def action_filter(self) -> None:
-        """List only some cases."""
-        self.query_one(FilterLine).open()
+    def action_step_repeat(self, by: int) -> None:
+        """Look at another repeat of the case."""
+        self.state.step_repeat(by)
+        self._show_detail()
+
+    async def action_open_tab(self, tab: str) -> None:
+        """Open a tab and go there."""
+        (await self._open_tab(tab)).focus_first()
+
+    async def action_edit(self) -> None:
+        """Edit the case."""
+        await self.action_open_tab("case")
+
+    async def action_toggle_drawer(self, name: str) -> None:
+        """Show or hide what is in the drawer."""
+        pane = await self.query_one(Drawer).toggle(name)
+        if pane is not None:
+            pane.show(self.state.subject())
+            pane.focus_first()
+        elif self.focused is None:
+            self.query_one(CaseList).focus()
+
+    def action_zoom(self) -> None:
+        """Give the focused part the whole screen, or end that."""
+        self.toggle_class("-zoomed")
+        self._show_sides()
+
+    def action_copy(self) -> None:
+        """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
+        text = self.get_selected_text() or self._copyable()
+        if not text:
+            say(self, "there is nothing to copy here", severity="warning")
+            return
+        self.app.copy_to_clipboard(text)
+        say(self, f"copied {len(text):,} characters")
+
+    def action_undo(self) -> None:
+        """Take back the last edit of the selected eval set, or what was done last with the files of sets."""
+        self._step(self._gateway.documents.undo, nothing="there is nothing to undo")
+
+    def action_redo(self) -> None:
+        """Do again what was taken back last."""
+        self._step(self._gateway.documents.redo, nothing="there is nothing to do again")
+
+    def action_save(self) -> None:
+        """Save the edits of the selected eval set."""
+        if self.state.selected_set is not None:
+            self._save(self.state.selected_set)
 
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
         if self.state.project is not None:
-            self._reload()
+            self._reload(None)
 
     # What goes to the gateway and comes back.
 
     @work(group="open")
     async def _open(self) -> None:
         try:
-            project = await self._gateway.open()
+            project = await self._gateway.project.open()
         except (StoreError, PlanError) as error:
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._list(project)
 
     @work(group="open", exclusive=True)
-    async def _reload(self) -> None:
+    async def _reload(self, select: CaseKey | str | None) -> None:
         try:
-            project = await self._gateway.reload()
+            project = await self._gateway.project.reload()
         except StoreError as error:
-            self._say(str(error), severity="error")
+            say(self, str(error), severity="error")
             return
         await self._list(project)
+        if select is not None:
+            self.state.select(select)
+            self._after_cursor()
 
     async def _list(self, project: OpenedProject) -> None:
         self.state.open(project)
         for problem in project.problems:
-            self._say(problem, severity="warning")
+            say(self, problem, severity="warning")
         self._show()
         self._show_detail()
         await self._read_sets(project.sets)
@@ -214,7 +338,7 @@ class MainScreen(Screen[None]):
     async def _read_sets(self, sets: Sequence[ListedSet]) -> None:
         """Read what is in these sets, as far as they have changed since they were read last."""
         for listed in sets:
-            read = await self._gateway.list_set(listed)
+            read = await self._gateway.project.list_set(listed)
             if read is not listed:
                 self.state.list_set(read)
                 self._changed = True
@@ -222,9 +346,9 @@ class MainScreen(Screen[None]):
     async def _show_stored(self) -> None:
         """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
         try:
-            stored = await self._gateway.stored_jobs()
+            stored = await self._gateway.project.stored_jobs()
         except StoreError as error:
-            self._say(f"earlier results cannot be shown: {error}", severity="warning")
+            say(self, f"earlier results cannot be shown: {error}", severity="warning")
             stored = {}
         cases = list(stored)
         for start in range(0, len(cases), _CHUNK):
@@ -233,38 +357,76 @@ class MainScreen(Screen[None]):
         self._changed = True
         self._read_selected()
 
-    def _start(self, select: Callable[[], Sequence[Selection]]) -> None:
+    @work(group="documents")
+    async def _read_again(self, eval_sets: frozenset[str]) -> None:
+        """Show these eval sets as they are now."""
+        await self._read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
+        self.state.read = None
+        self._show()
+        self._read_selected()
+
+    @work(group="documents")
+    async def _step(self, take: Callable[[str | None], Awaitable[Done | None]], *, nothing: str) -> None:
+        """Undo or redo, and show what that changed."""
+        try:
+            done = await take(self.state.selected_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        if done is None:
+            say(self, nothing)
+            return
+        say(self, done.label)
+        if done.before is None and done.after is None:
+            self.post_message(DocumentsChanged(frozenset(filter(None, [self.state.selected_set]))))
+        else:
+            self.post_message(ProjectChanged(select=done.after))
+
+    @work(group="documents")
+    async def _save(self, eval_set: str) -> None:
+        try:
+            await self._gateway.documents.save(eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        say(self, f"saved {eval_set}")
+        self.post_message(DocumentsChanged(frozenset([eval_set])))
+
+    def _start(self, want: Callable[[], RunWanted]) -> None:
+        if self.state.is_busy:
+            say(self, "a run is going on; x stops it", severity="warning")
+            return
         self.app.clear_notifications()  # what earlier runs had to say
         self.state.is_preparing = True
         self._show()
-        self._follow(select)
+        self._prepare(want)
 
     @work(group="run")
-    async def _follow(self, select: Callable[[], Sequence[Selection]]) -> None:
-        """Start a run of what is to be run once the files are read again, and take its events, which `_tick` shows."""
+    async def _prepare(self, want: Callable[[], RunWanted]) -> None:
+        """Start a run of what is to be run once the files are read again."""
         try:
             await self._read_sets(self.state.browser.sets)
             self._read_selected()
-            run, jobs = await self._gateway.start(select())
+            wanted = want()
+            run, jobs = await self._gateway.runs.start(wanted.selections, wanted.options)
         except (PlanError, StoreError) as error:
-            self._say(str(error), severity="error")
+            say(self, str(error), severity="error")
             return
         finally:
             self.state.is_preparing = False
             self._changed = True
-        self._run = run
         for problem in run.plan.problems:
-            self._say(problem, severity="error")
-        self.state.begin_run(total=len(jobs), now=time.monotonic())
-        for start in range(0, len(jobs), _CHUNK):
-            self.state.expect(jobs[start : start + _CHUNK])
+            say(self, problem, severity="error")
+        self._follow(FollowedRun(run, jobs, self.state.begin_run(total=len(jobs), now=time.monotonic())))
+
+    @work(group="follow")
+    async def _follow(self, followed: FollowedRun) -> None:
+        """Take the events of a run, which `_tick` shows."""
+        for start in range(0, len(followed.jobs), _CHUNK):
+            self.state.expect(followed.jobs[start : start + _CHUNK])
             await asyncio.sleep(0)
-        count = 0
-        async for event in run.events():
-            self._events.append(event)
-            count += 1
-            if count % 200 == 0:
-                await asyncio.sleep(0)  # a long burst of events must not hold up a key press
+        self._followed.append(followed)
+        await followed.follow()
 
     @work(group="read", exclusive=True)
     async def _read_selected(self) -> None:
@@ -273,7 +435,8 @@ class MainScreen(Screen[None]):
         if key is not None and not self.state.has_read(key):
             waiting = self.set_timer(_PATIENCE, self._show_detail)
             try:
-                self.state.show_case(await self._gateway.read_case(key, stored=self.state.lacks_results(key)))
+                read = await self._gateway.project.read_case(key, stored=self.state.lacks_results(key))
+                self.state.show_case(read)
             finally:
                 waiting.stop()
         self._show_detail()
@@ -282,20 +445,43 @@ class MainScreen(Screen[None]):
 
     def _tick(self) -> None:
         """Take what arrived since the last tick and show it."""
-        taken = [self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))]
         now = time.monotonic()
-        applied = self.state.apply(taken, now=now)
-        for notice in applied.notices:
-            self._say(notice.message, severity=notice.severity)
-        if taken or self._changed:
+        changed: set[CaseKey] = set()
+        is_news = self._changed
+        for followed in tuple(self._followed):
+            events = followed.take()
+            applied = self.state.apply(events, progress=followed.progress, now=now)
+            changed |= applied.changed
+            is_news = is_news or bool(events)
+            for notice in applied.notices:
+                say(self, notice.message, severity=notice.severity)
+            if has_ended(events):
+                self._followed.remove(followed)
+                changed.update(self.state.board.settle(job.case for job in followed.jobs))
+        if is_news:
             self._changed = False
             self._show()
-            if self.state.shows_other_than_a_case or self.state.selected_case in applied.changed:
+            if self.state.shows_other_than_a_case or self.state.selected_case in changed:
                 self._show_detail()
         elif self.state.is_running:
             self.query_one("#run-line", StatusLine).show(self.state.run_line(now=now))
+        if is_news or self.state.is_running:
+            self.query_one(Drawer).show(self.state.subject())
+
+    async def _open_tab(self, tab: str) -> Pane:
+        pane = await self.query_one(Frame).open(tab)
+        self._show_detail()
+        self.refresh_bindings()
+        return pane
+
+    async def _go_to(self, key: CaseKey, *, tab: str | None) -> None:
+        self.state.browser.go_to(key)
+        self._after_cursor()
+        if tab is not None:
+            await self._open_tab(tab)
 
     def _after_cursor(self) -> None:
+        self.state.leave_row()
         self._show()
         if self._settling is not None:
             self._settling.stop()
@@ -304,7 +490,7 @@ class MainScreen(Screen[None]):
     def _show(self) -> None:
         """Show everything but the detail of the selected row."""
         self.query_one("#header", StatusLine).show(self.state.header())
-        self.query_one(CaseList).show(self.state)
+        self.query_one(CaseList).show_state(self.state)
         self.query_one("#run-line", StatusLine).show(self.state.run_line(now=time.monotonic()))
         possible = tuple(self.check_action(action, ()) for action in _CHANGING_ACTIONS)
         if possible != self._possible:
@@ -312,18 +498,32 @@ class MainScreen(Screen[None]):
             self.refresh_bindings()
 
     def _show_detail(self) -> None:
-        self.query_one(CasePane).show(self.state.detail())
+        subject = self.state.subject()
+        self.query_one(Frame).show(subject, self.state.heading())
+        self.query_one(Drawer).show(subject)
 
-    def _say(self, message: str, *, severity: str) -> None:
-        """A short message over the screen. Its text may come from outside."""
-        self.notify(safe(message), severity=severity, markup=False, timeout=10)  # type: ignore[arg-type]
+    def _show_sides(self) -> None:
+        """Both sides, or the one with the focus where it is zoomed or where there is no room for both."""
+        only_one = self.has_class("-zoomed") or self.size.width < _NARROW
+        focused = self.focused
+        right, drawer = self.query_one(Frame), self.query_one(Drawer)
+        is_right = focused is not None and right in focused.ancestors
+        is_drawer = focused is not None and drawer in focused.ancestors and self.has_class("-zoomed")
+        self.query_one("#left").display = not is_drawer and (not only_one or not is_right)
+        right.display = not is_drawer and (not only_one or is_right)
+        drawer.set_class(is_drawer, "-alone")
+
+    def _copyable(self) -> str | None:
+        focused = self.focused
+        panes = [] if focused is None else [node for node in focused.ancestors_with_self if isinstance(node, Pane)]
+        return (panes[0] if panes else self.query_one(Frame).pane).copyable()
 
     def _can_run(self, action: str) -> bool:
-        if self.state.is_running or self.state.is_preparing:
+        if self.state.is_busy:
             return False
         if action == "run_failed":
             return self.state.has_failing
         return self.state.has_agents if action == "run_all" else self.state.has_agent_selected
 
 
-_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing")
+_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "save")

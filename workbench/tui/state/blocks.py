@@ -58,13 +58,16 @@ BLANK = Whole(())
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """What is shown of the selected row: what it is, how it stands, when it ran, and the blocks.
-
-    All but the blocks is safe text for one line each.
-    """
+class Heading:
+    """What is shown, how it stands, and when it ran: safe text for one line each."""
 
     title: str
     status: str = ""
     ran: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is shown of the selected row."""
+
     blocks: tuple[Block, ...] = ()

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
+from workbench.model.trace import Span
 from workbench.store.history import StoredJob
 from workbench.tui.state.standing import Standing, standing_of
 
@@ -28,15 +29,18 @@ class Outcome:
 class CaseRecord:
     """What is known of one case.
 
-    `outcomes` are the finished repeats of its newest run, `turns` what the repeats that are under way have finished.
+    `outcomes` are the finished repeats of its newest run, `turns` and `spans` what the repeats that are under way have
+    finished.
     """
 
     key: CaseKey
     standing: Standing = Standing.NOT_RUN
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     turns: dict[int, list[TurnResult]] = field(default_factory=dict)
+    spans: dict[int, list[Span]] = field(default_factory=dict)
     outstanding: int = 0  # jobs of the current run that have not ended
     renewed: bool = True  # whether `outcomes` are those of the newest run it was part of
+    ended: int = 0  # its newest result is the how-manieth of this session; 0: it has none of this session
 
     @property
     def duration_seconds(self) -> float | None:
@@ -44,6 +48,11 @@ class CaseRecord:
         if not self.outcomes:
             return None
         return sum(outcome.duration_seconds for outcome in self.outcomes.values()) / len(self.outcomes)
+
+    @property
+    def repeats(self) -> list[int]:
+        """The repeats that have ended or are under way, in order."""
+        return sorted({*self.outcomes, *self.turns})
 
     @property
     def passed_repeats(self) -> int:
@@ -75,6 +84,7 @@ class Board:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[Standing]] = {}
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
+        self._results = 0  # of this session
 
     def record(self, key: CaseKey) -> CaseRecord | None:
         """What is known of a case, None where no eval set lists it."""
@@ -142,27 +152,38 @@ class Board:
 
     def apply(self, event: RunEvent) -> Iterable[CaseKey]:
         """Take one event. Returns the listed cases that it changed."""
-        if isinstance(event, RunFinished):
-            return self._settle()
-        if not isinstance(event, CaseStarted | InvocationFinished | CaseFinished):
+        if not isinstance(event, CaseStarted | InvocationFinished | SpanFinished | CaseFinished):
             return ()
         record = self._records.get(event.case)
         if record is None:
             return ()
         if isinstance(event, CaseStarted):
             self._renew(record)
-            record.turns[event.repeat] = []
+            record.turns[event.repeat], record.spans[event.repeat] = [], []
             self._stand(record, Standing.RUNNING)
         elif isinstance(event, InvocationFinished):
             record.turns.setdefault(event.repeat, []).append(event.result)
+        elif isinstance(event, SpanFinished):
+            record.spans.setdefault(event.repeat, []).append(event.span)
         else:
             self._finish(record, event)
         return (record.key,)
 
+    def settle(self, keys: Iterable[CaseKey]) -> list[CaseKey]:
+        """A run of these cases is over: those that still wait stand as they did before it. Returns them."""
+        left = [record for key in keys if (record := self._records.get(key)) is not None and _is_under_way(record)]
+        for record in left:
+            record.outstanding, record.turns, record.spans, record.renewed = 0, {}, {}, True
+            self._stand(record, _outcome(record))
+        return [record.key for record in left]
+
     def _finish(self, record: CaseRecord, event: CaseFinished) -> None:
         self._renew(record)
         record.turns.pop(event.repeat, None)
+        record.spans.pop(event.repeat, None)
         record.outcomes[event.repeat] = Outcome(event.status, event.duration_seconds, event.result)
+        self._results += 1
+        record.ended = self._results
         record.outstanding = max(record.outstanding - 1, 0)
         if record.turns:
             self._stand(record, Standing.RUNNING)
@@ -174,15 +195,7 @@ class Board:
     def _renew(self, record: CaseRecord) -> None:
         """The first event of a run about a case puts an end to what earlier runs said of it."""
         if not record.renewed:
-            record.outcomes, record.turns, record.renewed = {}, {}, True
-
-    def _settle(self) -> list[CaseKey]:
-        """Nothing is under way any longer: whatever still waits stands as it did before the run."""
-        left = [record for record in self._records.values() if record.outstanding or record.turns]
-        for record in left:
-            record.outstanding, record.turns, record.renewed = 0, {}, True
-            self._stand(record, _outcome(record))
-        return [record.key for record in left]
+            record.outcomes, record.turns, record.spans, record.renewed = {}, {}, {}, True
 
     def _stand(self, record: CaseRecord, standing: Standing) -> None:
         if standing is not record.standing:
@@ -202,6 +215,10 @@ def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
         job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
     }
     record.standing = _outcome(record)
+
+
+def _is_under_way(record: CaseRecord) -> bool:
+    return bool(record.outstanding or record.turns)
 
 
 def _outcome(record: CaseRecord) -> Standing:

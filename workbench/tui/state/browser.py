@@ -185,6 +185,12 @@ class Browser:
         self._rebuild()
         self._put_cursor_on((key.target, key.eval_set, key))
 
+    def go_to_set(self, listed: ListedSet) -> None:
+        """Put the cursor on an eval set, unfolding what hides it."""
+        self._folded.discard((listed.target, ""))
+        self._rebuild()
+        self._put_cursor_on((listed.target, listed.relative, None))
+
     def fold(self) -> None:
         """Fold the selected row, or go to the row that it is in where it is a case or folded already."""
         row = self.selected

@@ -5,45 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.model.evalset import EvalCase
-from workbench.tui.state.blocks import BLANK, Block, Detail, Whole
+from workbench.tui.state.blocks import BLANK, Block, Detail, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
-from workbench.tui.state.browser import ListedSet, Row, set_name
+from workbench.tui.state.browser import ListedSet, Query, set_name
 from workbench.tui.state.comparison import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
-from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.state.standing import Standing, look_of, standing_of
+from workbench.tui.state.subject import Subject
 
 
-def case_detail(
-    row: Row, record: CaseRecord | None, *, case: EvalCase | None, problem: str = "", loading: bool = False
-) -> Detail:
-    """A case: expected beside actual.
-
-    `case` is None while it is read (`loading`) and where it could not be, as `problem` then says. Of several repeats
-    the worst is shown, or the one under way.
-    """
+def case_detail(subject: Subject) -> Detail:
+    """A case: expected beside actual, of the repeat that is looked at."""
+    if subject.pinned is not None:
+        result = subject.pinned.result
+        return Detail(tuple(case_blocks(subject.case, turns=result.execution.turns, result=result)))
+    row, record, read = subject.row, subject.record, subject.read
+    unpaired = "no agent was found for this eval set; select the set to see what to do"
+    problems = [unpaired if row is not None and not row.target else "", row.problem if row is not None else ""]
+    problems.append(read.problem if read is not None else "")
     blocks: list[Block] = []
-    unpaired = "" if row.target else "no agent was found for this eval set; select the set to see what to do"
-    for text in dict.fromkeys(filter(None, (unpaired, row.problem, problem))):
+    for text in dict.fromkeys(filter(None, problems)):
         blocks += [Whole.of(f"! {safe(text)}", Tone.ERROR), BLANK]
-    if loading:
+    if record is not None and subject.repeat is not None:
+        blocks += _repeat_line(record, subject.repeat)
+    if read is None:
         blocks.append(Whole.of("reading the case …", Tone.MUTED))
-    elif record is not None and record.turns:
-        repeat = min(record.turns)
-        blocks += _repeat_line(record, repeat)
-        blocks += case_blocks(case, turns=record.turns[repeat], result=None)
-    elif record is not None and record.outcomes:
-        repeat = _shown_repeat(record)
-        blocks += _repeat_line(record, repeat)
-        blocks += _outcome_blocks(case, record.outcomes[repeat])
+    elif record is None or subject.repeat is None or subject.is_live:
+        blocks += case_blocks(subject.case, turns=subject.turns, result=None)
     else:
-        blocks += case_blocks(case, turns=(), result=None)
-    return Detail(
-        title=f"{row.label} · {safe_line(set_name(row.eval_set))}",
-        status=_status(record),
-        ran=_ran(record),
-        blocks=tuple(blocks),
-    )
+        blocks += _outcome_blocks(subject.case, record.outcomes[subject.repeat])
+    return Detail(tuple(blocks))
 
 
 def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
@@ -70,7 +62,7 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
         blocks += [Whole((Piece(f"{case.label}  ", Tone.KEY), Piece(case.problem)), indent=2) for case in problems[:50]]
         if len(problems) > 50:
             blocks.append(Whole.of(f"… and {len(problems) - 50} more", Tone.MUTED, indent=2))
-    return Detail(title=safe_line(listed.relative), blocks=tuple(blocks))
+    return Detail(tuple(blocks))
 
 
 def target_detail(
@@ -90,7 +82,7 @@ def target_detail(
             ),
         ]
     blocks += [BLANK, *_count_blocks(counts)]
-    return Detail(title=safe_line(target) or "eval sets without an agent", blocks=tuple(blocks))
+    return Detail(tuple(blocks))
 
 
 def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> Detail:
@@ -111,32 +103,43 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
     if problems:
         blocks += [BLANK, Whole.of("Problems", Tone.HEADING)]
         blocks += [Whole.of(f"! {safe(problem)}", Tone.WARNING, indent=2) for problem in problems]
-    return Detail(title="no eval sets", blocks=tuple(blocks))
+    return Detail(tuple(blocks))
 
 
-def nothing_listed_detail(wanted: str) -> Detail:
-    """No case has in its id what is filtered by."""
+def nothing_listed_detail(query: Query) -> Detail:
+    """No case is what is filtered by."""
+    blocks = [Whole.of(f"! {problem}", Tone.WARNING) for problem in query.problems]
+    wanted = f'No case has "{safe_line(query.text)}" in its id, what the user says, or its tools.'
     return Detail(
-        title="no such case",
         blocks=(
-            Whole.of(f'No case has "{safe_line(wanted)}" in its id.', Tone.STRONG),
+            *(blocks or [Whole.of(wanted if query.words else f"No case is {safe_line(query.text)}.", Tone.STRONG)]),
+            BLANK,
+            Whole.of("The filter line knows:", Tone.MUTED),
+            Whole.of(SYNTAX, Tone.MUTED, indent=2, hang=2),
             BLANK,
             Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
         ),
     )
 
 
-def message_detail(title: str, text: str, tone: Tone = Tone.MUTED) -> Detail:
+def message_detail(text: str, tone: Tone = Tone.MUTED) -> Detail:
     """One message in place of a case; `text` may come from outside."""
-    return Detail(title=title, blocks=(Whole.of(safe(text), tone),))
+    return Detail((Whole.of(safe(text), tone),))
 
 
-def _shown_repeat(record: CaseRecord) -> int:
-    """The first repeat that ended as the case stands, for that is the one to look at; else the first."""
-    for repeat, outcome in sorted(record.outcomes.items()):
-        if outcome.status.name == record.standing.name:
-            return repeat
-    return min(record.outcomes)
+def heading_of(subject: Subject) -> Heading:
+    """What stands in the frame around the panes."""
+    if subject.pinned is not None:
+        result = subject.pinned.result
+        look = look_of(standing_of([result.status]))
+        return Heading(subject.pinned.title, f"{look.symbol} {look.word.upper()}", duration(result.duration_seconds))
+    row = subject.row
+    if row is None:
+        return Heading("nothing is listed")
+    if row.case is not None:
+        title = f"{row.label} · {safe_line(set_name(row.eval_set))}"
+        return Heading(title, _status(subject.record), _ran(subject.record))
+    return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 
 def _outcome_blocks(case: EvalCase | None, outcome: Outcome) -> Iterator[Block]:

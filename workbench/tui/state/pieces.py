@@ -30,6 +30,7 @@ class Tone(StrEnum):
     ERROR = "error"
     RUNNING = "running"
     WARNING = "warning"
+    TAB = "tab"
 
 
 class Piece(NamedTuple):

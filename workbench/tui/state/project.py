@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.engine.plan import Selection
-from workbench.model.evalset import EvalCase
-from workbench.model.events import Notice, RunEvent
+from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult
 from workbench.store.history import StoredJob
-from workbench.tui.state.blocks import Detail
-from workbench.tui.state.board import Board
+from workbench.tui.state.blocks import Detail, Heading
+from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, ListedSet, Place
+from workbench.tui.state.browser.wanted import wanted_all, wanted_at, wanted_of
 from workbench.tui.state.details import (
     case_detail,
     empty_detail,
+    heading_of,
     message_detail,
     nothing_listed_detail,
     set_detail,
@@ -24,8 +24,9 @@ from workbench.tui.state.details import (
 )
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.progress import RunProgress
-from workbench.tui.state.rows import RowView, case_view, group_view
+from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
+from workbench.tui.state.subject import Pinned, ReadCase, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,6 @@ class OpenedProject:
     targets: Mapping[str, Sequence[tuple[str, str]]]
     sets: Sequence[ListedSet]
     problems: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadCase:
-    """A case as its file has it now, or why it could not be read, and its stored results where they were asked for."""
-
-    key: CaseKey
-    case: EvalCase | None
-    problem: str = ""
-    stored: Sequence[CaseResult] = ()
 
 
 @dataclass(slots=True)
@@ -60,14 +51,18 @@ class Applied:
 class ProjectState:
     """Everything the main screen shows. The screen changes it only through these methods."""
 
-    browser: Browser = field(default_factory=Browser)
     board: Board = field(default_factory=Board)
+    browser: Browser = field(init=False)
     project: OpenedProject | None = None
-    progress: RunProgress | None = None
+    progress: RunProgress | None = None  # of the run that the run line shows
     read: ReadCase | None = None
+    pinned: Pinned | None = None  # looked at in place of the newest result
+    repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned
-    filtered_by: str = ""
     _said: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.browser = Browser(self.board)
 
     @property
     def is_busy(self) -> bool:
@@ -90,6 +85,12 @@ class ProjectState:
         """The case under the cursor."""
         row = self.browser.selected
         return row.case if row is not None else None
+
+    @property
+    def selected_set(self) -> str | None:
+        """The eval set under the cursor, or that of the case there."""
+        row = self.browser.selected
+        return row.eval_set or None if row is not None else None
 
     @property
     def shows_other_than_a_case(self) -> bool:
@@ -141,29 +142,26 @@ class ProjectState:
         if self.read is not None and self.read.key.eval_set == listed.relative:
             self.read = None
 
-    def begin_run(self, *, total: int, now: float) -> None:
-        """A run of so many jobs was started; `expect` says which."""
+    def begin_run(self, *, total: int, now: float) -> RunProgress:
+        """A run of so many jobs was started; `expect` says which. Its progress is what the run line shows."""
         self.progress = RunProgress(total=total, began=now)
+        return self.progress
 
     def expect(self, jobs: Iterable[JobKey]) -> None:
         """These jobs are part of the run that goes on."""
         self.board.begin(jobs)
 
-    def filter(self, text: str) -> None:
-        """List only the cases whose id has this text in it, large and small letters alike; nothing lists all."""
-        self.filtered_by = text.strip()
-        wanted = self.filtered_by.casefold()
-        self.browser.filter((lambda row: wanted in row.label.casefold()) if wanted else None)
-
-    def apply(self, events: Iterable[RunEvent], *, now: float) -> Applied:
-        """Take events of the run."""
+    def apply(self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, now: float) -> Applied:
+        """Take events of a run, whose `progress` is kept where it has one."""
         applied = Applied()
         for event in events:
             if isinstance(event, Notice) and self._is_news(event):
                 applied.notices.append(event)
-            if self.progress is not None:
-                self.progress.apply(event, now=now)
+            if progress is not None:
+                progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event))
+            if isinstance(event, CaseFinished):
+                self.browser.freshness.finished(event.case)
         return applied
 
     def _is_news(self, notice: Notice) -> bool:
@@ -177,6 +175,9 @@ class ProjectState:
     def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
         """How the cases ended in earlier sessions is known."""
         self.board.show_stored(jobs)
+        self.browser.freshness.judged(
+            {key: (stored[0].execution_key, stored[0].scoring_key) for key, stored in jobs.items() if stored}
+        )
         self.read = None
 
     def show_case(self, read: ReadCase) -> None:
@@ -191,55 +192,71 @@ class ProjectState:
             self.browser.go_to(key)
         return key is not None
 
-    def selections_at(self, place: Place | None) -> list[Selection]:
-        """What `run` runs where this place is selected: its case, or what is listed of its set or target.
+    def selections_at(self, place: Place | None) -> Sequence[Selection]:
+        """What `run` runs where this place is selected."""
+        return wanted_at(self.browser, place)
 
-        Sets that cannot be read are part of it: they may be whole again, and where not, the plan says so.
-        """
-        if place is None or not place[0]:
-            return []
-        target, eval_set, case = place
-        if case is not None:
-            return [Selection(eval_set=eval_set, cases=(case.eval_id,))]
-        sets = [listed for listed in self.browser.sets_of(target) if eval_set in ("", listed.relative)]
-        if not self.browser.is_filtered:
-            return _whole(sets)
-        listed_ids = {
-            listed.relative: dict.fromkeys(row.case.eval_id for row in self.browser.cases_in(listed) if row.case)
-            for listed in sets
-        }
-        return [Selection(eval_set=relative, cases=tuple(ids)) for relative, ids in listed_ids.items() if ids]
+    def all_selections(self) -> Sequence[Selection]:
+        """What `run all` runs: everything listed that has an agent."""
+        return wanted_all(self.browser)
 
-    def all_selections(self) -> list[Selection]:
-        """What `run all` runs: every set that has an agent."""
-        return _whole(self.browser.sets)
+    def failed_selections(self) -> Sequence[Selection]:
+        """What `run failed` runs: the marked or listed cases that did not pass when they last ran."""
+        return wanted_of(self.browser, self._falls_short)
 
-    def failed_selections(self) -> list[Selection]:
-        """What `run failed` runs: every case that did not pass when it last ran."""
-        wanted: dict[str, dict[str, None]] = {}
-        for row in self.browser.case_rows():
-            if row.case is not None and row.target and self._falls_short(row.case):
-                wanted.setdefault(row.eval_set, {})[row.case.eval_id] = None
-        return [Selection(eval_set=eval_set, cases=tuple(ids)) for eval_set, ids in wanted.items()]
+    def select(self, place: CaseKey | str) -> None:
+        """Put the cursor on a case, or on the eval set of this file."""
+        if isinstance(place, CaseKey):
+            self.browser.go_to(place)
+        elif (listed := next((listed for listed in self.browser.sets if listed.relative == place), None)) is not None:
+            self.browser.go_to_set(listed)
+
+    def subject(self) -> Subject:
+        """What is selected, with what is known of it."""
+        row = self.browser.selected
+        if row is None or row.case is None:
+            return Subject(row, pinned=self.pinned)
+        record = self.board.record(row.case)
+        read = self.read if self.has_read(row.case) else None
+        return Subject(row, read, record, self._repeat_of(record), self.pinned)
+
+    def step_repeat(self, by: int) -> None:
+        """Look at another repeat of the selected case; past either end means the repeat there."""
+        subject = self.subject()
+        if subject.record is None or subject.repeat is None:
+            return
+        repeats = subject.record.repeats
+        place = repeats.index(subject.repeat) + by
+        self.repeat = repeats[min(max(place, 0), len(repeats) - 1)]
+
+    def pin(self, pinned: Pinned) -> None:
+        """Look at this session in place of the newest result."""
+        self.pinned = pinned
+
+    def unpin(self) -> bool:
+        """Look at the newest result again; False where nothing was pinned."""
+        was_pinned, self.pinned = self.pinned is not None, None
+        return was_pinned
+
+    def leave_row(self) -> None:
+        """The cursor went to another row: what was chosen for the old one does not hold there."""
+        self.pinned = self.repeat = None
+
+    def heading(self) -> Heading:
+        """What stands in the frame around the panes."""
+        return heading_of(self.subject()) if self.project is not None else Heading("workbench")
 
     def detail(self) -> Detail:
-        """What the case pane shows."""
+        """What a pane shows that has nothing better to show of the selected row."""
         row = self.browser.selected
         if self.project is None:
-            return message_detail("workbench", "opening the project …")
+            return message_detail("opening the project …")
+        if self.pinned is not None or (row is not None and row.case is not None):
+            return case_detail(self.subject())
         if row is None and self.browser.is_filtered:
-            return nothing_listed_detail(self.filtered_by)
+            return nothing_listed_detail(self.browser.query)
         if row is None or not self.browser.sets:
             return empty_detail(self.project.root, list(self.project.targets), self.project.problems)
-        if row.case is not None:
-            read = self.read if self.has_read(row.case) else None
-            return case_detail(
-                row,
-                self.board.record(row.case),
-                case=read.case if read is not None else None,
-                problem=read.problem if read is not None else "",
-                loading=read is None,
-            )
         counts = self.board.counts(row.target, row.eval_set or None)
         listed = self.browser.eval_set(row.target, row.eval_set)
         if listed is not None:
@@ -247,13 +264,20 @@ class ProjectState:
         facts = self.project.targets.get(row.target, ())
         return target_detail(row.target, facts, self.browser.sets_of(row.target), counts)
 
+    def _repeat_of(self, record: CaseRecord | None) -> int | None:
+        """The chosen repeat, else the first under way, else the first that ended as the case stands."""
+        if record is None or not record.repeats:
+            return None
+        if self.repeat in record.repeats:
+            return self.repeat
+        if record.turns:
+            return min(record.turns)
+        ended_so = (r for r, outcome in sorted(record.outcomes.items()) if outcome.status.name == record.standing.name)
+        return next(ended_so, record.repeats[0])
+
     def row_view(self, index: int) -> RowView:
         """One row of the browser as it is drawn now."""
-        row = self.browser.rows[index]
-        if row.case is not None:
-            return case_view(row, self.board.record(row.case))
-        counts = self.board.counts(row.target, row.eval_set or None)
-        return group_view(row, counts, is_folded=self.browser.is_folded(row))
+        return row_view(self.browser, self.board, index)
 
     def header(self) -> Line:
         """The line at the top."""
@@ -289,7 +313,3 @@ class ProjectState:
     def _falls_short(self, key: CaseKey) -> bool:
         record = self.board.record(key)
         return record is not None and record.standing in FALLS_SHORT
-
-
-def _whole(sets: Iterable[ListedSet]) -> list[Selection]:
-    return [Selection(eval_set=listed.relative) for listed in sets if listed.target]

@@ -1,4 +1,4 @@
-"""The eval-set tree: only the rows on the screen are drawn, whether there are ten or ten thousand."""
+"""The eval-set tree."""
 
 from __future__ import annotations
 
@@ -9,36 +9,21 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
-from workbench.tui.keymap import bindings
+from workbench.tui.keys import bindings
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece
 from workbench.tui.state.project import ProjectState
 from workbench.tui.state.rows import RowView
-from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+from workbench.tui.widgets.row_list import RowList
 
 
-class CaseList(ScrollView, can_focus=True):
+class CaseList(RowList):
     """Targets, their eval sets and their cases."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES, "case-list--cursor", "case-list--cursor-blurred"}
-    BINDINGS: ClassVar[list[BindingType]] = bindings("list")
-
-    @dataclass
-    class Moved(Message):
-        """The user moved by so many rows."""
-
-        by: int
-
-    @dataclass
-    class WentTo(Message):
-        """The user chose the row with this index; past either end means the row there."""
-
-        index: int
+    PLACES: ClassVar[tuple[str, ...]] = ("list", "rows")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("list")]
 
     @dataclass
     class Folded(Message):
@@ -53,48 +38,16 @@ class CaseList(ScrollView, can_focus=True):
         """The user wants the selected row folded where it is unfolded, and the other way round."""
 
     @dataclass
-    class Entered(Message):
-        """The user wants to look at the selected row."""
+    class FilterWanted(Message):
+        """The user wants only some cases listed."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._state = ProjectState()
         self.border_title = Content("eval sets")
 
-    def show(self, state: ProjectState) -> None:
+    def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state` as they are now, with the cursor in sight."""
-        self._state = state
-        self.virtual_size = Size(self.scrollable_content_region.width, len(state.browser.rows))
-        self._keep_in_sight(state.browser.cursor)
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one row."""
-        width = self.scrollable_content_region.width
-        index = y + self.scroll_offset.y
-        if index >= len(self._state.browser.rows):
-            return Strip.blank(width, self.rich_style)
-        line = _row_line(self._state.row_view(index), width)
-        if index != self._state.browser.cursor:
-            return strip_of(self, line, width=width)
-        cursor = "case-list--cursor" if self.has_focus else "case-list--cursor-blurred"
-        return strip_of(self, line, width=width, uniform=self.get_component_rich_style(cursor))
-
-    def action_move(self, by: int) -> None:
-        """Say that the user moved."""
-        self.post_message(self.Moved(by))
-
-    def action_page(self, pages: int) -> None:
-        """Say that the user moved by screenfuls."""
-        self.post_message(self.Moved(pages * max(self.scrollable_content_region.height - 1, 1)))
-
-    def action_first(self) -> None:
-        """Say that the user went to the first row."""
-        self.post_message(self.WentTo(0))
-
-    def action_last(self) -> None:
-        """Say that the user went to the last row."""
-        self.post_message(self.WentTo(len(self._state.browser.rows) - 1))
+        self.show(_Rows(state))
 
     def action_fold(self) -> None:
         """Say that the user folds."""
@@ -108,29 +61,39 @@ class CaseList(ScrollView, can_focus=True):
         """Say that the user folds or unfolds."""
         self.post_message(self.Toggled())
 
-    def action_enter(self) -> None:
-        """Say that the user looks at the selected row."""
-        self.post_message(self.Entered())
+    def action_filter(self) -> None:
+        """Say that the user wants to filter."""
+        self.post_message(self.FilterWanted())
 
     def on_click(self, event: events.Click) -> None:
-        """A click selects a row; on the mark of a row that can be folded it folds as well."""
-        offset = event.get_content_offset(self)
-        if offset is None:
+        """On the mark of a row that can be folded, a click folds as well."""
+        super().on_click(event)
+        event.prevent_default()
+        index, offset = self.index_at(event), event.get_content_offset(self)
+        if index is None or offset is None or not isinstance(self.source, _Rows):
             return
-        index = offset.y + self.scroll_offset.y
-        if index >= len(self._state.browser.rows):
-            return
-        self.post_message(self.WentTo(index))
-        view = self._state.row_view(index)
+        view = self.source.state.row_view(index)
         if view.can_fold and offset.x <= 2 * view.depth + 1:
             self.post_message(self.Toggled())
 
-    def _keep_in_sight(self, index: int) -> None:
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if index < top:
-            self.scroll_to(y=index, animate=False, force=True, immediate=True)
-        elif height and index >= top + height:
-            self.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
+
+class _Rows:
+    """The rows of the browser, as a list draws them."""
+
+    def __init__(self, state: ProjectState) -> None:
+        self.state = state
+
+    @property
+    def cursor(self) -> int:
+        """The index of the selected row."""
+        return self.state.browser.cursor
+
+    def __len__(self) -> int:
+        return len(self.state.browser.rows)
+
+    def line(self, index: int, width: int) -> Line:
+        """One row as it is drawn now."""
+        return _row_line(self.state.row_view(index), width)
 
 
 def _row_line(view: RowView, width: int) -> Line:

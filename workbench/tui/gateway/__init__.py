@@ -1,0 +1,27 @@
+"""What the screen asks of the engine and the store, off the event loop. Nothing else of the TUI calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench.tui.gateway.documents import Documents
+from workbench.tui.gateway.project import Projects
+from workbench.tui.gateway.runs import Runs
+from workbench.tui.gateway.thread import WorkspaceThread
+
+__all__ = ["Gateway"]
+
+
+class Gateway:
+    """The project at one path, by what is asked of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._thread = WorkspaceThread(path)
+        self.call = self._thread.call
+        self.project = Projects(path, self.call)
+        self.documents = Documents(self.call)
+        self.runs = Runs(self.call)
+
+    def close(self) -> None:
+        """End what is running and let go of everything. Waits until no process is left."""
+        self._thread.close()

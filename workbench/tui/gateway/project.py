@@ -1,0 +1,151 @@
+"""The project as it is listed: agents, eval sets, cases, and how they ended last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult
+from workbench.model.target import Target
+from workbench.store.discovery import EvalSetEntry
+from workbench.store.errors import StoreError
+from workbench.store.history import StoredJob
+from workbench.store.history.database import FILE_NAME, FOLDER
+from workbench.tui.gateway.thread import Call
+from workbench.tui.state.browser import ListedSet, case_row
+from workbench.tui.state.project import OpenedProject
+from workbench.tui.state.subject import ReadCase
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+    from workbench.store.documents import CaseEntry
+
+
+class Projects:
+    """What there is at one path. Methods raise what the workspace raises."""
+
+    def __init__(self, path: Path, call: Call) -> None:
+        self._path = path
+        self._call = call
+        self._listed: dict[str, tuple[Sequence[CaseEntry], ListedSet]] = {}  # the newest of each set, by its path
+
+    async def open(self) -> OpenedProject:
+        """Find the project. Raises StoreError."""
+        return await self._call(self._project)
+
+    async def reload(self) -> OpenedProject:
+        """Look again what there is."""
+        return await self._call(self._reload)
+
+    async def list_set(self, listed: ListedSet) -> ListedSet:
+        """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
+        return await self._call(lambda workspace: self._list_set(workspace, listed))
+
+    async def read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
+        """A case, or why it could not be read; `stored`: with its newest stored results."""
+        return await self._call(lambda workspace: _read_case(workspace, key, stored=stored))
+
+    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """How every case ended last. Raises StoreError."""
+        return await self._call(_stored_jobs)
+
+    def _reload(self, workspace: Workspace) -> OpenedProject:
+        workspace.refresh()
+        return self._project(workspace)
+
+    def _project(self, workspace: Workspace) -> OpenedProject:
+        """What the project has at or below the path that was given."""
+        project, path = workspace.project, self._path.resolve()
+        entries = [entry for entry in project.eval_sets if _is_within(entry.path, path)]
+        used = {entry.target for entry in entries}
+        return OpenedProject(
+            root=str(path),
+            targets={
+                name: _facts(target)
+                for name, target in project.targets.items()
+                if name in used or _is_within(target.path, path) or path == workspace.root
+            },
+            sets=tuple(_unread(entry, workspace.root) for entry in entries),
+            problems=tuple(workspace.problems),
+        )
+
+    def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
+        try:
+            document = workspace.document(listed.relative)
+        except StoreError as error:
+            self._listed.pop(listed.relative, None)
+            return replace(listed, problem=str(error), cases=None)
+        known = self._listed.get(listed.relative)
+        entries = document.entries  # another object after every edit
+        if known is not None and known[0] is entries and known[1] is listed:
+            return listed
+        times = Counter(entry.eval_id for entry in entries)
+        cases = []
+        for entry in entries:
+            problem = str(entry.problem) if entry.problem is not None else ""
+            if times[entry.eval_id] > 1:
+                problem = f"the id stands {times[entry.eval_id]} times in this file, and must stand once for it to run"
+            key = CaseKey(
+                target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
+            )
+            cases.append(case_row(key, problem))
+        read = replace(listed, problem="", cases=tuple(cases))
+        self._listed[listed.relative] = (entries, read)
+        return read
+
+
+def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
+    try:
+        results = _stored_results(workspace, key) if stored else ()
+    except StoreError as error:
+        return ReadCase(key, None, str(error))
+    try:
+        document = workspace.document(key.eval_set)
+        for entry in document.entries:
+            if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
+                return ReadCase(key, document.case(entry.index), stored=results)
+    except StoreError as error:
+        return ReadCase(key, None, str(error), results)
+    return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
+
+
+def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
+    if not (workspace.root / FOLDER / FILE_NAME).exists():
+        return {}  # opening it would make one, and looking at a project must not write to it
+    with workspace.history() as history:
+        return history.latest_jobs()
+
+
+def _stored_results(workspace: Workspace, key: CaseKey) -> Sequence[CaseResult]:
+    with workspace.history() as history:
+        return history.latest_results([key]).get(key, ())
+
+
+def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
+    config = "the default ones, for there is no test_config.json beside it"
+    if entry.config is not None:
+        config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
+    return ListedSet(
+        relative=entry.relative,
+        target=entry.target or "",
+        unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
+        config=config,
+    )
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    resolved = path.resolve()
+    return resolved == folder or folder in resolved.parents
+
+
+def _facts(target: Target) -> tuple[tuple[str, str], ...]:
+    facts = [("agent", target.name), ("kind", target.kind.value), ("runs", target.location), ("in", str(target.path))]
+    if target.python is not None:
+        facts.append(("python", str(target.python)))
+    if target.config is not None:
+        facts.append(("criteria", str(target.config)))
+    return tuple((name, value) for name, value in facts if value)

@@ -1,0 +1,51 @@
+"""The gateway's thread: everything that reads files, the history or the engine runs here, one thing after the other.
+
+Documents are not made to be read by two threads at once, and none of this may hold up a key press.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+
+T = TypeVar("T")
+
+
+class Call(Protocol):
+    """Does work with the workspace on the gateway's thread, and gives what it gives or raises what it raises."""
+
+    def __call__(self, work: Callable[[Workspace], T], /) -> Awaitable[T]: ...
+
+
+class WorkspaceThread:
+    """The workspace of one path, opened by the first call, and the thread that it is used on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._workspace: Workspace | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
+
+    async def call(self, work: Callable[[Workspace], T], /) -> T:
+        """Do work on the thread. Raises StoreError where the project cannot be opened, and what `work` raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+
+    def close(self) -> None:
+        """End what is running and let go of everything. Waits until no process is left."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        if self._workspace is not None:
+            self._workspace.close()
+            self._workspace = None
+
+    def _opened(self) -> Workspace:
+        if self._workspace is None:
+            # Imported here, on our thread: the screen is there before the engine.
+            from workbench.engine.workspace import Workspace
+
+            self._workspace = Workspace.open(self._path)
+        return self._workspace

@@ -1,0 +1,116 @@
+"""Key actions: how they are described, bound, checked against `[keys]` of the settings, and written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from textual.binding import Binding, BindingType
+from textual.keys import Keys
+
+from workbench.model.text import did_you_mean
+from workbench.tui.keys import app, browser, chat, diff, editor, history, problems, run, scores, screen, shared, trace
+from workbench.tui.keys.actions import KeyAction, KeyPlace
+from workbench.tui.state.pieces import safe_line
+
+_MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})
+_PUNCTUATION = {
+    " ": "space", "?": "question_mark", "/": "slash", ".": "full_stop", ",": "comma", ":": "colon", ";": "semicolon",
+    "-": "minus", "+": "plus", "*": "asterisk", "=": "equals_sign", "[": "left_square_bracket",
+    "]": "right_square_bracket", "<": "less_than_sign", ">": "greater_than_sign", "!": "exclamation_mark",
+}  # fmt: skip
+
+
+_MODULES = (app, screen, browser, editor, diff, trace, scores, history, chat, run, problems)
+
+PLACES: Mapping[str, KeyPlace] = {
+    place.name: place for place in (*(module.PLACE for module in _MODULES), shared.ROWS, shared.LINES)
+}
+"""Every place by its name, in the order in which help shows them."""
+
+KEY_ACTIONS = tuple(action for place in PLACES.values() for action in place.actions)
+"""Everything that a key does."""
+
+
+def bindings(*where: str) -> Sequence[BindingType]:
+    """The bindings of one place, or of several together."""
+    return [
+        Binding(item.keys, item.action, item.description, show=item.footer, priority=item.priority, id=item.id)
+        for name in where
+        for item in PLACES[name].actions
+    ]
+
+
+def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The `[keys]` of the settings that can be used, and a sentence for each that cannot.
+
+    An id that nobody knows, a key that does not exist, and a key that another action of the same place already has
+    are refused; Textual itself would ignore the first two and let the third silently displace the other action.
+    """
+    usable: dict[str, str] = {}
+    problems: list[str] = []
+    known = {item.id: item for item in KEY_ACTIONS}
+    for action_id, keys in wanted.items():
+        if action_id not in known:
+            problems.append(f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, known)}")
+            continue
+        unknown = [key for key in _split(keys) if not _is_key(key)]
+        if unknown or not keys.strip():
+            problems.append(f"[keys] {action_id}: {safe_line(', '.join(unknown)) or 'nothing'} is no key")
+            continue
+        usable[action_id] = ",".join(_split(keys))
+    for action_id, other, key in list(_clashes(usable)):
+        if usable.pop(action_id, None) is not None:
+            problems.append(f"[keys] {action_id}: {key} is already the key of {other}; it keeps its own")
+    return usable, problems
+
+
+def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
+    """The keys of an action as people write them."""
+    return ", ".join(_shown(key) for key in _split(keymap.get(item.id, item.keys)))
+
+
+def _clashes(changed: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for item in KEY_ACTIONS:
+        if item.id not in changed:
+            continue
+        for other in KEY_ACTIONS:
+            if other is item or not _meet(item.where, other.where):
+                continue
+            taken = {_name(key) for key in _split(changed.get(other.id, other.keys))}
+            for key in _split(changed[item.id]):
+                if _name(key) in taken:
+                    yield item.id, other.id, key
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether keys of both places are heard at the same time."""
+    if one == other or "app" in (one, other):
+        return True
+    for name, around in ((one, other), (other, one)):
+        if around == "screen":
+            return not PLACES[name].is_modal
+        if around in PLACES[name].made_of:
+            return True
+    return False
+
+
+def _split(keys: str) -> list[str]:
+    """Keys separated by commas; a lone comma is the key itself."""
+    if keys.strip() == ",":
+        return ["comma"]
+    return [key if key == " " else key.strip() for key in keys.split(",") if key]
+
+
+def _is_key(key: str) -> bool:
+    *modifiers, last = key.split("+") if len(key) > 1 else [key]
+    named = {member.value for member in Keys} | set(_PUNCTUATION.values())
+    return _MODIFIERS.issuperset(modifiers) and (len(last) == 1 or last in named or key in named)
+
+
+def _name(key: str) -> str:
+    return _PUNCTUATION.get(key, key)
+
+
+def _shown(key: str) -> str:
+    written = {name: character for character, name in _PUNCTUATION.items() if character != " "}
+    return written.get(key, key)

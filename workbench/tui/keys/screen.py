@@ -1,0 +1,91 @@
+"""Keys of the main screen: heard wherever the focus is in it, unless a part of it has the key for itself."""
+
+from __future__ import annotations
+
+from workbench.tui.keys.actions import KeyAction, KeyPlace
+
+
+def _tab(number: int, tab: str, what: str) -> KeyAction:
+    return KeyAction(f"tab_{tab}", "screen", str(number), f"open_tab('{tab}')", tab, explanation=what)
+
+
+PLACE = KeyPlace(
+    "screen",
+    "In the main screen",
+    (
+        KeyAction(
+            "run_case",
+            "screen",
+            "r",
+            "run_selected",
+            "run",
+            footer=True,
+            explanation="run the selected case, or what is listed of the selected eval set or agent",
+        ),
+        KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case, listed or not"),
+        KeyAction(
+            "run_failed",
+            "screen",
+            "f",
+            "run_failed",
+            "failed",
+            footer=True,
+            explanation="run the cases that did not pass",
+        ),
+        KeyAction(
+            "cancel_run",
+            "screen",
+            "x",
+            "cancel_run",
+            "stop",
+            footer=True,
+            explanation="stop the run; what has finished stays",
+        ),
+        KeyAction(
+            "back",
+            "screen",
+            "escape",
+            "back",
+            "back",
+            explanation="back to the newest result, to all panes, to the eval sets; stop the run",
+        ),
+        KeyAction(
+            "next_failing",
+            "screen",
+            "n",
+            "next_failing",
+            "next",
+            footer=True,
+            explanation="go to the next case that did not pass",
+        ),
+        KeyAction(
+            "previous_failing",
+            "screen",
+            "p",
+            "previous_failing",
+            "previous",
+            explanation="go to the previous case that did not pass",
+        ),
+        KeyAction("next_repeat", "screen", "]", "step_repeat(1)", "next repeat of the case"),
+        KeyAction("previous_repeat", "screen", "[", "step_repeat(-1)", "previous repeat of the case"),
+        _tab(1, "case", "read and edit the case"),
+        _tab(2, "diff", "expected beside actual"),
+        _tab(3, "trace", "what the agent did, step by step"),
+        _tab(4, "scores", "how each criterion judged"),
+        _tab(5, "history", "how earlier runs ended"),
+        _tab(6, "chat", "talk to the agent"),
+        KeyAction("next_pane", "screen", "tab", "app.focus_next", "other pane"),
+        KeyAction("previous_pane", "screen", "shift+tab", "app.focus_previous", "other pane, backwards"),
+        KeyAction(
+            "zoom", "screen", "z", "zoom", "zoom", explanation="give the focused pane the whole screen, or end that"
+        ),
+        KeyAction("run_pane", "screen", "o", "toggle_drawer('run')", "show or hide what the run is doing"),
+        KeyAction("problems_pane", "screen", "!", "toggle_drawer('problems')", "show or hide the problems"),
+        KeyAction("copy", "screen", "y", "copy", "copy what is selected or shown"),
+        KeyAction("undo", "screen", "u", "undo", "undo", explanation="take back the last edit of the eval set"),
+        KeyAction("redo", "screen", "U", "redo", "redo", explanation="do again what was taken back last"),
+        KeyAction("save", "screen", "ctrl+s", "save", "save", explanation="save the edits of the eval set"),
+        KeyAction("edit", "screen", "e", "edit", "edit", footer=True, explanation="edit the case"),
+        KeyAction("reload", "screen", "f5", "reload", "look for changed eval sets"),
+    ),
+)

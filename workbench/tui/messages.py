@@ -1,0 +1,71 @@
+"""What panes and dialogs ask of the main screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.model.criteria import EvalConfig
+from workbench.model.keys import CaseKey, JobKey
+from workbench.tui.state.subject import Pinned
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+
+
+@dataclass
+class RunWanted(Message):
+    """The user wants these cases run, judged by `config` where one is given."""
+
+    selections: Sequence[Selection]
+    options: RunOptions | None = None
+    config: EvalConfig | None = None
+
+
+@dataclass
+class RunBegun(Message):
+    """A run was started besides the one that the run line shows, such as one that only scores again."""
+
+    run: Run
+    jobs: Sequence[JobKey]
+
+
+@dataclass
+class CaseWanted(Message):
+    """The user wants to look at this case, in this tab where one is named."""
+
+    key: CaseKey
+    tab: str | None = None
+
+
+@dataclass
+class TabWanted(Message):
+    """The user wants to see this tab."""
+
+    tab: str
+
+
+@dataclass
+class SessionWanted(Message):
+    """The user wants to look at this session in place of the newest result."""
+
+    pinned: Pinned
+    tab: str | None = None
+
+
+@dataclass
+class DocumentsChanged(Message):
+    """These eval sets were edited, saved or read again: what is shown of them is to be read anew."""
+
+    eval_sets: frozenset[str]
+
+
+@dataclass
+class ProjectChanged(Message):
+    """Files came or went: everything is to be looked at again, and then this case or eval set selected."""
+
+    select: CaseKey | str | None = None

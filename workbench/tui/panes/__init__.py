@@ -1,0 +1,1 @@
+"""Panes: each connects one state, the widgets that show it, and the gateway."""

@@ -1,0 +1,57 @@
+"""A question that is answered with one line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from workbench.tui.state.pieces import safe
+
+Check = Callable[[str], str | None]
+"""Says in a sentence what is wrong with a text; None where nothing is."""
+
+
+class AskScreen(ModalScreen[str | None]):
+    """Asks for a name, a path or the like; gives None where the user changes their mind."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "never mind")]
+
+    def __init__(self, question: str, *, value: str = "", check: Check, placeholder: str = "") -> None:
+        super().__init__()
+        self._question = question
+        self._value = value
+        self._check = check
+        self._placeholder = placeholder
+
+    def compose(self) -> ComposeResult:
+        """The question, the line, and what is wrong with what stands in it."""
+        with Vertical(classes="dialog dialog-wide"):
+            yield Static(Content(safe(self._question)))
+            yield Input(self._value, placeholder=self._placeholder, compact=True)
+            yield Static(Content(""), classes="dialog-problem")
+            yield Static(Content("enter done   escape never mind"), classes="dialog-keys")
+
+    @on(Input.Changed)
+    def _on_changed(self, message: Input.Changed) -> None:
+        problem = self._check(message.value) if message.value else None  # an empty line is only refused on enter
+        self.query_one(".dialog-problem", Static).update(Content(safe(problem or "")))
+
+    @on(Input.Submitted)
+    def _on_submitted(self, message: Input.Submitted) -> None:
+        problem = self._check(message.value)
+        if problem is None:
+            self.dismiss(message.value)
+        else:
+            self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
+
+    def action_cancel(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)

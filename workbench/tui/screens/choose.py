@@ -1,0 +1,79 @@
+"""A question that is answered by choosing one of several lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from workbench.tui.state.pieces import Line, Piece, safe, safe_line
+from workbench.tui.widgets.row_list import RowList
+
+
+class _Choices:
+    """The lines to choose from."""
+
+    def __init__(self, choices: Sequence[str], cursor: int) -> None:
+        self._choices = choices
+        self.cursor = cursor
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def line(self, index: int, width: int) -> Line:
+        """One choice."""
+        return (Piece(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a choice; past either end means the one there."""
+        self.cursor = min(max(index, 0), len(self) - 1)
+
+
+class ChooseScreen(ModalScreen[int | None]):
+    """Gives the index of the chosen line, None where the user changes their mind. There must be a choice."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "cancel", "never mind")]
+
+    def __init__(self, question: str, choices: Sequence[str], *, chosen: int = 0) -> None:
+        super().__init__()
+        self._question = question
+        self._choices = _Choices(choices, chosen)
+
+    def compose(self) -> ComposeResult:
+        """The question and the lines."""
+        with Vertical(classes="dialog dialog-wide"):
+            yield Static(Content(safe(self._question)))
+            yield RowList()
+            yield Static(Content("enter choose   escape never mind"), classes="dialog-keys")
+
+    def on_mount(self) -> None:
+        """The list is as high as its lines, as far as there is room."""
+        rows = self.query_one(RowList)
+        rows.styles.height = min(len(self._choices), max(self.size.height - 10, 3))
+        rows.focus()
+        rows.show(self._choices)
+
+    @on(RowList.Moved)
+    def _on_moved(self, message: RowList.Moved) -> None:
+        self._choices.move_to(self._choices.cursor + message.by)
+        self.query_one(RowList).show(self._choices)
+
+    @on(RowList.WentTo)
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        self._choices.move_to(message.index)
+        self.query_one(RowList).show(self._choices)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.dismiss(self._choices.cursor)
+
+    def action_cancel(self) -> None:
+        """Close without a choice."""
+        self.dismiss(None)

@@ -1,0 +1,94 @@
+"""The right side of the main screen: a frame with tabs, of which one pane is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from workbench.tui.hub import Hub
+from workbench.tui.panes.case.pane import CasePane
+from workbench.tui.panes.chat.pane import ChatPane
+from workbench.tui.panes.diff.pane import DiffPane
+from workbench.tui.panes.history.pane import HistoryPane
+from workbench.tui.panes.pane import Pane
+from workbench.tui.panes.scores.pane import ScoresPane
+from workbench.tui.panes.trace.pane import TracePane
+from workbench.tui.state.blocks import Heading
+from workbench.tui.state.subject import Subject
+from workbench.tui.widgets.tab_bar import TabBar
+
+TABS: dict[str, type[Pane]] = {
+    "case": CasePane,
+    "diff": DiffPane,
+    "trace": TracePane,
+    "scores": ScoresPane,
+    "history": HistoryPane,
+    "chat": ChatPane,
+}
+"""The panes with a tab, by the names that keys and messages use, in the order of the tabs."""
+
+_TITLE_MARGINS = 6
+"""Cells of the upper border that its title cannot have: corners, a line and a blank on both sides."""
+
+
+class Frame(Vertical):
+    """Tabs and the pane that is open. A pane is made when it is opened for the first time."""
+
+    def __init__(self, hub: Hub, *, tab: str, id: str) -> None:
+        super().__init__(id=id)
+        self._hub = hub
+        self.tab = tab
+        self._panes: dict[str, Pane] = {}
+
+    def compose(self) -> ComposeResult:
+        """The tabs and the first pane."""
+        yield TabBar([pane.TAB for pane in TABS.values()], id="tabs")
+        yield Static(id="title")
+        yield self._make(self.tab)
+
+    def on_mount(self) -> None:
+        """Show which tab is open."""
+        self.query_one(TabBar).show(list(TABS).index(self.tab))
+
+    @property
+    def pane(self) -> Pane:
+        """The pane that is open."""
+        return self._panes[self.tab]
+
+    def opened(self, tab: str) -> Pane | None:
+        """The pane of a tab, where it has been opened before."""
+        return self._panes.get(tab)
+
+    async def open(self, tab: str) -> Pane:
+        """Open a tab."""
+        if tab != self.tab:
+            self.pane.hide()
+            self.pane.display = False
+            self.tab = tab
+            if tab in self._panes:
+                self.pane.display = True
+            else:
+                await self.mount(self._make(tab))
+            self.query_one(TabBar).show(list(TABS).index(tab))
+        return self.pane
+
+    def show(self, subject: Subject, heading: Heading) -> None:
+        """Show what is selected in the pane that is open."""
+        # How it stands comes first, for the end of a long title is cut off.
+        parts: Sequence[str] = [part for part in (heading.status, heading.title) if part]
+        title = " · ".join(parts)
+        self.border_title = Content(title)
+        self.border_subtitle = Content(heading.ran)
+        whole = self.query_one("#title", Static)
+        whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
+        whole.update(Content(title))
+        self.pane.show(subject)
+
+    def _make(self, tab: str) -> Pane:
+        pane = self._panes[tab] = TABS[tab](self._hub, id=f"pane-{tab}")
+        return pane

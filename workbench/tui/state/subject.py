@@ -1,0 +1,90 @@
+"""What the panes show: the selected row, and all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, TurnResult
+from workbench.model.trace import Span
+from workbench.tui.state.board import CaseRecord
+from workbench.tui.state.browser import Row
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCase:
+    """A case as its file has it now, or why it could not be read, and its stored results where they were asked for."""
+
+    key: CaseKey
+    case: EvalCase | None
+    problem: str = ""
+    stored: Sequence[CaseResult] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A session that was asked for in place of the newest result: a stored run's, or a chat's. `title` is safe."""
+
+    title: str
+    case: EvalCase | None
+    result: CaseResult
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is selected. A snapshot, but for `record`, which changes as a run goes on.
+
+    `row` is None where nothing is listed; `read` while the case is read, and where the row is no case. `repeat` is the
+    one that is looked at, None where the case has not run.
+    """
+
+    row: Row | None = None
+    read: ReadCase | None = None
+    record: CaseRecord | None = None
+    repeat: int | None = None
+    pinned: Pinned | None = None
+
+    @property
+    def key(self) -> CaseKey | None:
+        """The case that is looked at."""
+        if self.pinned is not None:
+            return self.pinned.result.case
+        return self.row.case if self.row is not None else None
+
+    @property
+    def case(self) -> EvalCase | None:
+        """The case as it is to be compared with; None where there is none or it could not be read."""
+        if self.pinned is not None:
+            return self.pinned.case
+        return self.read.case if self.read is not None else None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the repeat that is looked at is under way."""
+        return self.pinned is None and self.record is not None and self.repeat in self.record.turns
+
+    @property
+    def result(self) -> CaseResult | None:
+        """The result that is looked at; None before there is one, and while it is still to be read."""
+        if self.pinned is not None:
+            return self.pinned.result
+        if self.record is None or self.repeat is None or self.is_live:
+            return None
+        outcome = self.record.outcomes.get(self.repeat)
+        return outcome.result if outcome is not None else None
+
+    @property
+    def turns(self) -> Sequence[TurnResult]:
+        """The turns that the agent has finished."""
+        if self.is_live and self.record is not None and self.repeat is not None:
+            return self.record.turns[self.repeat]
+        return self.result.execution.turns if self.result is not None else ()
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The steps of the agent that have ended."""
+        if self.is_live and self.record is not None and self.repeat is not None:
+            return self.record.spans.get(self.repeat, ())
+        return self.result.execution.spans if self.result is not None else ()

@@ -1,0 +1,116 @@
+"""A text of lines, laid out for the width there is: only what is on the screen is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from rich.cells import cell_len
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from workbench.tui.keys import bindings
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line
+from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+
+
+class LineSource(Protocol):
+    """Lines that may be made when they are asked for: a list of lines is one too."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Line: ...
+
+
+LayOut = Callable[[int], LineSource]
+"""Makes the lines for a width in cells."""
+
+
+class LinesView(ScrollView, can_focus=True):
+    """Lines to read. The mouse selects text in them."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("lines",)
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES, "lines-view--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("lines")]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lay_out: LayOut = _nothing
+        self._lines: LineSource = ()
+        self._cursor: int | None = None
+
+    def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
+        """Replace what is shown; `cursor` is a line to stand out, which is brought into sight."""
+        self._lay_out = lay_out
+        self._cursor = cursor
+        self._refresh_lines()
+        if from_top:
+            self.scroll_home(animate=False, immediate=True)
+        if cursor is not None:
+            self.bring_into_sight(cursor)
+
+    @property
+    def lines(self) -> LineSource:
+        """The lines as they are laid out now."""
+        return self._lines
+
+    def bring_into_sight(self, index: int) -> None:
+        """Scroll no further than needed for a line to be seen."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if index < top:
+            self.scroll_to(y=index, animate=False, force=True, immediate=True)
+        elif height and index >= top + height:
+            self.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        index = y + self.scroll_offset.y
+        width = self.scrollable_content_region.width
+        line = self._lines[index] if index < len(self._lines) else ()
+        if index == self._cursor:
+            strip = strip_of(self, line, width=width, uniform=self.get_component_rich_style("lines-view--cursor"))
+        else:
+            strip = strip_of(self, line, width=width)
+        return self._with_selection(strip, index).apply_offsets(0, index)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The text that the mouse has selected, as it is laid out."""
+        width = self.scrollable_content_region.width
+        lines = (self._lines[index] for index in range(len(self._lines)))
+        text = "\n".join("".join(piece.text for piece in fit(line, width)) for line in lines)
+        return selection.extract(text), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
+        """Show what is selected now."""
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Lay out again for the new width."""
+        self._refresh_lines()
+
+    def _refresh_lines(self) -> None:
+        width = self.scrollable_content_region.width
+        if not width:
+            return  # before the first layout
+        self._lines = self._lay_out(width)
+        self.virtual_size = Size(width, len(self._lines))
+        self.refresh()
+
+    def _with_selection(self, strip: Strip, index: int) -> Strip:
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(index)
+        if span is None:
+            return strip
+        # Offsets count characters, strips are cut by cells.
+        start, end = (cell_len(strip.text[:place]) if place != -1 else strip.cell_length for place in span)
+        before, chosen, after = strip.divide([start, max(start, end), strip.cell_length])
+        style = self.screen.get_component_rich_style("screen--selection")
+        return Strip.join([before, chosen.apply_style(style), after])
+
+
+def _nothing(width: int) -> LineSource:  # noqa: ARG001
+    return ()

@@ -1,0 +1,154 @@
+"""A list of rows with a cursor: only the rows on the screen are drawn, whether there are ten or ten thousand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from workbench.tui.keys import bindings
+from workbench.tui.state.pieces import Line
+from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+
+
+class RowSource(Protocol):
+    """What is listed. The widget only reads it; whoever hears its messages moves the cursor and shows it again."""
+
+    @property
+    def cursor(self) -> int:
+        """The index of the selected row."""
+
+    def __len__(self) -> int: ...
+
+    def line(self, index: int, width: int) -> Line:
+        """One row as it is drawn now; cut where it is wider than `width` cells."""
+
+
+class NoRows:
+    """Nothing to list."""
+
+    cursor = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def line(self, index: int, width: int) -> Line:  # noqa: ARG002
+        """There is no row."""
+        return ()
+
+
+class RowList(ScrollView, can_focus=True):
+    """Rows of one line each."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("rows",)
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES, "row-list--cursor", "row-list--cursor-blurred"}
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
+
+    @dataclass
+    class _OfList(Message):
+        """Something that the user did in a list."""
+
+        list: RowList
+
+        @property
+        def control(self) -> RowList:
+            """The list, for `@on` with a selector."""
+            return self.list
+
+    @dataclass
+    class Moved(_OfList):
+        """The user moved by so many rows."""
+
+        by: int
+
+    @dataclass
+    class WentTo(_OfList):
+        """The user chose the row with this index; past either end means the row there."""
+
+        index: int
+
+    @dataclass
+    class Entered(_OfList):
+        """The user wants to open the selected row."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._source: RowSource = NoRows()
+
+    @property
+    def source(self) -> RowSource:
+        """What is listed."""
+        return self._source
+
+    def show(self, source: RowSource) -> None:
+        """Draw the rows of `source` as they are now, with the cursor in sight."""
+        self._source = source
+        self.virtual_size = Size(self.scrollable_content_region.width, len(source))
+        self._keep_in_sight(source.cursor)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row."""
+        width = self.scrollable_content_region.width
+        index = y + self.scroll_offset.y
+        if index >= len(self._source):
+            return Strip.blank(width, self.rich_style)
+        line = self._source.line(index, width)
+        if index != self._source.cursor:
+            return strip_of(self, line, width=width)
+        cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
+        return strip_of(self, line, width=width, uniform=self.get_component_rich_style(cursor))
+
+    def on_resize(self) -> None:
+        """The rows have another width, and the cursor may be out of sight."""
+        self.show(self._source)
+
+    def action_move(self, by: int) -> None:
+        """Say that the user moved."""
+        self.post_message(self.Moved(self, by))
+
+    def action_page(self, pages: int) -> None:
+        """Say that the user moved by screenfuls."""
+        self.post_message(self.Moved(self, pages * max(self.scrollable_content_region.height - 1, 1)))
+
+    def action_first(self) -> None:
+        """Say that the user went to the first row."""
+        self.post_message(self.WentTo(self, 0))
+
+    def action_last(self) -> None:
+        """Say that the user went to the last row."""
+        self.post_message(self.WentTo(self, len(self._source) - 1))
+
+    def action_enter(self) -> None:
+        """Say that the user opens the selected row."""
+        self.post_message(self.Entered(self))
+
+    def index_at(self, event: events.MouseEvent) -> int | None:
+        """The row that the mouse is on; None where there is none."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return None
+        index = offset.y + self.scroll_offset.y
+        return index if index < len(self._source) else None
+
+    def on_click(self, event: events.Click) -> None:
+        """A click selects a row, a second one opens it."""
+        index = self.index_at(event)
+        if index is None:
+            return
+        self.post_message(self.WentTo(self, index))
+        if event.chain > 1:
+            self.post_message(self.Entered(self))
+
+    def _keep_in_sight(self, index: int) -> None:
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if index < top:
+            self.scroll_to(y=index, animate=False, force=True, immediate=True)
+        elif height and index >= top + height:
+            self.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
