@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.segment import Segment
+from textual.message import Message
+from textual.pilot import Pilot
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.evalset import EvalCase
@@ -37,11 +42,12 @@ from workbench.model.results import (
 )
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob
-from workbench.store.settings import Settings
+from workbench.store.settings import Settings, load_settings
 from workbench.tui.app import WorkbenchApp
+from workbench.tui.gateway import Gateway
 from workbench.tui.screens.main import MainScreen
 from workbench.tui.state.browser import ListedSet, case_row
-from workbench.tui.state.project import OpenedProject
+from workbench.tui.state.project import OpenedProject, ProjectState
 from workbench.tui.state.subject import ReadCase
 from workbench.tui.themes import load_themes, theme_folders
 
@@ -272,6 +278,89 @@ def make_app() -> Callable[..., WorkbenchApp]:
         return WorkbenchApp(gateway, settings=settings or Settings(), themes=load_themes(theme_folders()[:1]))
 
     return make
+
+
+AGENT = """
+def answer(prompt):
+    if "raise" in prompt:
+        raise ValueError("x [/foo] [bold]")
+    return {"response": "pong [/b]", "predicted_trajectory": [{"tool_name": "ping", "tool_input": {"n": 1}}]}
+"""
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Callable[..., Path]:
+    """Make a project in a folder: an agent `pinger` (or the code given), and sets of cases by their names."""
+
+    def make(*, agent: str = AGENT, criteria: dict[str, Any] | None = None, **sets: Sequence[dict[str, Any]]) -> Path:
+        settings = '[targets.pinger]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+        (tmp_path / "workbench.toml").write_text(settings, encoding="utf-8")
+        (tmp_path / "agent.py").write_text(agent, encoding="utf-8")
+        config = {"criteria": criteria or {"tool_trajectory_avg_score": 1.0}}
+        (tmp_path / "test_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+        for name, cases in sets.items():
+            data = {"eval_set_id": name, "eval_cases": list(cases)}
+            (tmp_path / f"{name}.evalset.json").write_text(json.dumps(data, indent=2), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+class Driver:
+    """A running application on a real project, driven by keys and read from the screen."""
+
+    def __init__(self, app: WorkbenchApp, pilot: Pilot[None], messages: list[Message]) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.messages = messages  # every message so far
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen."""
+        return visible_text(self.app)
+
+    @property
+    def state(self) -> ProjectState:
+        """The state that all panes share."""
+        return main_screen(self.app).state
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        await self.pilot.press(*keys)
+
+    async def until(self, *wanted: str) -> str:
+        """Wait until all of this stands on the screen; the screen is the message of the failure."""
+        for _ in range(600):
+            if all(text in self.text for text in wanted):
+                return self.text
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
+
+    async def until_gone(self, unwanted: str) -> str:
+        """Wait until this stands on the screen no longer."""
+        for _ in range(600):
+            if unwanted not in self.text:
+                return self.text
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"still on the screen: {unwanted}\n{self.text}")
+
+
+@pytest.fixture
+def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
+    """Open the application on a real project: `async with open_app(path) as screen`."""
+
+    @asynccontextmanager
+    async def opened(path: Path, *, size: tuple[int, int] = (140, 42)) -> AsyncIterator[Driver]:
+        gateway = Gateway(path)
+        messages: list[Message] = []
+        app = make_app(gateway, load_settings(path, user_file=path / "none.toml").settings)
+        try:
+            async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
+                yield Driver(app, pilot, messages)
+        finally:
+            gateway.close()
+
+    return opened
 
 
 def main_screen(app: WorkbenchApp) -> MainScreen:

@@ -334,7 +334,9 @@ async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> Non
     async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+r"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
-        await screen.until("ctrl+r", "go to the next case", "not evaluated", "run_failed")
+        await screen.until("In the eval sets", "ctrl+r", "go to the next case")
+        await screen.press("G")
+        await screen.until("not evaluated", "run_failed")
         await screen.press("escape")
         await screen.until_gone("What the symbols mean")
 

@@ -1,4 +1,4 @@
-"""Help: every key, and what the symbols stand for."""
+"""Help: what can be done where the focus is, and what the symbols stand for."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.content import Content
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from workbench.tui.keys import KEY_ACTIONS, KeyPlace, keys_of
+from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.widgets.lines_view import LinesView
 
-_KEY_WIDTH = 26
+_KEY_WIDTH = 24
 
 
 class HelpScreen(ModalScreen[None]):
-    """What can be done where the focus is: what the pane is for, and its keys as they are now, remapped ones too."""
+    """What the focused pane is for, and the keys as they are now, remapped ones too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "close")]
 
     def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
         super().__init__()
@@ -33,22 +33,39 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """One scrolling text."""
-        with VerticalScroll(classes="dialog dialog-tall"):
-            yield Static(Content("\n".join(self._lines())))
+        with Vertical(classes="dialog dialog-tall"):
+            yield LinesView()
 
-    def _lines(self) -> Iterator[str]:
+    def on_mount(self) -> None:
+        """Show it."""
+        blocks = tuple(self._blocks())
+
+        def lines(width: int) -> list[Line]:
+            return lay_out(blocks, width=width, side_by_side=False)
+
+        view = self.query_one(LinesView)
+        view.show(lines, from_top=True)
+        view.focus()
+
+    def _blocks(self) -> Iterator[Block]:
         for text in self._helps:
-            yield text
-            yield ""
+            yield Whole.of(text)
+            yield BLANK
         for place in self._places:
-            yield place.title
+            yield Whole.of(place.title, Tone.HEADING)
             for item in place.actions:
-                yield f"  {keys_of(item, self._keymap):<{_KEY_WIDTH}}{item.help}"
-            yield ""
-        yield "What the symbols mean"
+                yield _row(keys_of(item, self._keymap), item.help)
+            yield BLANK
+        yield Whole.of("What the symbols mean", Tone.HEADING)
         for standing in Standing:
             look = look_of(standing)
-            yield f"  {look.symbol:<{_KEY_WIDTH}}{look.word}"
-        yield "\nKeys are changed in [keys] of workbench.toml, by these names:"
-        yield "  " + ", ".join(item.id for item in KEY_ACTIONS)
-        yield "\nescape closes this."
+            yield Whole((Piece(f"{look.symbol:<{_KEY_WIDTH}}", look.tone), Piece(look.word)), indent=2)
+        yield BLANK
+        yield Whole.of("Keys are changed in [keys] of workbench.toml, by these names:", Tone.HEADING)
+        yield Whole.of(", ".join(item.id for item in KEY_ACTIONS), indent=2)
+        yield BLANK
+        yield Whole.of("escape closes this.", Tone.MUTED)
+
+
+def _row(keys: str, what: str) -> Whole:
+    return Whole((Piece(f"{keys:<{_KEY_WIDTH}}", Tone.KEY), Piece(what)), indent=2, hang=_KEY_WIDTH)
