@@ -99,7 +99,7 @@ def _after(row: Row, data: Any) -> Iterator[Addition]:
     elif row.kind is Kind.TOOL_RESPONSE:
         yield _tool_response(place, index)
     elif row.kind is Kind.MESSAGE:
-        yield _message(place, index)
+        yield _message(place, index, data)
     elif row.kind is Kind.EVENT:
         yield _event_text(place, index, data)
     elif row.kind is Kind.PART:
@@ -140,7 +140,7 @@ def _of_turn(place: Place, data: Any) -> Iterator[Addition]:
     if _is_legacy(data):
         yield _call((*place, "expected_tool_use"), _length(data, (*place, "expected_tool_use")), data)
         said = (*place, "expected_intermediate_agent_responses")
-        yield _item(said, _length(data, said), "sub-agent", Input.LINE, {"author": "", "text": ""}, "author")
+        yield _message(said, _length(data, said), data)
         yield from _absent(data, place, ("reference", "response", Input.TEXT))
         return
     between = (*place, "intermediate_data")
@@ -151,7 +151,8 @@ def _of_turn(place: Place, data: Any) -> Iterator[Addition]:
     else:
         yield _call((*between, "tool_uses"), _length(data, (*between, "tool_uses")), data)
         yield _tool_response((*between, "tool_responses"), _length(data, (*between, "tool_responses")))
-        yield _message((*between, "intermediate_responses"), _length(data, (*between, "intermediate_responses")))
+        said = (*between, "intermediate_responses")
+        yield _message(said, _length(data, said), data)
     if value_at(data, (*place, "final_response")) is None:
         yield _message_of_model((*place, "final_response"), "response")
     rubrics = (*place, "rubrics")
@@ -278,7 +279,9 @@ def _tool_response_part(place: Place, index: int) -> Addition:
     return _item(place, index, "tool response", Input.LINE, template, "function_response", "name")
 
 
-def _message(place: Place, index: int) -> Addition:
+def _message(place: Place, index: int, data: Any) -> Addition:
+    if _is_legacy(data):
+        return _item(place, index, "sub-agent message", Input.LINE, {"author": "", "text": ""}, "author")
     return _item(place, index, "sub-agent message", Input.LINE, ["", [{"text": ""}]], 0)
 
 

@@ -205,7 +205,8 @@ def _named(
     place: Place,
 ) -> Iterator[Row]:  # fmt: skip
     """A call or a tool's response: a name, and an object of the user's."""
-    row = Row(place=place, kind=kind, depth=depth, label=label, value=spot.value, json=spot.place)
+    also = () if spot.value else (spot.place,)
+    row = Row(place=place, kind=kind, depth=depth, label=label, value=spot.value, also=also, json=spot.place)
     if isinstance(spot.value, str) and kind is Kind.CALL:
         yield replace(row, edits=spot.place, input=Input.LINE)
         return

@@ -17,7 +17,7 @@ Items = Callable[..., Iterator[Row]]
 
 def case_rows(data: Any) -> Sequence[Row]:
     """A case of the current format."""
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or not data:
         return list(free(Spot(data, ()), label="case", depth=0, kind=Kind.FIELD))
     rows: list[Row] = []
     taken = Members(Spot(data, ()))
