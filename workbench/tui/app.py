@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.dom import DOMNode
@@ -18,7 +18,9 @@ from textual.screen import Screen
 from workbench.model.text import neutralise
 from workbench.store.discovery import find_root
 from workbench.store.errors import StoreError
+from workbench.store.layouts import Layout, Layouts
 from workbench.store.settings import Settings, load_settings
+from workbench.tui.clipboard import copy_beside_terminal
 from workbench.tui.gateway import Gateway
 from workbench.tui.hub import Hub
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
@@ -27,12 +29,13 @@ from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
 from workbench.tui.state.project import ProjectState
-from workbench.tui.themes import LoadedThemes, load_themes, theme_folders, theme_problem
+from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
 
 WRONG = 2
 """Exit status where the project could not be opened."""
 
 _DEFAULT_THEME = "dark"
+_THEME_SECONDS = 1.0  # between two looks at the files of the themes
 
 
 def run(path: Path) -> int:
@@ -46,12 +49,20 @@ def run(path: Path) -> int:
     gc.set_threshold(5_000, 10, 1_000)
     gateway = Gateway(path)
     try:
-        app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()))
+        layouts, folders = Layouts(), theme_folders()
+        app = WorkbenchApp(
+            gateway,
+            settings=settings,
+            themes=load_themes(folders),
+            theme_changes=ThemeChanges(folders),
+            layout=layouts.load(path),
+        )
         app.run()
     finally:
         gateway.close()
     if app.refusal is not None:
         return _refuse(app.refusal)
+    layouts.save(path, app.layout_now)
     return app.return_code or 0
 
 
@@ -67,25 +78,44 @@ class WorkbenchApp(App[None]):
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
-    def __init__(self, gateway: Gateway, *, settings: Settings, themes: LoadedThemes) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        settings: Settings,
+        themes: LoadedThemes,
+        theme_changes: ThemeChanges | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        """`theme_changes` tells when the files of the themes have changed; without it they stay as they are."""
         # Without colours Textual turns every colour into a grey, and the terminal's own all into black. As RGB they
         # have greys of their own.
         super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
         self._gateway = gateway
-        self._main = MainScreen(Hub(ProjectState(), gateway))
+        self._layout = layout or Layout()
+        self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
+        self._theme_changes = theme_changes
         self._keymap_in_use, key_problems = check_keys(settings.keys)
         self._problems = [*themes.failed, *key_problems]
         if (theme_fault := theme_problem(settings.tui.theme, themes)) is not None:
             self._problems.append(theme_fault)
         for theme in themes.themes.values():
             self.register_theme(theme)
-        self._choose_theme(settings.tui.theme)
+        self._choose_theme(self._layout.theme or "", settings.tui.theme)
+        self._configured_theme = self.theme
         self.set_keymap(self._keymap_in_use)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The colours of differences for themes that do not name any (those that come with Textual)."""
         return {"diff-removed": "#ff7b7b", "diff-added": "#6bd08a"}
+
+    @property
+    def layout_now(self) -> Layout:
+        """How the screen is left."""
+        # A theme is remembered where it was chosen on the screen: otherwise the settings go on saying which.
+        theme = self._layout.theme if self.theme == self._configured_theme else self.theme
+        return self._main.layout_now.model_copy(update={"theme": theme})
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
@@ -94,6 +124,8 @@ class WorkbenchApp(App[None]):
     def on_mount(self) -> None:
         """Say what is wrong with themes and keys."""
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has written over it
+        if self._theme_changes is not None:
+            self.set_interval(_THEME_SECONDS, self._look_at_themes)
         for problem in self._problems:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
@@ -113,6 +145,11 @@ class WorkbenchApp(App[None]):
         helps = [node.HELP for node in nodes if isinstance(node, Pane)]
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and to those of tmux and of this machine where there are any."""
+        super().copy_to_clipboard(text)
+        self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 
     async def action_quit(self) -> None:
         """Close the application, after asking where a run is going on."""
@@ -136,11 +173,23 @@ class WorkbenchApp(App[None]):
         if yes:
             self.exit()
 
-    def _choose_theme(self, name: str) -> None:
-        if name in self.available_themes:
-            self.theme = name
-        elif _DEFAULT_THEME in self.available_themes:
-            self.theme = _DEFAULT_THEME
+    def _choose_theme(self, *names: str) -> None:
+        """Take the first of these themes that there is."""
+        self.theme = next((name for name in (*names, _DEFAULT_THEME) if name in self.available_themes), self.theme)
+
+    @work(thread=True, group="themes", exclusive=True)
+    def _look_at_themes(self) -> None:
+        """Take up themes whose files have changed; what is wrong with one is said, and the last good one stays."""
+        changed = self._theme_changes.look() if self._theme_changes is not None else None
+        if changed is not None:
+            self.call_later(self._take_themes, changed)
+
+    def _take_themes(self, loaded: LoadedThemes) -> None:
+        for theme in loaded.themes.values():
+            self.register_theme(theme)
+        self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
+        for problem in loaded.failed:
+            self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:

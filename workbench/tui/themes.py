@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -107,6 +108,30 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
             else:
                 themes[theme.name] = theme
     return LoadedThemes(themes, tuple(failed))
+
+
+class ThemeChanges:
+    """Tells when the themes of some folders have changed. A theme whose file was removed stays until the end."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._seen = self._signature()
+
+    def look(self) -> LoadedThemes | None:
+        """The themes as they are now; None where no file has changed since the last look."""
+        signature = self._signature()
+        if signature == self._seen:
+            return None
+        self._seen = signature
+        return load_themes(self._folders)
+
+    def _signature(self) -> frozenset[tuple[str, int, int]]:
+        found = set()
+        for path in (path for folder in self._folders for path in folder.glob("*.toml")):
+            with suppress(OSError):
+                status = path.stat()
+                found.add((str(path), status.st_mtime_ns, status.st_size))
+        return frozenset(found)
 
 
 def theme_problem(name: str, found: LoadedThemes) -> str | None:

@@ -79,6 +79,8 @@ PLACE = KeyPlace(
         KeyAction(
             "zoom", "screen", "z", "zoom", "zoom", explanation="give the focused pane the whole screen, or end that"
         ),
+        KeyAction("widen", "screen", ">", "widen(4)", "more columns for the eval sets"),
+        KeyAction("narrow", "screen", "<", "widen(-4)", "fewer columns for the eval sets"),
         KeyAction("run_pane", "screen", "o", "toggle_drawer('run')", "show or hide what the run is doing"),
         KeyAction("problems_pane", "screen", "!", "toggle_drawer('problems')", "show or hide the problems"),
         KeyAction("copy", "screen", "y", "copy", "copy what is selected or shown"),

@@ -24,6 +24,7 @@ from textual.widgets import Footer
 from workbench.engine.plan import PlanError
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
+from workbench.store.layouts import Layout
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.messages import (
@@ -54,6 +55,7 @@ _TICK = 0.1  # seconds between two updates of what changes by itself
 _SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
 _CHUNK = 1_000  # of what comes by the ten thousand, taken at once
+_LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that no resizing takes away
 _NARROW = 72  # columns below which only the side with the focus is shown
 
 
@@ -69,12 +71,14 @@ class MainScreen(Screen[None]):
 
         reason: str
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, layout: Layout) -> None:
         super().__init__()
+        self._layout = layout
         self.state = hub.state
         self._hub = hub
         self._gateway = hub.gateway
         self._followed: list[FollowedRun] = []
+        self._left_width: int | None = None  # None: as the stylesheet has it
         self._changed = False
         self._settling: Timer | None = None
         self._possible: tuple[bool | None, ...] = ()
@@ -86,13 +90,19 @@ class MainScreen(Screen[None]):
             with Vertical(id="left"):
                 yield FilterLine(id="filter")
                 yield CaseList(id="case-list")
-            yield Frame(self._hub, tab="diff", id="right")
+            yield Frame(self._hub, tab=self._layout.tab if self._layout.tab in TABS else "diff", id="right")
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
 
+    @property
+    def layout_now(self) -> Layout:
+        """How the screen is left."""
+        return self._layout.model_copy(update={"tab": self.query_one(Frame).tab, "left_width": self._left_width})
+
     def on_mount(self) -> None:
         """Open the project; the screen shows meanwhile that it does."""
+        self._set_left_width(self._layout.left_width)
         self.set_interval(_TICK, self._tick)
         self._show()
         self._show_detail()
@@ -145,7 +155,7 @@ class MainScreen(Screen[None]):
 
     @on(FilterInput.Changed)
     def _on_filter_changed(self, message: FilterInput.Changed) -> None:
-        self.state.filter(message.value)
+        self.state.browser.filter(message.value)
         self._after_cursor()
 
     @on(FilterInput.Submitted)
@@ -274,6 +284,10 @@ class MainScreen(Screen[None]):
         """Give the focused part the whole screen, or end that."""
         self.toggle_class("-zoomed")
         self._show_sides()
+
+    def action_widen(self, by: int) -> None:
+        """Give the eval sets more columns, or fewer."""
+        self._set_left_width(self.query_one("#left").outer_size.width + by)
 
     def action_copy(self) -> None:
         """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
@@ -512,6 +526,13 @@ class MainScreen(Screen[None]):
         self.query_one("#left").display = not is_drawer and (not only_one or not is_right)
         right.display = not is_drawer and (not only_one or is_right)
         drawer.set_class(is_drawer, "-alone")
+
+    def _set_left_width(self, width: int | None) -> None:
+        if width is None:
+            return
+        self._left_width = min(max(width, _LEAST_LEFT), max(self.app.size.width - _LEAST_RIGHT, _LEAST_LEFT))
+        styles = self.query_one("#left").styles
+        styles.width = styles.min_width = styles.max_width = self._left_width
 
     def _copyable(self) -> str | None:
         focused = self.focused
