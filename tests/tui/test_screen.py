@@ -104,7 +104,7 @@ async def test_progress_and_turns_are_shown_while_the_run_goes_on(running: Any, 
         run.begin()
         on = make.key("on")
         run.send(CaseStarted(case=on, repeat=0, turns=1))
-        await screen.until("● RUNNING")
+        await screen.until("◐ RUNNING")
 
         done = make.turn("Turn on the lamp", "The stove is on.", ("set_device", {"id": "stove", "status": "ON"}))
         run.send(InvocationFinished(case=on, repeat=0, turn=0, result=make.turn_result(done)))
@@ -190,7 +190,7 @@ async def test_text_from_outside_is_shown_as_it_is(running: Any, gateway: Any, m
         gateway.refuses_to_start = PlanError(f"refused {nasty}")
         await screen.press("r")
         await screen.until(f"refused {shown}")
-        await screen.press("ctrl+p")
+        await screen.press("ctrl+p", *"run every")
         await screen.until("Run every case")
         await screen.press("escape")
         assert "\x1b" not in screen.text
@@ -372,7 +372,7 @@ async def test_a_filter_that_nothing_passes_says_so(running: Any, lights: Any) -
 
         await screen.press("slash", "z", "q")
 
-        await screen.until("filter: zq", 'No case has "zq" in its id.')
+        await screen.until("filter: zq", 'No case has "zq" in its id')
 
 
 async def test_with_a_filter_r_runs_and_n_finds_only_what_is_listed(running: Any, lights: Any, make: Any) -> None:
