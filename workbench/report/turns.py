@@ -68,14 +68,15 @@ def compare_turn(expected: Invocation, actual: Invocation) -> TurnComparison:
     """Both sides of a turn, aligned, with every difference in the order in which it is read."""
     left, right = side_of(expected), side_of(actual)
     rows = align(left.calls, right.calls)
+    moved = moves(rows, left.calls, right.calls)
     said = _align_said(left.said, right.said)
     found = (
         *call_differences(left.calls, right.calls, rows),
-        *_tool_response_differences(left, right, rows),
+        *_tool_response_differences(left, right, rows, moved),
         *_said_differences(left.said, right.said, said),
         *response_differences(expected, actual),
     )
-    return TurnComparison(left, right, rows, said, moves(rows, left.calls, right.calls), found)
+    return TurnComparison(left, right, rows, said, moved, found)
 
 
 def calls_of(invocation: Invocation) -> list[FunctionCall]:
@@ -137,17 +138,20 @@ def _align_said(expected: Sequence[Said], actual: Sequence[Said]) -> Sequence[Pa
     return [Pair(row.expected, row.actual) for row in align(left, right)]
 
 
-def _tool_response_differences(left: TurnSide, right: TurnSide, rows: Sequence[Pair]) -> Iterator[Difference]:
+def _tool_response_differences(
+    left: TurnSide, right: TurnSide, rows: Sequence[Pair], moved: Mapping[int, int]
+) -> Iterator[Difference]:
     for row in rows:
-        if row.expected is None or row.actual is None:
+        made = row.actual if row.actual is not None or row.expected is None else moved.get(row.expected)
+        if row.expected is None or made is None:
             continue
-        wanted, given = left.responses[row.expected], right.responses[row.actual]
+        wanted, given = left.responses[row.expected], right.responses[made]
         if wanted is not None and given is not None and wanted != given:
             yield Difference(
                 kind=DifferenceKind.TOOL_RESPONSE_CHANGED,
                 tool=left.calls[row.expected].name,
                 expected_call=row.expected,
-                actual_call=row.actual,
+                actual_call=made,
                 expected=wanted,
                 actual=given,
             )

@@ -1,0 +1,228 @@
+"""What accepting writes, and when it is refused."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.engine.accepting import Hunk, Refused, accept, hunks, refusal, refusal_of_whole
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.report.differences import DifferenceKind
+from workbench.store.documents import EvalSetDocument
+
+TEXT = """\
+{
+  "eval_set_id": "lights",
+  "eval_cases": [
+    {
+      "eval_id": "off",
+      "conversation": [
+        {
+          "user_content": {"parts": [{"text": "Turn it off"}], "role": "user"},
+          "final_response": {"parts": [{"text": "The lamp is off."}], "role": "model"},
+          "intermediate_data": {
+            "tool_uses": [
+              {"name": "look", "args": {"room": "Bedroom"}}, // first
+              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  1, "x": 1}}}
+            ]
+          }
+        }
+      ],
+      "final_session_state": {"lamp": "off", "seen": true}
+    }
+  ]
+}
+"""
+
+
+def opened(text: str = TEXT) -> EvalSetDocument:
+    return EvalSetDocument(Path("set.evalset.json"), text.encode(), None)
+
+
+def did(*calls: Any, response: Any = "The lamp is off.", prompt: str = "Turn it off", **more: Any) -> Execution:
+    """One turn of an agent, its calls as (name, arguments)."""
+    parts = response if isinstance(response, list) else [{"text": response}]
+    turn = {
+        "user_content": {"parts": [{"text": prompt}]},
+        "final_response": {"parts": parts},
+        "intermediate_data": {
+            "tool_uses": [{"id": f"call-{i}", "name": name, "args": args} for i, (name, args) in enumerate(calls)],
+            "tool_responses": [
+                {"id": f"call-{i}", "name": name, "response": {"ok": 1}} for i, (name, _) in enumerate(calls)
+            ],
+        },
+    }
+    state = {"lamp": "off", "seen": True}
+    return Execution.model_validate(
+        {"turns": [{"invocation": turn, "duration_seconds": 0.1}], "final_state": state, **more}
+    )
+
+
+LOOK = ("look", {"room": "Bedroom"})
+SET = ("set_device", {"id": "lamp", "status": "OFF", "deep": {"level": 1, "x": 1}})
+
+
+def changed_lines(document: EvalSetDocument, before: str = TEXT) -> list[str]:
+    after = document.content().decode()
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
+
+
+def accept_all(execution: Execution, text: str = TEXT) -> EvalSetDocument:
+    document = opened(text)
+    accept(document, 0, hunks(document.case(0), execution), execution)
+    assert hunks(document.case(0), execution) == ()
+    return document
+
+
+def test_one_argument_is_one_line() -> None:
+    args = {**SET[1], "deep": {"level": 2, "x": 1}}
+
+    assert changed_lines(accept_all(did(LOOK, ("set_device", args)))) == [
+        '-              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  1, "x": 1}}}',
+        '+              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  2, "x": 1}}}',
+    ]
+
+
+def test_a_call_that_came_has_neither_id_nor_response() -> None:
+    assert changed_lines(accept_all(did(LOOK, ("wait", {"minutes": 3}), SET))) == [
+        '+              {"name": "wait", "args": {"minutes": 3}},',
+    ]
+
+
+def test_a_call_that_moved_keeps_its_text_and_its_comment() -> None:
+    document = accept_all(did(SET, LOOK))
+
+    assert [call["name"] for call in document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"]] == [
+        "set_device",
+        "look",
+    ]
+    assert '{"level":  1, "x": 1}' in document.content().decode()
+    assert '{"name": "look", "args": {"room": "Bedroom"}} // first' in document.content().decode()
+
+
+def test_thoughts_are_dropped() -> None:
+    thoughtful = [{"text": "hm", "thought": True}, {"text": "It is off."}]
+
+    assert changed_lines(accept_all(did(LOOK, SET, response=thoughtful))) == [
+        '-          "final_response": {"parts": [{"text": "The lamp is off."}], "role": "model"},',
+        '+          "final_response": {"parts": [{"text": "It is off."}], "role": "model"},',
+    ]
+
+
+def test_a_value_of_the_state_that_is_not_there_is_expected_no_more() -> None:
+    document = accept_all(did(LOOK, SET, final_state={"lamp": "dim"}))
+
+    assert document.raw_case(0)["final_session_state"] == {"lamp": "dim"}
+
+
+def test_a_state_that_was_not_reported_takes_nothing_away() -> None:
+    assert hunks(opened().case(0), did(LOOK, SET, final_state=None)) == ()
+
+
+def test_a_response_that_was_not_given_is_expected_no_more() -> None:
+    silent = did(LOOK, SET)
+    turn = silent.turns[0]
+    invocation = turn.invocation.model_copy(update={"final_response": None})
+    silent = silent.model_copy(update={"turns": (turn.model_copy(update={"invocation": invocation}),)})
+
+    assert "final_response" not in accept_all(silent).raw_case(0)["conversation"][0]
+
+
+def test_a_turn_that_says_nothing_takes_the_form_of_the_others() -> None:
+    events = {"invocation_events": [{"author": "root", "content": {"parts": [{"functionCall": {"name": "look"}}]}}]}
+    turns: list[dict[str, Any]] = [
+        {"userContent": {"parts": [{"text": "Turn it off"}]}},
+        {"userContent": {"parts": [{"text": "2"}]}, "intermediateData": events},
+    ]
+    text = json.dumps({"eval_set_id": "s", "eval_cases": [{"evalId": "a", "conversation": turns}]})
+
+    turn = accept_all(did(("wait", {"minutes": 3})), text).raw_case(0)["conversation"][0]
+
+    assert turn["intermediateData"] == {
+        "invocationEvents": [
+            {
+                "author": "agent",
+                "content": {"parts": [{"functionCall": {"name": "wait", "args": {"minutes": 3}}}], "role": "model"},
+            }
+        ]
+    }
+
+
+def test_what_tools_gave_back_leaves_moves_and_comes_with_its_call() -> None:
+    data = json.loads(TEXT.replace("// first", ""))
+    turn = data["eval_cases"][0]["conversation"][0]["intermediate_data"]
+    turn["tool_responses"] = [{"name": "look", "response": {"ok": 1}}, {"name": "set_device", "response": {"ok": 1}}]
+
+    document = accept_all(did(SET, ("wait", {})), json.dumps(data, indent=1))
+
+    data = document.raw_case(0)["conversation"][0]["intermediate_data"]
+    assert [call["name"] for call in data["tool_uses"]] == ["set_device", "wait"]
+    assert data["tool_responses"] == [
+        {"name": "set_device", "response": {"ok": 1}},
+        {"name": "wait", "response": {"ok": 1}},
+    ]
+
+
+def test_a_thousand_calls_are_accepted_at_once() -> None:
+    document = accept_all(did(*((f"call_{n}", {"n": n}) for n in range(1000))))
+
+    assert len(document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"]) == 1000
+    document.undo()
+    assert document.content().decode() == TEXT
+
+
+def test_a_difference_that_is_not_there_any_more_is_refused_and_nothing_changes() -> None:
+    document, execution = opened(), did(LOOK, SET, response="It is off.")
+    (hunk,) = hunks(document.case(0), execution)
+    document.set_value(("conversation", 0, "final_response", "parts", 0, "text"), "It is off.", case=0)
+    before = document.content()
+
+    with pytest.raises(Refused, match="not there any more"):
+        accept(document, 0, [hunk], execution)
+
+    assert document.content() == before
+
+
+@pytest.mark.parametrize(
+    ("execution", "status", "sentence"),
+    [
+        (did(LOOK), CaseStatus.FAILED, None),
+        (did(LOOK), CaseStatus.ERROR, "ended in an error"),
+        (Execution(), CaseStatus.FAILED, "no longer stored"),
+        (did(LOOK, prompt="Turn it on"), CaseStatus.FAILED, "turn 1 of the case asks something else"),
+    ],
+)
+def test_refusals_say_why(execution: Execution, status: CaseStatus, sentence: str | None) -> None:
+    key = CaseKey(target="t", eval_set="s", eval_id="off")
+    result = CaseResult(case=key, eval_set_id="s", status=status, execution=execution)
+
+    found = refusal(opened().case(0), result)
+
+    assert found is None if sentence is None else sentence in str(found)
+
+
+def test_a_whole_case_is_refused_where_the_number_of_turns_differs() -> None:
+    key = CaseKey(target="t", eval_set="s", eval_id="off")
+    turns = did(LOOK).turns * 2
+    result = CaseResult(case=key, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
+
+    assert refusal(opened().case(0), result) is None
+    assert refusal_of_whole(opened().case(0), result) == "the case has 1 turn and the agent was told 2"
+
+
+def test_hunks_come_in_the_order_in_which_they_are_read() -> None:
+    found: tuple[Hunk, ...] = hunks(
+        opened().case(0), did(LOOK, response="No.", final_state={"lamp": "on", "seen": True})
+    )
+
+    assert [(hunk.turn, hunk.difference.kind) for hunk in found] == [
+        (0, DifferenceKind.CALL_MISSING),
+        (0, DifferenceKind.RESPONSE_CHANGED),
+        (None, DifferenceKind.STATE_CHANGED),
+    ]
