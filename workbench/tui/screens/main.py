@@ -74,6 +74,7 @@ class MainScreen(Screen[None]):
     def __init__(self, hub: Hub, layout: Layout) -> None:
         super().__init__()
         self._layout = layout
+        self._tab = layout.tab if layout.tab in TABS else "diff"
         self.state = hub.state
         self._hub = hub
         self._gateway = hub.gateway
@@ -90,7 +91,7 @@ class MainScreen(Screen[None]):
             with Vertical(id="left"):
                 yield FilterLine(id="filter")
                 yield CaseList(id="case-list")
-            yield Frame(self._hub, tab=self._layout.tab if self._layout.tab in TABS else "diff", id="right")
+            yield Frame(self._hub, tab=self._tab, id="right")
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
@@ -98,7 +99,7 @@ class MainScreen(Screen[None]):
     @property
     def layout_now(self) -> Layout:
         """How the screen is left."""
-        return self._layout.model_copy(update={"tab": self.query_one(Frame).tab, "left_width": self._left_width})
+        return self._layout.model_copy(update={"tab": self._tab, "left_width": self._left_width})
 
     def on_mount(self) -> None:
         """Open the project; the screen shows meanwhile that it does."""
@@ -484,6 +485,7 @@ class MainScreen(Screen[None]):
 
     async def _open_tab(self, tab: str) -> Pane:
         pane = await self.query_one(Frame).open(tab)
+        self._tab = tab
         self._show_detail()
         self.refresh_bindings()
         return pane
