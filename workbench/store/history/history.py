@@ -21,6 +21,7 @@ from workbench.store.history.rows import (
     FULL,
     IS_CASE,
     LIGHT,
+    NEWEST_OF_ONE,
     RAN,
     SCORES,
     WITH_RESULT,
@@ -29,6 +30,7 @@ from workbench.store.history.rows import (
     case_key,
     case_result,
     key_to_sql,
+    newest,
     stored_job,
     stored_scores,
 )
@@ -39,21 +41,6 @@ _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 _RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
 _RUNS_THAT_BEGIN = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
-"""
-# All repeats that the newest run of a case has of it; a job that never ran says nothing about its case.
-_NEWEST = f"""
-    JOIN (
-        SELECT max(job.id) AS id FROM job WHERE {RAN}
-        GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
-    ) AS newest
-    JOIN job AS last ON last.id = newest.id
-    WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
-        AND job.target = last.target AND job.occurrence = last.occurrence AND {RAN}
-"""
-# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
-_NEWEST_OF_ONE = f"""
-    WHERE {IS_CASE} AND {RAN}
-        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY +job.id DESC LIMIT 1)
 """
 
 
@@ -159,6 +146,12 @@ class History:
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE job.run = ? ORDER BY job.id"
         return self._scores(query, (self._run_row(run_id),))
 
+    def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
+        """For every case of a target (of one of its sets) the jobs of the newest run in which it ran, with metrics."""
+        names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        part = "job.target = ?" if eval_set is None else "job.target = ? AND job.eval_set = ?"
+        return self._scores(f"{SCORES} {WITH_RUN} {WITH_SCORE} {newest(part)} ORDER BY job.id", tuple(names))
+
     def executions_of(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
         """What became of one case in every run and repeat, newest first."""
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE {IS_CASE} ORDER BY +job.id DESC LIMIT ?"
@@ -196,7 +189,7 @@ class History:
     def latest_jobs(self) -> dict[CaseKey, list[StoredJob]]:
         """For every case the jobs of the newest run in which it ran, by repeat, without metrics and executions."""
         found: dict[CaseKey, list[StoredJob]] = {}
-        for job in self._jobs(f"{LIGHT} {WITH_RUN} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+        for job in self._jobs(f"{LIGHT} {WITH_RUN} {newest()} ORDER BY job.repeat, job.id", ()):
             found.setdefault(job.case, []).append(job)
         return found
 
@@ -205,12 +198,12 @@ class History:
         found: dict[CaseKey, list[CaseResult]] = {}
         if keys is None:
             with without_collecting():
-                for result in self._results(f"{FULL} {WITH_RESULT} {_NEWEST} ORDER BY job.repeat, job.id", ()):
+                for result in self._results(f"{FULL} {WITH_RESULT} {newest()} ORDER BY job.repeat, job.id", ()):
                     found.setdefault(result.case, []).append(result)
             return found
         for key in keys:
             names = key_to_sql(key)
-            query = f"{FULL} {WITH_RESULT} {_NEWEST_OF_ONE} ORDER BY job.repeat"
+            query = f"{FULL} {WITH_RESULT} {NEWEST_OF_ONE} ORDER BY job.repeat"
             results = list(self._results(query, (*names, *names)))
             if results:
                 found[key] = results

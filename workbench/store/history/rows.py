@@ -29,6 +29,24 @@ RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
 """Of jobs that say something about their case."""
 IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 """Takes what `key_to_sql` gives."""
+# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
+NEWEST_OF_ONE = f"""
+    WHERE {IS_CASE} AND {RAN}
+        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY +job.id DESC LIMIT 1)
+"""
+
+
+def newest(part: str = "TRUE") -> str:
+    """All repeats that the newest run of a case has of it; a job that never ran says nothing about its case."""
+    return f"""
+        JOIN (
+            SELECT max(job.id) AS id FROM job WHERE {RAN} AND {part}
+            GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
+        ) AS newest
+        JOIN job AS last ON last.id = newest.id
+        WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
+            AND job.target = last.target AND job.occurrence = last.occurrence AND {RAN}
+    """
 
 
 def stored_job(*row: Any) -> StoredJob:
