@@ -107,7 +107,7 @@ async def test_cancelling_stops_an_agent_that_hangs(project: Path, open_screen: 
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, "hangs")
         await pilot.press("R")
-        await until(pilot, "● hangs")
+        await until(pilot, "◐ hangs")
 
         await pilot.press("x")
 

@@ -8,6 +8,7 @@ from workbench.model.evalset import EvalCase
 from workbench.tui.state.blocks import BLANK, Block, Detail, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query, set_name
+from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.comparison import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -108,14 +109,16 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
 
 def nothing_listed_detail(query: Query) -> Detail:
     """No case is what is filtered by."""
-    blocks = [Whole.of(f"! {problem}", Tone.WARNING) for problem in query.problems]
-    wanted = f'No case has "{safe_line(query.text)}" in its id, what the user says, or its tools.'
+    wanted = f'No case has "{safe_line(query.text)}" in its id, in what the user says, or in the names of its tools.'
+    if query.problems:
+        blocks = [Whole.of(f"! {problem}", Tone.WARNING) for problem in query.problems]
+    else:
+        blocks = [Whole.of(wanted if query.words else f"No case is {safe_line(query.text)}.", Tone.STRONG)]
     return Detail(
-        blocks=(
-            *(blocks or [Whole.of(wanted if query.words else f"No case is {safe_line(query.text)}.", Tone.STRONG)]),
+        (
+            *blocks,
             BLANK,
-            Whole.of("The filter line knows:", Tone.MUTED),
-            Whole.of(SYNTAX, Tone.MUTED, indent=2, hang=2),
+            Whole((Piece("The filter takes  ", Tone.KEY), Piece(SYNTAX)), hang=2),
             BLANK,
             Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
         ),

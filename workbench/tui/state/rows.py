@@ -1,43 +1,103 @@
-"""The rows of the browser as they are drawn: mark, label, and how it stands."""
+"""The rows of the browser as they are drawn: marks, label, and how it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.tui.state.board import CaseRecord
-from workbench.tui.state.browser import Row
-from workbench.tui.state.pieces import Piece, Tone
+from rich.cells import cell_len
+
+from workbench.tui.state.board import Board, CaseRecord
+from workbench.tui.state.browser import Browser, Row
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.progress import duration
-from workbench.tui.state.standing import Look, Standing, look_of
+from workbench.tui.state.standing import EDITED, MARKED, STALE, Look, Standing, look_of
+
+_NOTHING = Piece("")
 
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """A row as it is drawn. `mark` is one cell: how a case stands, or whether what is below the row is hidden."""
+    """A row as it is drawn.
+
+    `flag` is one cell, or nothing: whether the row is marked. `mark` is one cell: how a case stands, or whether what is
+    below the row is hidden. `edited` follows the label where there are unsaved edits. `right` is always shown, `more`
+    stands before it where there is room.
+    """
 
     depth: int
+    flag: Piece
     mark: Piece
     label: Piece
+    edited: Piece
     right: Piece
+    more: Piece
     can_fold: bool
 
 
-def case_view(row: Row, record: CaseRecord | None) -> RowView:
-    """A case: its symbol, and its time where it has one, else a word."""
+def row_view(browser: Browser, board: Board, index: int) -> RowView:
+    """One row as it is drawn now."""
+    row = browser.rows[index]
+    edited = Piece(f" {EDITED.symbol}", EDITED.tone) if browser.is_edited(row) else _NOTHING
+    if row.case is None:
+        return _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
+    record = board.record(row.case)
+    look = _look(row, record)
+    right, more = Piece(look.word, look.tone), _NOTHING
+    mark = Piece(look.symbol, look.tone)
     if row.problem:
-        look = look_of(Standing.ERROR)
         right = Piece("broken", look.tone)
-    else:
-        look = look_of(record.standing if record is not None else Standing.NOT_RUN)
-        right = _time_or_word(record, look)
-    return RowView(row.depth, Piece(look.symbol, look.tone), Piece(row.label), right, can_fold=False)
+    elif record is not None and _is_verdict(record):
+        right = _time(record)
+        more = Piece("stored", Tone.MUTED) if record.stored_at is not None else _NOTHING
+        if browser.freshness.is_stale(row.case):
+            mark, more, right = Piece(STALE.symbol, STALE.tone), right, Piece(f"{look.symbol} {STALE.word}", STALE.tone)
+    flag = Piece(MARKED.symbol, MARKED.tone) if row.case in browser.marks else _NOTHING
+    return RowView(row.depth, flag, mark, Piece(row.label), edited, right, more, can_fold=False)
 
 
-def group_view(row: Row, counts: Mapping[Standing, int], *, is_folded: bool) -> RowView:
-    """A target or a set: how many of its cases passed, marked by the worst of them."""
-    mark = Piece("▸" if is_folded else "▾")
-    return RowView(row.depth, mark, Piece(row.label, Tone.STRONG), _roll_up(row, counts), can_fold=True)
+def border_title(browser: Browser) -> str:
+    """What the frame of the list says above it: how many cases are listed where a filter hides others."""
+    if not browser.is_filtered:
+        return "eval sets"
+    listed, total = (sum(1 for _ in rows) for rows in (browser.listed_case_rows(), browser.case_rows()))
+    return f"eval sets · {listed:,} of {total:,}"
+
+
+def border_subtitle(browser: Browser) -> str:
+    """What the frame of the list says below it: the order, and how many cases are marked."""
+    marked = f"{MARKED.symbol} {len(browser.marks):,} marked · " if len(browser.marks) else ""
+    return f"{marked}{browser.order.value}"
+
+
+def _look(row: Row, record: CaseRecord | None) -> Look:
+    if row.problem:
+        return look_of(Standing.ERROR)
+    return look_of(record.standing if record is not None else Standing.NOT_RUN)
+
+
+def _is_verdict(record: CaseRecord) -> bool:
+    return bool(record.outcomes) and record.standing not in (Standing.WAITING, Standing.RUNNING)
+
+
+def _time(record: CaseRecord) -> Piece:
+    """How long it took; of several repeats how many passed; a word where it did neither pass nor fail."""
+    look = look_of(record.standing)
+    if record.standing not in (Standing.PASSED, Standing.FAILED):
+        return Piece(look.word, look.tone)
+    if len(record.outcomes) > 1:
+        return Piece(f"{record.passed_repeats}/{len(record.outcomes)}", Tone.MUTED)
+    return Piece(duration(record.duration_seconds or 0.0), Tone.MUTED)
+
+
+def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: Piece) -> RowView:
+    """A target or a set: how many of its cases passed, marked by the worst of them, and how many are stale."""
+    fold = Piece("▸" if browser.is_folded(row) else "▾")
+    stale = browser.freshness.count(row.target, row.eval_set)
+    more = Piece(f"{STALE.symbol}{stale:,}", STALE.tone) if stale else _NOTHING
+    right = _roll_up(row, counts)
+    return RowView(row.depth, _NOTHING, fold, Piece(row.label, Tone.STRONG), edited, right, more, can_fold=True)
 
 
 def _roll_up(row: Row, counts: Mapping[Standing, int]) -> Piece:
@@ -55,11 +115,21 @@ def _marked(text: str, look: Look) -> Piece:
     return Piece(f"{look.symbol} {text}", look.tone)
 
 
-def _time_or_word(record: CaseRecord | None, look: Look) -> Piece:
-    if record is None or record.standing not in (Standing.PASSED, Standing.FAILED):
-        return Piece(look.word, look.tone)
-    if record.stored_at is not None:
-        return Piece("stored", Tone.MUTED)
-    if len(record.outcomes) > 1:
-        return Piece(f"{record.passed_repeats}/{len(record.outcomes)}", Tone.MUTED)
-    return Piece(duration(record.duration_seconds or 0.0), Tone.MUTED)
+def line_of(view: RowView, width: int) -> Line:
+    """Label on the left, time or word on the right; what can be left out is, then the label is cut."""
+    lead = "  " * view.depth
+    if view.flag.text:
+        lead = lead[:-1]
+    fixed = len(lead) + cell_len(view.flag.text) + 2 + cell_len(view.edited.text) + cell_len(view.right.text) + 2
+    room = width - fixed
+    extra = (view.more, Piece(" ")) if view.more.text else ()
+    if extra and cell_len(view.label.text) + cell_len(view.more.text) + 1 <= room:
+        room -= cell_len(view.more.text) + 1
+    else:
+        extra = ()
+    label = fit((view.label,), max(room, 4))
+    gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
+    return (
+        Piece(lead), view.flag, view.mark, Piece(" "), *label, view.edited, Piece(" " * (gap + 1)), *extra, view.right,
+        Piece(" "),
+    )  # fmt: skip

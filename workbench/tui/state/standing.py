@@ -36,7 +36,7 @@ class Look:
 _LOOKS = {
     Standing.NOT_RUN: Look("○", "not run", Tone.MUTED),
     Standing.WAITING: Look("○", "waiting", Tone.RUNNING),
-    Standing.RUNNING: Look("●", "running", Tone.RUNNING),
+    Standing.RUNNING: Look("◐", "running", Tone.RUNNING),
     Standing.PASSED: Look("✓", "passed", Tone.PASSED),
     Standing.FAILED: Look("✗", "failed", Tone.FAILED),
     Standing.ERROR: Look("!", "error", Tone.ERROR),
@@ -61,6 +61,15 @@ _WORST_FIRST = (
     CaseStatus.SKIPPED,
     CaseStatus.PASSED,
 )
+
+STALE = Look("●", "stale", Tone.WARNING)
+"""How a case is shown whose verdict no longer holds: it or its criteria have changed since."""
+
+MARKED = Look("◆", "marked", Tone.HEADING)
+"""How a case is shown that the user has marked."""
+
+EDITED = Look("*", "unsaved edits", Tone.WARNING)
+"""How a case or an eval set is shown that has edits which are not in its file."""
 
 FALLS_SHORT = frozenset({Standing.FAILED, Standing.ERROR, Standing.NOT_EVALUATED})
 """Standings of a finished case that did not pass: what "run failed" runs and "next failing" finds."""

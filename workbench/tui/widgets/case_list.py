@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
 from workbench.tui.keys import bindings
-from workbench.tui.state.layout import fit
-from workbench.tui.state.pieces import Line, Piece
+from workbench.tui.state.pieces import Line
 from workbench.tui.state.project import ProjectState
-from workbench.tui.state.rows import RowView
+from workbench.tui.state.rows import line_of
 from workbench.tui.widgets.row_list import RowList
 
 
@@ -93,13 +91,4 @@ class _Rows:
 
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn now."""
-        return _row_line(self.state.row_view(index), width)
-
-
-def _row_line(view: RowView, width: int) -> Line:
-    """Label on the left, time or word on the right; where there is no room for both the label is cut."""
-    lead = "  " * view.depth
-    room = width - cell_len(lead) - 2 - cell_len(view.right.text) - 2
-    label = fit((view.label,), max(room, 4))
-    gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
-    return (Piece(lead), view.mark, Piece(" "), *label, Piece(" " * (gap + 1)), view.right, Piece(" "))
+        return line_of(self.state.row_view(index), width)

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from workbench.tui.state.board import Board
 from workbench.tui.state.browser import Browser, ListedSet, Row, case_row
 
 
 @pytest.fixture
 def browser(make: Any) -> Browser:
     """Two agents, three sets, six cases."""
-    browser = Browser()
+    browser = Browser(Board())
     sets = [
         ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "y", "z")),
         ListedSet("a/two.evalset.json", "alpha", _cases(make, "a/two.evalset.json", "alpha", "p")),
@@ -80,13 +81,38 @@ def test_the_cursor_stays_on_its_case_when_rows_before_it_come_and_go(browser: B
     assert browser.selected.label == "q"
 
 
-def test_a_case_that_is_gone_leaves_the_cursor_on_its_set(browser: Browser, make: Any) -> None:
+@pytest.mark.parametrize(("left", "label"), [(("x", "z"), "z"), (("x",), "x"), ((), "one")])
+def test_a_case_that_is_gone_leaves_the_cursor_on_its_neighbour_or_its_set(
+    browser: Browser, make: Any, left: tuple[str, ...], label: str
+) -> None:
     browser.go_to(make.key("y", eval_set="a/one.evalset.json", target="alpha"))
 
-    browser.show_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x")))
+    browser.show_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", *left)))
 
     assert browser.selected is not None
-    assert browser.selected.label == "one"
+    assert browser.selected.label == label
+
+
+def test_a_case_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser, make: Any) -> None:
+    browser.expect(make.key("new", eval_set="a/one.evalset.json", target="alpha"))
+    assert browser.cursor == 0
+
+    browser.show_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "new")))
+    assert browser.selected is not None
+    assert browser.selected.label == "new"
+
+    browser.move_to(0)
+    browser.refresh()
+    assert browser.cursor == 0
+
+
+def test_a_set_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser) -> None:
+    browser.expect("b/new.evalset.json")
+
+    browser.show(["alpha", "beta"], [*browser.sets, ListedSet("b/new.evalset.json", "beta")])
+
+    assert browser.selected is not None
+    assert browser.selected.eval_set == "b/new.evalset.json"
 
 
 def test_going_to_a_case_unfolds_what_hides_it(browser: Browser, make: Any) -> None:
@@ -124,23 +150,15 @@ def test_from_a_set_the_next_case_may_be_the_first_in_it(browser: Browser) -> No
     assert key.eval_id == "x"
 
 
-def test_a_filter_keeps_the_cases_it_wants_and_what_they_are_in(browser: Browser) -> None:
-    browser.filter(lambda row: row.label in ("y", "r"))
-    assert _labels(browser) == ["alpha", "  one", "    y", "beta", "  one", "    r"]
-
-    browser.filter(None)
-    assert len(browser.rows) == 11
-
-
 def test_sets_of_one_name_in_one_target_are_told_apart_by_their_paths(make: Any) -> None:
-    browser = Browser()
+    browser = Browser(Board())
     browser.show(["a"], [ListedSet("x/s.evalset.json", "a"), ListedSet("y/s.evalset.json", "a")])
 
     assert [row.label for row in browser.rows] == ["a", "x/s.evalset.json", "y/s.evalset.json"]
 
 
 def test_sets_without_an_agent_come_last_under_a_heading_of_their_own(make: Any) -> None:
-    browser = Browser()
+    browser = Browser(Board())
     browser.show(["a"], [ListedSet("lost.evalset.json", unpaired="no agent"), ListedSet("s.evalset.json", "a")])
 
     assert [(row.label, row.problem) for row in browser.rows] == [
@@ -149,7 +167,7 @@ def test_sets_without_an_agent_come_last_under_a_heading_of_their_own(make: Any)
 
 
 def test_ids_from_outside_are_shown_on_one_line_without_control_characters(make: Any) -> None:
-    browser = Browser()
+    browser = Browser(Board())
     browser.show(["a"], [ListedSet("s.evalset.json", "a")])
     browser.show_set(
         ListedSet("s.evalset.json", "a", (*_cases(make, "s.evalset.json", "a", "a\x1b[31m\nb", "", "[bold]"),))

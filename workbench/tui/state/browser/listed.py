@@ -1,0 +1,114 @@
+"""What is listed: the rows, and the eval sets that they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workbench.model.keys import CaseKey
+from workbench.tui.state.pieces import safe_line
+
+
+class RowKind(StrEnum):
+    """What a row stands for."""
+
+    TARGET = "target"
+    EVAL_SET = "eval_set"
+    CASE = "case"
+
+
+_DEPTHS = {RowKind.TARGET: 0, RowKind.EVAL_SET: 1, RowKind.CASE: 2}
+
+
+Place = tuple[str, str, CaseKey | None]
+"""Target, eval set (empty for a target) and case (None for both): what tells rows apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. `label` is safe to show; `problem` is the safe word for what is wrong with it, empty where nothing is.
+
+    Rows are told apart by target, eval set and case: `eval_set` is empty for a target, `case` None for both.
+    """
+
+    kind: RowKind
+    label: str
+    target: str
+    eval_set: str = ""
+    case: CaseKey | None = None
+    problem: str = ""
+
+    @property
+    def depth(self) -> int:
+        """How deep it is in the tree."""
+        return _DEPTHS[self.kind]
+
+    @property
+    def place(self) -> Place:
+        """What tells it apart from all other rows."""
+        return self.target, self.eval_set, self.case
+
+    def is_at(self, place: Place) -> bool:
+        """Whether this is the row of that place."""
+        target, eval_set, case = place
+        if case is None or self.case is None:
+            return self.case is case and (self.target, self.eval_set) == (target, eval_set)
+        # Comparing keys is slow by the ten thousand, comparing ids is not.
+        return self.case is case or (self.case.eval_id == case.eval_id and self.case == case)
+
+    def contains(self, other: Row) -> bool:
+        """Whether another row is below this one, or is this one."""
+        if self.case is not None:
+            return self.place == other.place
+        return self.target == other.target and self.eval_set in ("", other.eval_set)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSet:
+    """An eval set as far as it has been read.
+
+    `cases` is None while it has not been. `target` is empty for a set that no agent was found for, `unpaired` then
+    says why; `problem` says why the file could not be read.
+    """
+
+    relative: str
+    target: str = ""
+    cases: tuple[Row, ...] | None = None
+    problem: str = ""
+    unpaired: str = ""
+    config: str = ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells it apart from all other sets."""
+        return self.target, self.relative
+
+    @property
+    def keys(self) -> list[CaseKey]:
+        """The keys of its cases."""
+        return [row.case for row in self.cases or () if row.case is not None]
+
+    @property
+    def state(self) -> str:
+        """In a word what keeps it from being an ordinary set; empty where nothing does."""
+        if self.problem:
+            return "broken"
+        if self.unpaired:
+            return "no agent"
+        return "" if self.cases is not None else "reading"
+
+
+def case_row(key: CaseKey, problem: str = "") -> Row:
+    """The row of a case. `problem` says what keeps it from running, empty where nothing does."""
+    suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
+    label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
+    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem))
+
+
+def set_name(relative: str) -> str:
+    """The name of an eval set's file without folder and ending."""
+    name = relative.rsplit("/", 1)[-1]
+    for ending in (".evalset.json", ".test.json", ".json"):
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name
