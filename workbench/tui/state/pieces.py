@@ -31,6 +31,7 @@ class Tone(StrEnum):
     RUNNING = "running"
     WARNING = "warning"
     TAB = "tab"
+    MATCH = "match"
 
 
 class Piece(NamedTuple):
