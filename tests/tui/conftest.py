@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from workbench.engine.plan import RunOptions, Selection
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.events import (
     CaseFinished,
@@ -203,13 +204,21 @@ class FakeGateway:
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
-    async def start(
-        self, selections: Sequence[Selection], options: RunOptions | None = None
-    ) -> tuple[FakeRun, Sequence[JobKey]]:
+    async def plan(
+        self,
+        selections: Sequence[Selection],
+        options: RunOptions | None = None,
+        config: EvalConfig | None = None,
+        *,
+        ask: bool = False,
+    ) -> Any:
         self.asked.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
-        wanted = {selection.eval_set: selection.cases for selection in selections}
+        return SimpleNamespace(selections=selections, asks=False)
+
+    async def start(self, planned: Any) -> tuple[FakeRun, Sequence[JobKey]]:
+        wanted = {selection.eval_set: selection.cases for selection in planned.selections}
         jobs = [
             JobKey(case=item, repeat=repeat)
             for repeat in range(self.repeats)

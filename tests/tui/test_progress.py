@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import CaseFinished, InvocationFinished, RunFinished, RunStarted, RunSummary
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted, RunSummary
 from workbench.model.results import CaseStatus
-from workbench.tui.state.progress import RunProgress, duration
+from workbench.tui.state.progress import RunProgress, duration, thousands
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def progress() -> RunProgress:
     return progress
 
 
-def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float) -> None:
-    done = make.result(make.key("a"), status)
+def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float, eval_id: str = "a") -> None:
+    done = make.result(make.key(eval_id), status)
     progress.apply(CaseFinished(case=done.case, repeat=0, status=status, duration_seconds=1, result=done), now=now)
 
 
@@ -41,7 +41,7 @@ def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, m
     turn = make.turn_result(make.turn("hi", "hello"))
     progress.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=turn), now=11.0)
     _finish(progress, make, CaseStatus.PASSED, 12.0)
-    _finish(progress, make, CaseStatus.ERROR, 12.0)
+    _finish(progress, make, CaseStatus.ERROR, 12.0, "b")
 
     line = _line(progress, 12.0)
 
@@ -58,10 +58,51 @@ def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: R
 
 def test_cancelled_jobs_are_counted_apart_and_make_a_run_no_faster(progress: RunProgress, make: Any) -> None:
     _finish(progress, make, CaseStatus.PASSED, 12.0)
-    for _ in range(3):
-        _finish(progress, make, CaseStatus.CANCELLED, 12.0)
+    for eval_id in "bcd":
+        _finish(progress, make, CaseStatus.CANCELLED, 12.0, eval_id)
 
     assert "1/4  ✓1 -3  0.5/s" in _line(progress, 12.0)
+
+
+def test_a_job_that_runs_again_counts_once_as_it_ended_last(progress: RunProgress, make: Any) -> None:
+    _finish(progress, make, CaseStatus.FAILED, 12.0)
+    progress.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1), now=13.0)
+    assert "0/4" in _line(progress, 13.0)
+
+    _finish(progress, make, CaseStatus.PASSED, 14.0)
+
+    assert "1/4  ✓1  " in _line(progress, 14.0)
+
+
+def test_cancelled_jobs_are_not_waited_for(progress: RunProgress, make: Any) -> None:
+    _finish(progress, make, CaseStatus.PASSED, 12.0)
+    _finish(progress, make, CaseStatus.CANCELLED, 12.0, "b")
+
+    assert progress.seconds_left(now=12.0) == pytest.approx(4.0)
+
+
+def test_results_of_an_earlier_run_make_this_one_no_faster(progress: RunProgress, make: Any) -> None:
+    for eval_id, source in (("a", "stored"), ("b", "executed")):
+        done = make.result(make.key(eval_id), CaseStatus.PASSED)
+        fact = {"case": done.case, "repeat": 0, "status": CaseStatus.PASSED, "duration_seconds": 1, "result": done}
+        progress.apply(CaseFinished(**fact, source=source), now=12.0)
+
+    assert progress.rate(now=12.0) == pytest.approx(0.5)
+    assert progress.seconds_left(now=12.0) == pytest.approx(4.0)
+
+
+def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) -> None:
+    for attempt in (1, 2, 3):
+        progress.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1, attempt=attempt), now=11.0)
+
+    assert "  2 retries  " in _line(progress, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(999, "999"), (12_345, "12.3k"), (999_949, "999.9k"), (999_950, "1.0M"), (2_500_000, "2.5M")]
+)
+def test_large_counts_are_rounded(count: int, shown: str) -> None:
+    assert thousands(count) == shown
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunWanted(Message):
-    """The user wants these cases run, judged by `config` where one is given."""
+    """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first."""
 
     selections: Sequence[Selection]
     options: RunOptions | None = None
     config: EvalConfig | None = None
+    ask: bool = False
 
 
 @dataclass

@@ -1,13 +1,15 @@
-"""Runs: planned and started."""
+"""Runs: planned with what they cost, started, and told what to do while they go on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import RunOptions, Selection
+from workbench.model.criteria import EvalConfig
 from workbench.model.keys import JobKey
 from workbench.tui.gateway.thread import Call
+from workbench.tui.state.run.planned import PlannedRun
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -21,14 +23,49 @@ class Runs:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._newest: Run | None = None
 
-    async def start(
-        self, selections: Sequence[Selection], options: RunOptions | None = None
-    ) -> tuple[Run, Sequence[JobKey]]:
-        """Plan and start a run of the jobs that are returned with it."""
+    async def plan(
+        self,
+        selections: Sequence[Selection],
+        options: RunOptions | None = None,
+        config: EvalConfig | None = None,
+        *,
+        ask: bool = False,
+    ) -> PlannedRun:
+        """Plan a run, judged by `config` where one is given. It asks to be seen as the settings say, or with `ask`."""
+        options = options or RunOptions(command=_COMMAND)
+
+        def plan(workspace: Workspace) -> PlannedRun:
+            from workbench.engine.cost import cost_of  # with the metrics: not before the first run
+
+            made = workspace.plan(selections, options, config=config)
+            confirm = workspace.settings.run.confirm
+            cost = cost_of(made)
+            asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
+            if asks:
+                cost = workspace.estimate(made)
+            return PlannedRun(selections, options, config, made, cost, asks)
+
+        return await self._call(plan)
+
+    async def start(self, planned: PlannedRun) -> tuple[Run, Sequence[JobKey]]:
+        """Start a run of the jobs that are returned with it."""
 
         def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
-            plan = workspace.plan(selections, options or RunOptions(command=_COMMAND))
-            return workspace.start(plan), [job for job, _ in plan.jobs]
+            run = workspace.start(planned.plan)
+            return run, [job for job, _ in planned.plan.jobs]
 
-        return await self._call(start)
+        run, jobs = await self._call(start)
+        self._newest = run
+        return run, jobs
+
+    def cancel(self, run_id: str, job: JobKey) -> None:
+        """Stop one job of the run that was started last; it ends CANCELLED."""
+        if self._newest is not None and self._newest.run_id == run_id:
+            self._newest.cancel(job)
+
+    def requeue(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """Run jobs of the run that was started last again, as part of it; nothing happens once it is over."""
+        if self._newest is not None and self._newest.run_id == run_id:
+            self._newest.requeue(jobs)

@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
 from workbench.model.text import did_you_mean
-from workbench.tui.keys import app, browser, chat, diff, editor, history, problems, run, scores, screen, shared, trace
+from workbench.tui.keys import app, browser, chat, diff, editor, history, plan, problems, run, scores, screen, shared, trace
 from workbench.tui.keys.actions import KeyAction, KeyPlace
 from workbench.tui.state.pieces import safe_line
 
@@ -20,7 +20,7 @@ _PUNCTUATION = {
 }  # fmt: skip
 
 
-_MODULES = (app, screen, browser, editor, diff, trace, scores, history, chat, run, problems)
+_MODULES = (app, screen, browser, editor, diff, trace, scores, history, chat, run, plan, problems)
 
 PLACES: Mapping[str, KeyPlace] = {
     place.name: place for place in (*(module.PLACE for module in _MODULES), shared.ROWS, shared.LINES)

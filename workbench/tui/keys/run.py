@@ -2,6 +2,29 @@
 
 from __future__ import annotations
 
-from workbench.tui.keys.actions import KeyPlace
+from workbench.tui.keys.actions import KeyAction, KeyPlace
 
-PLACE = KeyPlace("run", "In the run", ())
+PLACE = KeyPlace(
+    "run",
+    "In the run",
+    (
+        KeyAction(
+            "run_stop_case",
+            "run",
+            "minus,delete",
+            "stop_case",
+            "stop case",
+            footer=True,
+            explanation="stop the selected case; the others go on",
+        ),
+        KeyAction(
+            "run_again",
+            "run",
+            "plus",
+            "run_again",
+            "again",
+            footer=True,
+            explanation="queue the selected case again, or all that went wrong in the selected way",
+        ),
+    ),
+)

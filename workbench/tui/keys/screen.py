@@ -22,6 +22,14 @@ PLACE = KeyPlace(
             footer=True,
             explanation="run the selected case, or what is listed of the selected eval set or agent",
         ),
+        KeyAction(
+            "plan_run",
+            "screen",
+            "C",
+            "plan_selected",
+            "plan",
+            explanation="see what running the selected case, eval set or agent takes, before it runs",
+        ),
         KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case, listed or not"),
         KeyAction(
             "run_failed",

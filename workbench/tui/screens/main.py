@@ -40,8 +40,10 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.drawer import Drawer
 from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.frame import TABS, Frame
+from workbench.tui.screens.plan import PlanScreen
 from workbench.tui.state.browser import ListedSet
 from workbench.tui.state.project import OpenedProject
+from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.filter_input import FilterInput, FilterLine
 from workbench.tui.widgets.lines import StatusLine
@@ -206,7 +208,7 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
-        if action in ("run_selected", "run_all", "run_failed"):
+        if action in ("run_selected", "plan_selected", "run_all", "run_failed"):
             return True if self._can_run(action) else None
         if action == "cancel_run":
             return self.state.is_running
@@ -220,6 +222,11 @@ class MainScreen(Screen[None]):
         """Run the selected case, set or target."""
         place = self.state.selected_place
         self._start(lambda: RunWanted(self.state.selections_at(place)))
+
+    def action_plan_selected(self) -> None:
+        """See the plan of a run of the selected case, set or target."""
+        place = self.state.selected_place
+        self._start(lambda: RunWanted(self.state.selections_at(place), ask=True))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
@@ -422,8 +429,10 @@ class MainScreen(Screen[None]):
         try:
             await self._read_sets(self.state.browser.sets)
             self._read_selected()
-            wanted = want()
-            run, jobs = await self._gateway.runs.start(wanted.selections, wanted.options)
+            planned = await self._plan(want())
+            if planned is None:
+                return
+            run, jobs = await self._gateway.runs.start(planned)
         except (PlanError, StoreError) as error:
             say(self, str(error), severity="error")
             return
@@ -433,6 +442,11 @@ class MainScreen(Screen[None]):
         for problem in run.plan.problems:
             say(self, problem, severity="error")
         self._follow(FollowedRun(run, jobs, self.state.begin_run(total=len(jobs), now=time.monotonic())))
+
+    async def _plan(self, wanted: RunWanted) -> PlannedRun | None:
+        """The plan of what is wanted, None where the user was asked about it and said no."""
+        planned = await self._gateway.runs.plan(wanted.selections, wanted.options, wanted.config, ask=wanted.ask)
+        return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
 
     @work(group="follow")
     async def _follow(self, followed: FollowedRun) -> None:

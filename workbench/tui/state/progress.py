@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished, RunStarted
-from workbench.model.keys import JobKey
+from workbench.model.events import CaseStarted, InvocationFinished, RunEvent, RunFinished, RunStarted
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
-from workbench.tui.state.standing import Standing, look_of, standing_of
+from workbench.tui.state.run.jobs import RunJobs
+from workbench.tui.state.standing import Standing, look_of
 
 _BAR_WIDTH = 16
-_SHOWN_COUNTS = (
+SHOWN_COUNTS = (
     Standing.PASSED,
     Standing.FAILED,
     Standing.ERROR,
@@ -19,49 +18,51 @@ _SHOWN_COUNTS = (
     Standing.SKIPPED,
     Standing.CANCELLED,
 )
+"""How jobs end, in the order in which that is counted up."""
 
 
 @dataclass(slots=True)
 class RunProgress:
     """How far a run is. Times are seconds of one monotonic clock, which the caller reads.
 
-    `finished` counts every job once, as it ended last. `tokens` are those of turns that this run has seen end, whatever
-    became of their case; `retries` counts tries after the first.
+    `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
+    after the first.
     """
 
     total: int
     began: float
     run_id: str = ""
     ended: float | None = None
-    finished: Counter[Standing] = field(default_factory=Counter)
     tokens: int = 0
     retries: int = 0
     cancelling: bool = False
     interrupted: bool = False
-    _ends: dict[JobKey, Standing] = field(default_factory=dict)
-    _kept: int = 0  # jobs of which an earlier run's result still counts
+    jobs: RunJobs = field(default_factory=RunJobs)
 
     @property
     def done(self) -> int:
         """How many jobs have come to an end of their own."""
-        return self.finished.total() - self.finished[Standing.CANCELLED]
+        return len(self.jobs.finished) - self.jobs.counts[Standing.CANCELLED]
 
     @property
     def left(self) -> int:
         """How many jobs have not ended."""
-        return max(self.total - self.finished.total(), 0)
+        return max(self.total - len(self.jobs.finished), 0)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs have not begun."""
+        return max(self.left - len(self.jobs.running), 0)
 
     def apply(self, event: RunEvent, *, now: float) -> None:
         """Take one event of the run."""
+        self.jobs.apply(event, now=now)
         if isinstance(event, RunStarted):
             self.run_id, self.total, self.began = event.run_id, event.total, now
         elif isinstance(event, CaseStarted):
             self.retries += event.attempt > 1
-            self._forget(JobKey.model_construct(case=event.case, repeat=event.repeat))
         elif isinstance(event, InvocationFinished):
             self.tokens += 0 if event.result.usage is None else event.result.usage.spent
-        elif isinstance(event, CaseFinished):
-            self._finish(event)
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
@@ -72,7 +73,7 @@ class RunProgress:
     def rate(self, *, now: float) -> float | None:
         """Jobs a second so far; None before the first has ended. Results of earlier runs were there at once."""
         elapsed = self.elapsed(now=now)
-        ran = self.done - self._kept
+        ran = self.done - self.jobs.kept
         return ran / elapsed if ran > 0 and elapsed > 0 else None
 
     def seconds_left(self, *, now: float) -> float | None:
@@ -80,30 +81,17 @@ class RunProgress:
         rate = self.rate(now=now)
         return self.left / rate if rate else None
 
-    def _finish(self, event: CaseFinished) -> None:
-        job = JobKey.model_construct(case=event.case, repeat=event.repeat)
-        self._forget(job)
-        self._ends[job] = standing_of([event.status])
-        self._kept += event.source == "stored"
-        self.finished[self._ends[job]] += 1
-
-    def _forget(self, job: JobKey) -> None:
-        """A job that runs again has not ended."""
-        ended = self._ends.pop(job, None)
-        if ended is not None:
-            self.finished[ended] -= 1
-
     def line(self, *, now: float) -> Line:
         """The progress in one line, the most important first."""
         filled = _BAR_WIDTH * self.done // self.total if self.total else _BAR_WIDTH
         pieces = [
-            Piece(f" {self._activity()}  ", Tone.STRONG),
+            Piece(f" {self.activity}  ", Tone.STRONG),
             Piece("█" * filled, Tone.RUNNING),
             Piece("░" * (_BAR_WIDTH - filled), Tone.MUTED),
             Piece(f"  {self.done:,}/{self.total:,} "),
         ]
-        for standing in _SHOWN_COUNTS:
-            if count := self.finished[standing]:
+        for standing in SHOWN_COUNTS:
+            if count := self.jobs.counts[standing]:
                 look = look_of(standing)
                 pieces.append(Piece(f" {look.symbol}{count:,}", look.tone))
         rate = self.rate(now=now)
@@ -122,7 +110,9 @@ class RunProgress:
             pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
         return tuple(pieces)
 
-    def _activity(self) -> str:
+    @property
+    def activity(self) -> str:
+        """What the run is doing, in one word."""
         if self.ended is not None:
             return "cancelled" if self.interrupted else "finished"
         return "cancelling" if self.cancelling else "running"

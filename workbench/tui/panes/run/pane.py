@@ -1,18 +1,140 @@
-"""The pane `run`."""
+"""The pane `run`: how far the run is, what it is doing, what went wrong and what took long."""
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
+from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
+from textual.widgets import Static
 
+from workbench.engine.plan import Selection
+from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
-from workbench.tui.panes.plain import PlainPane
+from workbench.tui.messages import CaseWanted, RunWanted
+from workbench.tui.panes.pane import Pane
+from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.run.rows import RunRows, summary_lines
+from workbench.tui.state.subject import Subject
+from workbench.tui.widgets.lines import StatusLine
+from workbench.tui.widgets.row_list import RowList
+from workbench.tui.widgets.saying import say
 
 
-class RunPane(PlainPane):
-    """The pane `run`."""
+class RunPane(Pane):
+    """The run that is going on, or went last in this session."""
 
     TAB = "Run"
+    HELP = (
+        "The run as it goes on: how far it is, each case under way with its turn, what went wrong counted by kind, and "
+        "afterwards what took longest. Enter goes to the case of a row; a case can be stopped, or queued again."
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("run",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._rows = RunRows()
+        self._shown: RunProgress | None = None
+
+    def compose(self) -> ComposeResult:
+        """Two lines that sum up, and the rows; or what to do where nothing has run."""
+        yield StatusLine(id="run-how-far")
+        yield StatusLine(id="run-counts")
+        yield RowList(id="run-rows")
+        yield Static(
+            Content("Nothing has run in this session. r runs what is selected, R everything, C shows the plan first."),
+            id="run-nothing",
+        )
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self._show_rows()
+
+    def show(self, subject: Subject) -> None:  # noqa: ARG002 - it shows the run, whatever is selected
+        """Show the run as it is now."""
+        if self.is_mounted:
+            self._show_rows()
+
+    def focus_first(self) -> None:
+        """The rows."""
+        self.query_one(RowList).focus()
+
+    def copyable(self) -> str | None:
+        """What went wrong, or the id of the case of the selected row."""
+        job = self._rows.selected_job
+        return None if job is None else str(job.case)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Which actions make sense for the selected row."""
+        if action == "stop_case":
+            return True if self._rows.is_on_running else None
+        if action == "run_again":
+            return True if self._rows.selected_job is not None else None
+        return True
+
+    @on(RowList.Moved)
+    def _on_moved(self, message: RowList.Moved) -> None:
+        self._move_to(self._rows.cursor + message.by)
+
+    @on(RowList.WentTo)
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        self._move_to(message.index)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        job = self._rows.selected_job
+        if job is not None:
+            self.post_message(CaseWanted(job.case))
+
+    def action_stop_case(self) -> None:
+        """Stop the selected case."""
+        progress, job = self._shown, self._rows.selected_job
+        if progress is not None and job is not None:
+            self.hub.gateway.runs.cancel(progress.run_id, job)
+
+    def action_run_again(self) -> None:
+        """Queue the selected case again, or all that went wrong in the selected way: a new run where it is over."""
+        progress, job = self._shown, self._rows.selected_job
+        if progress is None or job is None:
+            return
+        jobs = self._rows.selected_failures or (job,)
+        if progress.ended is None:
+            for key in jobs:
+                progress.jobs.requeue(key)
+            self.hub.state.expect(jobs)
+            self.hub.gateway.runs.requeue(progress.run_id, jobs)
+            self._show_rows()
+            say(
+                self,
+                f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
+            )
+            return
+        wanted: dict[str, dict[str, None]] = {}
+        for key in jobs:
+            wanted.setdefault(key.case.eval_set, {})[key.case.eval_id] = None
+        self.post_message(RunWanted([Selection(eval_set=name, cases=tuple(ids)) for name, ids in wanted.items()]))
+
+    def _move_to(self, index: int) -> None:
+        self._rows.move_to(index)
+        self.query_one(RowList).show(self._rows)
+        self.refresh_bindings()
+
+    def _show_rows(self) -> None:
+        progress = self.hub.state.progress
+        if progress is not self._shown:
+            self._shown, self._rows = progress, RunRows()
+        for widget in self.query("#run-how-far, #run-counts, #run-rows"):
+            widget.display = progress is not None
+        self.query_one("#run-nothing").display = progress is None
+        if progress is None:
+            return
+        now = time.monotonic()
+        how_far, counts = summary_lines(progress, now=now, width=self.size.width)
+        self.query_one("#run-how-far", StatusLine).show(how_far)
+        self.query_one("#run-counts", StatusLine).show(counts)
+        self._rows.show(progress, now=now)
+        self.query_one(RowList).show(self._rows)

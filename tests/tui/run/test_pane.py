@@ -1,0 +1,153 @@
+"""The run pane: a run looked at while it goes on, and acted on case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.messages import CaseWanted, RunWanted
+
+# Answers when the test says so, by a file; fails where it is told to.
+WAITS = """
+import pathlib, time
+
+def answer(prompt):
+    if "wait" in prompt:
+        while not pathlib.Path("go").exists():
+            time.sleep(0.02)
+    if "refuse" in prompt:
+        raise RuntimeError(f"connection refused by {prompt!r}")
+    return {"response": prompt, "predicted_trajectory": [], "usage": {"total_tokens": 700}}
+"""
+
+
+@pytest.fixture
+def waiting(make_project: Callable[..., Path], make: Any) -> Path:
+    """A project whose agent waits for the file `go` in cases that say so; two cases fail alike."""
+    prompts = {"slow": "wait", "quick": "hello", "one": "refuse 1", "two": "refuse 2"}
+    cases = [{"eval_id": eval_id, "conversation": [make.turn(prompt, prompt)]} for eval_id, prompt in prompts.items()]
+    cases.append({"eval_id": "talk", "conversation": [make.turn("hi", "hi"), make.turn("wait", "wait")]})
+    return make_project(agent=WAITS, lights=cases)
+
+
+async def test_before_a_run_the_pane_says_what_to_do(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("lights")
+
+        await screen.press("o")
+
+        await screen.until("Nothing has run in this session", "C shows the plan first")
+
+
+async def test_a_run_is_followed_case_by_case_and_summed_up_at_its_end(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+
+        text = await screen.until("3 of 5", "running 2, 0 waiting", "turn 1 of 1", "turn 2 of 2", "2 × ")
+        assert "✓ 1 passed" in text and "! 2 error" in text
+        assert "agent: RuntimeError: connection refused" in text
+        assert "2.8k tokens" not in text and "1.4k tokens" in text
+
+        (waiting / "go").touch()
+        text = await screen.until("finished", "5 of 5", "took", "slowest")
+        assert "✓ 3 passed" in text and "! 2 error" in text
+
+
+async def test_enter_goes_to_the_case_of_a_row(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5")
+
+        await screen.press("g", "j", "enter")
+
+        await screen.pilot.pause(0.1)
+        assert {message.key.eval_id for message in screen.messages if isinstance(message, CaseWanted)} == {"slow"}
+        assert screen.state.selected_case.eval_id == "slow"
+
+
+async def test_one_case_is_stopped_and_the_others_go_on(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5")
+
+        await screen.press("g", "j", "minus")
+
+        await screen.until("cancelled", "running 1, 0 waiting")
+        assert screen.state.is_running
+
+
+async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5")
+        await screen.press("g", "j", "delete")
+        await screen.until("running 1, 0 waiting")
+
+        await screen.press("plus")  # the cursor has stayed with the case
+
+        await screen.until("queued again: slow", "running 2, 0 waiting")
+        (waiting / "go").touch()
+        await screen.until("finished", "5 of 5", "✓ 3 passed")
+
+
+async def test_what_went_wrong_in_one_way_is_queued_again_together(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5", "2 × ")
+        (waiting / "agent.py").write_text(WAITS.replace("refuse", "never"))
+
+        await screen.press("g", "j", "j", "j", "j", "plus")
+
+        await screen.until("queued again: 2 cases", "✓ 3 passed")
+        (waiting / "go").touch()
+        await screen.until("finished", "✓ 5 passed")
+
+
+async def test_after_the_run_a_case_is_run_anew(waiting: Path, open_app: Callable[..., Any]) -> None:
+    (waiting / "go").touch()
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("finished", "2 × ")
+
+        await screen.press("g", "j", "plus")
+
+        await screen.until("finished", "2 of 2")
+        wanted = [message for message in screen.messages if isinstance(message, RunWanted)]
+        assert {eval_id for selection in wanted[-1].selections for eval_id in selection.cases} == {"one", "two"}
+
+
+async def test_x_stops_the_run(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5")
+
+        await screen.press("x")
+
+        await screen.until("cancelled", "- 2 cancelled")
+
+
+async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    (waiting / "go").touch()
+    async with open_app(waiting, size=(80, 24)) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("5 of 5", "2 × ")
+
+        await screen.press("o")
+        await screen.until_gone("slowest")
+        await screen.press("o")
+        await screen.until("5 of 5")

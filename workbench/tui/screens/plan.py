@@ -1,0 +1,139 @@
+"""The plan of a run, shown before it begins: run it, change it, or leave it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from workbench.engine.plan import PlanError
+from workbench.model.criteria import EvalConfig
+from workbench.store.errors import StoreError
+from workbench.tui.hub import Hub
+from workbench.tui.keys import bindings
+from workbench.tui.screens.ask import AskScreen
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.pieces import Line, safe
+from workbench.tui.state.run.planned import PlannedRun, PlanSettings, check_setting, plan_blocks
+from workbench.tui.widgets.lines_view import LinesView
+from workbench.tui.widgets.row_list import RowList
+
+_KEYS = "enter run   ◂ ▸ change   e type   c criteria   escape not now"
+
+
+class PlanScreen(ModalScreen[PlannedRun | None]):
+    """Gives the plan to carry out, None where nothing is to run."""
+
+    CSS_PATH = "plan.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("plan",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("plan")]
+
+    def __init__(self, hub: Hub, planned: PlannedRun) -> None:
+        super().__init__()
+        self._hub = hub
+        self._planned = planned
+        self._settings = PlanSettings(planned)
+        self._config = planned.config
+        self._is_planning = False
+        self._is_wanted = False
+
+    def compose(self) -> ComposeResult:
+        """What the run will do, the settings that can be changed, what is wrong, the keys."""
+        with Vertical(classes="dialog", id="plan"):
+            yield LinesView(id="plan-facts")
+            yield RowList(id="plan-settings")
+            yield Static(Content(""), classes="dialog-problem")
+            yield Static(Content(_KEYS), classes="dialog-keys")
+
+    def on_mount(self) -> None:
+        """Show the plan."""
+        self.query_one("#plan").border_title = "run?"
+        self.query_one(RowList).focus()
+        self._show()
+
+    @on(RowList.Moved)
+    def _on_moved(self, message: RowList.Moved) -> None:
+        self._move_to(self._settings.cursor + message.by)
+
+    @on(RowList.WentTo)
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        self._move_to(message.index)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        if self._is_planning:
+            self._is_wanted = True  # as soon as the plan is that of the settings shown
+        else:
+            self.dismiss(self._planned)
+
+    def action_step(self, by: int) -> None:
+        """Change the selected setting."""
+        self._settings.step(by)
+        self._plan_again()
+
+    @work
+    async def action_type_value(self) -> None:
+        """Type the value of the selected setting."""
+        name, words, value = self._settings.selected
+        typed = await self.app.push_screen_wait(
+            AskScreen(words, value=f"{value:g}", check=lambda text: check_setting(name, text))
+        )
+        if typed is not None:
+            self._settings.put(float(typed))
+            self._plan_again()
+
+    @work
+    async def action_criteria(self) -> None:
+        """Choose what the run is judged by."""
+        from workbench.tui.screens.criteria import CriteriaScreen  # which brings the metrics
+
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, self._planned.selections))
+        if chosen is not None:
+            self._config = chosen.config
+            self._plan_again()
+
+    def action_close(self) -> None:
+        """Run nothing."""
+        self.dismiss(None)
+
+    def _plan_again(self) -> None:
+        self._is_planning = True
+        self._is_wanted = False
+        self.query_one(RowList).show(self._settings)
+        self._replan(self._config)
+
+    @work(group="plan", exclusive=True)
+    async def _replan(self, config: EvalConfig | None) -> None:
+        planned = self._planned
+        options = self._settings.applied_to(planned.options)
+        problem = self.query_one(".dialog-problem", Static)
+        try:
+            self._planned = await self._hub.gateway.runs.plan(planned.selections, options, config, ask=True)
+        except (PlanError, StoreError) as error:
+            problem.update(Content(safe(str(error))))
+            self._is_wanted = False
+            return
+        problem.update(Content(""))
+        self._is_planning = False
+        self._show()
+        if self._is_wanted:
+            self.dismiss(self._planned)
+
+    def _move_to(self, index: int) -> None:
+        self._settings.move_to(index)
+        self.query_one(RowList).show(self._settings)
+
+    def _show(self) -> None:
+        blocks = tuple(plan_blocks(self._planned))
+
+        def lay_out_plan(width: int) -> list[Line]:
+            return lay_out(blocks, width=width, side_by_side=False)
+
+        self.query_one(LinesView).show(lay_out_plan, from_top=True)
+        self.query_one(RowList).show(self._settings)

@@ -1,0 +1,1 @@
+"""What the run pane, the plan and the criteria picker show."""

@@ -1,0 +1,167 @@
+"""A run before it begins: what it will do and take, shown to whoever has to say yes to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
+from workbench.tui.state.progress import duration, thousands
+
+if TYPE_CHECKING:
+    from workbench.engine.cost import Estimate, PlanCost
+    from workbench.engine.plan import Plan, RunOptions, Selection
+
+_MOST_SETS = 6
+_MOST_PROBLEMS = 4
+
+Setting = Literal["runs", "concurrency", "timeout_seconds"]
+
+_SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
+    ("runs", "repeats of each case", (1, 2, 3, 5, 10, 20, 50, 100)),
+    ("concurrency", "cases at a time", (1, 2, 4, 8, 16, 32, 64, 128)),
+    ("timeout_seconds", "seconds for a case", (5, 10, 30, 60, 120, 300, 600, 1800, 3600)),
+)
+"""What can be changed before the run begins, with the values that are offered."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A plan with what was asked for. `cost` is without times and tokens where nobody has to be asked (`asks`)."""
+
+    selections: Sequence[Selection]
+    options: RunOptions
+    config: EvalConfig | None
+    plan: Plan
+    cost: PlanCost
+    asks: bool
+
+
+class PlanSettings:
+    """The settings of a run that can be changed before it begins: rows for a `RowList`."""
+
+    def __init__(self, planned: PlannedRun) -> None:
+        self.cursor = 0
+        self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in _SETTINGS}
+
+    def __len__(self) -> int:
+        return len(_SETTINGS)
+
+    def line(self, index: int, width: int) -> Line:  # noqa: ARG002 - the list cuts it
+        """One setting as it is now."""
+        name, words, _ = _SETTINGS[index]
+        mark = "◂ ▸" if index == self.cursor else "   "
+        return (Piece(f" {words:<22}"), Piece(f"{self._values[name]:>8g}  ", Tone.STRONG), Piece(mark, Tone.KEY))
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a setting; past either end means the one there."""
+        self.cursor = min(max(index, 0), len(self) - 1)
+
+    @property
+    def selected(self) -> tuple[Setting, str, float]:
+        """The selected setting: its name, what it is in words, its value."""
+        name, words, _ = _SETTINGS[self.cursor]
+        return name, words, self._values[name]
+
+    def step(self, by: int) -> None:
+        """Change the selected setting to what is offered next above (1) or below (-1) its value."""
+        name, _, offered = _SETTINGS[self.cursor]
+        value = self._values[name]
+        if by > 0:
+            self._values[name] = next((step for step in offered if step > value), value)
+        else:
+            self._values[name] = next((step for step in reversed(offered) if step < value), value)
+
+    def put(self, value: float) -> None:
+        """Change the selected setting to this value."""
+        self._values[self.selected[0]] = value
+
+    def applied_to(self, options: RunOptions) -> RunOptions:
+        """The options of a run with these settings."""
+        values = {name: value if name == "timeout_seconds" else int(value) for name, value in self._values.items()}
+        return options.model_copy(update=values)
+
+
+def check_setting(name: Setting, text: str) -> str | None:
+    """What is wrong with a value as it was typed; None where nothing is."""
+    expected = "more than 0" if name == "timeout_seconds" else "a whole number of at least 1"
+    try:
+        value = float(text) if name == "timeout_seconds" else int(text)
+    except ValueError:
+        return f"expected {expected}"
+    return None if 0 < value < 1_000_000 else f"expected {expected}, and less than a million"
+
+
+def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
+    """What the run will do, judge by and take."""
+    cost = planned.cost
+    jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.kept, 'job')}"
+    kept = f"; {cost.kept:,} need not run again" if cost.kept else ""
+    yield _fact("runs", f"{jobs}{kept}")
+    yield _fact("calls", _calls(cost))
+    for metric, calls in cost.judge_calls.items():
+        yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
+    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing="time unknown"))
+    if cost.model_jobs:
+        words = _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing="unknown")
+        yield _fact("tokens", words)
+    yield BLANK
+    yield from _sets(planned.plan)
+    yield BLANK
+    yield from _criteria(planned.plan)
+    for metric, missing in cost.lacking.items():
+        yield Whole.of(f"! {safe_line(metric)} {missing}: every case will end in ERROR", Tone.ERROR, hang=2)
+    for problem in planned.plan.problems[:_MOST_PROBLEMS]:
+        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
+    for notice in planned.plan.notices[:_MOST_PROBLEMS]:
+        yield Whole.of(f"· {safe_line(notice)}", Tone.MUTED, hang=2)
+
+
+def _calls(cost: PlanCost) -> str:
+    if not cost.model_jobs:
+        return (
+            f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else "no agent"
+        )
+    free = cost.agent_turns - cost.model_turns
+    also = f", and {plural(free, 'turn')} of functions, which cost nothing" if free else ""
+    return f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each{also}"
+
+
+def _sets(plan: Plan) -> Iterator[Block]:
+    counts = Counter(case.key.eval_set for case in plan.cases)
+    targets = {case.key.eval_set: case.target for case in plan.cases}
+    for eval_set, count in list(counts.items())[:_MOST_SETS]:
+        target = targets[eval_set]
+        agent = f"{safe_line(target.name)} ({target.kind.value})"
+        yield _fact("set", f"{safe_line(eval_set)}: {plural(count, 'case')}, agent {agent}")
+    if len(counts) > _MOST_SETS:
+        yield _fact("", f"and {plural(len(counts) - _MOST_SETS, 'more set')}")
+
+
+def _criteria(plan: Plan) -> Iterator[Block]:
+    configs = {id(case.config): case.config for case in plan.cases}
+    for config in configs.values():
+        criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
+        yield _fact("judged by", f"{criteria} ({safe_line(config.source)})")
+
+
+def criterion_words(criterion: Criterion) -> str:
+    """A criterion in a few words, safe: its metric, threshold and options."""
+    threshold = "" if criterion.threshold is None else f" {criterion.threshold:g}"
+    options = ", ".join(f"{name}={value}" for name, value in criterion.options.items())
+    return safe_line(f"{criterion.metric}{threshold}{f' [{options}]' if options else ''}", width=160)
+
+
+def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
+    if estimate is None:
+        return f"{nothing}: none of the cases has run before"
+    source = f"from earlier runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
+    return f"{words(estimate.amount)}, {source}"
+
+
+def _fact(name: str, text: str) -> Whole:
+    return Whole((Piece(f"{name:<10}", Tone.MUTED), Piece(text)), hang=10)
