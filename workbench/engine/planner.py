@@ -209,6 +209,11 @@ class SetContext:
     def _config_hash(self) -> str:
         return _hash(self.config.model_dump_json(exclude={"source"}))
 
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """What tells the target and the criteria apart from any others that could change a verdict."""
+        return self._target_hash, self._config_hash
+
     def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
         """A planned case, with the hashes by which a stored result is known to be of the same case."""
         return PlannedCase(

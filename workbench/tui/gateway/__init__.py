@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workbench.tui.gateway.contents import Contents
+from workbench.tui.gateway.archive import Archive
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
@@ -19,8 +21,10 @@ class Gateway:
         self._thread = WorkspaceThread(path)
         self.call = self._thread.call
         self.project = Projects(path, self.call)
+        self.contents = Contents(self.call)
         self.documents = Documents(self.call)
         self.runs = Runs(self.call)
+        self.archive = Archive(self.call)
 
     def close(self) -> None:
         """End what is running and let go of everything. Waits until no process is left."""

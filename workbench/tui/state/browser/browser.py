@@ -122,7 +122,7 @@ class Browser:
     def show_set(self, listed: ListedSet) -> None:
         """An eval set has been read, or could not be."""
         old = self._sets.get(listed.place)
-        if old is not None and old.cases:
+        if old is not None and old.cases and listed.cases is not None:  # a broken file may be mended
             self._forget(set(old.keys).difference(listed.keys))
         self._sets[listed.place] = listed
         self._relist(listed.place)
