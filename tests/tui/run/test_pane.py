@@ -78,7 +78,7 @@ async def test_one_case_is_stopped_and_the_others_go_on(waiting: Path, open_app:
         await screen.press("o", "R")
         await screen.until("3 of 5")
 
-        await screen.press("g", "j", "minus")
+        await screen.press("g", "j", "d")
 
         await screen.until("cancelled", "running 1, 0 waiting")
         assert screen.state.is_running

@@ -12,7 +12,7 @@ PLACE = KeyPlace(
         KeyAction("plan_more", "plan", "right,l", "step(1)", "more", explanation="a larger value of the setting"),
         KeyAction("plan_type", "plan", "e", "type_value", "type", explanation="type the value of the setting"),
         KeyAction("plan_criteria", "plan", "c", "criteria", "criteria", explanation="choose what the run is judged by"),
-        KeyAction("plan_close", "plan", "escape,q", "close", "not now", explanation="do not run"),
+        KeyAction("plan_close", "plan", "escape,n", "close", "not now", explanation="do not run"),
     ),
     is_modal=True,
 )

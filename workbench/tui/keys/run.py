@@ -11,7 +11,7 @@ PLACE = KeyPlace(
         KeyAction(
             "run_stop_case",
             "run",
-            "minus,delete",
+            "d,delete",
             "stop_case",
             "stop case",
             footer=True,
