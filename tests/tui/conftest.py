@@ -165,6 +165,21 @@ class FakeRun:
         self.end(interrupted=True)
 
 
+class FakeDocuments:
+    """Documents that nobody edits."""
+
+    changes = 0
+
+    async def problems(self, eval_set: str) -> Sequence[Any]:
+        return []
+
+    found = dirty = look_again = lambda self: _nothing()
+
+
+async def _nothing() -> Sequence[Any]:
+    return ()
+
+
 @dataclass
 class FakeGateway:
     """Answers as the gateway does, from what the test put into it."""
@@ -232,6 +247,10 @@ class FakeGateway:
     @property
     def project(self) -> FakeGateway:
         return self
+
+    @property
+    def documents(self) -> FakeDocuments:
+        return FakeDocuments()
 
     @property
     def runs(self) -> FakeGateway:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
@@ -28,6 +31,7 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
+from workbench.tui.state.problems import Source
 from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
 
@@ -59,7 +63,9 @@ def run(path: Path) -> int:
         )
         app.run()
     finally:
-        gateway.close()
+        lost = _close(gateway)
+    if lost:
+        return _refuse(lost)
     if app.refusal is not None:
         return _refuse(app.refusal)
     layouts.save(path, app.layout_now)
@@ -97,9 +103,9 @@ class WorkbenchApp(App[None]):
         self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
         self._theme_changes = theme_changes
         self._keymap_in_use, key_problems = check_keys(settings.keys)
-        self._problems = [*themes.failed, *key_problems]
-        if (theme_fault := theme_problem(settings.tui.theme, themes)) is not None:
-            self._problems.append(theme_fault)
+        theme_fault = theme_problem(settings.tui.theme, themes)
+        self._settings_problems = [*key_problems, *([theme_fault] if theme_fault is not None else [])]
+        self._problems = [*themes.failed, *self._settings_problems]
         for theme in themes.themes.values():
             self.register_theme(theme)
         self._choose_theme(self._layout.theme or "", settings.tui.theme)
@@ -126,6 +132,9 @@ class WorkbenchApp(App[None]):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has written over it
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
+        self.app_suspend_signal.subscribe(self, lambda _: self._gateway.keep_now())
+        self._quit_when_told()
+        self._main.state.problems.show_messages(Source.APPEARANCE, self._problems, root=Path())
         for problem in self._problems:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
@@ -152,11 +161,24 @@ class WorkbenchApp(App[None]):
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 
     async def action_quit(self) -> None:
-        """Close the application, after asking where a run is going on."""
-        if not self._main.state.is_busy:
-            self.exit()
+        """Close the application, after asking where a run is going on or where edits are not saved."""
+        self._quit_if_wanted()
+
+    @work(group="quit", exclusive=True)
+    async def _quit_if_wanted(self) -> None:
+        is_busy = self._main.state.is_busy
+        if is_busy and not await self.push_screen_wait(ConfirmScreen("A run is going on. Stop it and quit?")):
             return
-        self.push_screen(ConfirmScreen("A run is going on. Stop it and quit?"), self._quit_if)
+        if await self._main.may_leave():
+            self.exit()
+
+    def _quit_when_told(self) -> None:
+        """End as by the quit key where the system says so or the terminal is closed; edits stay in recovery files."""
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
+                if number is not None:
+                    asyncio.get_running_loop().add_signal_handler(number, self.exit)
 
     def _doing(self, action: str, node: DOMNode) -> Callable[[], None]:
         def do() -> None:
@@ -168,10 +190,6 @@ class WorkbenchApp(App[None]):
     def _on_open_failed(self, message: MainScreen.OpenFailed) -> None:
         self.refusal = message.reason
         self.exit(return_code=WRONG)
-
-    def _quit_if(self, yes: bool | None) -> None:
-        if yes:
-            self.exit()
 
     def _choose_theme(self, *names: str) -> None:
         """Take the first of these themes that there is."""
@@ -188,6 +206,9 @@ class WorkbenchApp(App[None]):
         for theme in loaded.themes.values():
             self.register_theme(theme)
         self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
+        self._main.state.problems.show_messages(
+            Source.APPEARANCE, [*loaded.failed, *self._settings_problems], root=Path()
+        )
         for problem in loaded.failed:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
@@ -205,6 +226,15 @@ def _places_of(node: DOMNode) -> list[KeyPlace]:
 def _is_possible(node: DOMNode, action: str) -> bool:
     name, _, parameters = action.partition("(")
     return not name.startswith("app.") and bool(node.check_action(name, (parameters,)))
+
+
+def _close(gateway: Gateway) -> str:
+    """Close it; gives what was lost by that, nothing where nothing was."""
+    try:
+        gateway.close()
+    except StoreError as error:
+        return f"the unsaved edits could not be kept: {error}"
+    return ""
 
 
 def _refuse(reason: str) -> int:

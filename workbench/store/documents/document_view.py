@@ -167,6 +167,25 @@ class DocumentView:
         where = ": ".join(filter(None, [f"line {line}, column {column}", format_place(fault.place)]))
         return f"{where}: found {fault.found}, expected {fault.expected}"
 
+    def fault_in_file(self, text: str) -> str | None:
+        """Where the JSON would be broken if this were the text of the file; None where it is whole.
+
+        May be asked from any thread.
+        """
+        try:
+            pieces = self._read(text.encode())
+        except UnicodeEncodeError:
+            return "half of a surrogate pair cannot be written as UTF-8"
+        except StoreError as error:
+            return _in_text(error)
+        if pieces.ends.broken:
+            return "the JSON around the cases is broken"
+        errors = CaseErrors(pieces, path=self.path, place_of_case=self.place_of_case)
+        broken = (
+            errors.error(index, case.broken) for index, case in enumerate(pieces.cases) if case.broken is not None
+        )
+        return next(map(_in_text, broken), None)
+
     def text_around_cases(self) -> str:
         """What the set says of itself, as it stands in the file: what is before the cases, and what after them."""
         return (self._pieces.ends.head + self._pieces.ends.tail).decode()
@@ -260,3 +279,8 @@ class DocumentView:
             if entry.occurrence and not (entry.problem and entry.eval_id.startswith("(case ")):
                 fault = Fault(("eval_id",), f"{entry.eval_id!r} {counts[entry.eval_id]} times", "an id only once")
                 yield Problem.of_error(self.error_in(entry.index, fault), rule="duplicate-id")
+
+
+def _in_text(error: StoreError) -> str:
+    """The error without the file, for somebody who has the text before their eyes."""
+    return error.message if error.line is None else f"line {error.line}, column {error.column}: {error.message}"

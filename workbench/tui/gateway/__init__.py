@@ -20,6 +20,7 @@ class Gateway:
     def __init__(self, path: Path) -> None:
         self._thread = WorkspaceThread(path)
         self.call = self._thread.call
+        self.keep_now = self._thread.keep_now
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.documents = Documents(self.call)
@@ -27,5 +28,5 @@ class Gateway:
         self.archive = Archive(self.call)
 
     def close(self) -> None:
-        """End what is running and let go of everything. Waits until no process is left."""
+        """End what is running and let go of everything; unsaved edits stay in recovery files. Raises StoreError."""
         self._thread.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,19 +69,29 @@ class Projects:
                 for name, target in project.targets.items()
                 if name in used or _is_within(target.path, path) or path == workspace.root
             },
-            sets=tuple(_unread(entry, workspace.root) for entry in entries),
+            sets=(*(_unread(entry, workspace.root) for entry in entries), *self._gone(workspace)),
             problems=tuple(workspace.problems),
+            folder=str(workspace.root),
         )
+
+    def _gone(self, workspace: Workspace) -> Iterator[ListedSet]:
+        """The sets whose files are gone while they have unsaved edits: they stay listed, and can be saved again."""
+        there = {entry.relative for entry in workspace.project.eval_sets}
+        for name in workspace.documents.dirty():
+            if name not in there:
+                yield replace(self._listed[name][1], cases=None) if name in self._listed else ListedSet(name)
 
     def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         try:
-            document = workspace.document(listed.relative)
+            document = workspace.documents.document(listed.relative)
+            broken = workspace.documents.standing(listed.relative).problem  # what is listed is then the last good state
         except StoreError as error:
             self._listed.pop(listed.relative, None)
             return replace(listed, problem=str(error), cases=None)
+        state = "" if broken is None else str(broken)
         known = self._listed.get(listed.relative)
         entries = document.entries  # another object after every edit
-        if known is not None and known[0] is entries and known[1] is listed:
+        if known is not None and known[0] is entries and known[1] is listed and listed.problem == state:
             return listed
         times = Counter(entry.eval_id for entry in entries)
         cases = []
@@ -93,7 +103,7 @@ class Projects:
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
             cases.append(case_row(key, problem))
-        read = replace(listed, problem="", cases=tuple(cases))
+        read = replace(listed, problem=state, cases=tuple(cases))
         self._listed[listed.relative] = (entries, read)
         return read
 
@@ -104,7 +114,7 @@ def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
     except StoreError as error:
         return ReadCase(key, None, str(error))
     try:
-        document = workspace.document(key.eval_set)
+        document = workspace.documents.document(key.eval_set)
         for entry in document.entries:
             if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
                 return ReadCase(key, document.case(entry.index), stored=results)

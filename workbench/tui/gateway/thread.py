@@ -6,10 +6,13 @@ Documents are not made to be read by two threads at once, and none of this may h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
@@ -36,11 +39,23 @@ class WorkspaceThread:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
 
     def close(self) -> None:
-        """End what is running and let go of everything. Waits until no process is left."""
+        """End what is running and let go of everything. Waits until no process is left.
+
+        Unsaved edits stay in recovery files. Raises StoreError where they cannot; everything is closed all the same.
+        """
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._workspace is not None:
-            self._workspace.close()
-            self._workspace = None
+            workspace, self._workspace = self._workspace, None
+            try:
+                workspace.documents.keep()
+            finally:
+                workspace.close()
+
+    def keep_now(self) -> None:
+        """Bring the recovery files up to date, and wait for it: for when the process is about to be stopped."""
+        if self._workspace is not None:
+            with contextlib.suppress(StoreError):  # it has been said already: they are kept after every edit
+                self._thread.submit(self._workspace.documents.keep).result()
 
     def _opened(self) -> Workspace:
         if self._workspace is None:

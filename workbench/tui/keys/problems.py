@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.tui.keys.actions import KeyPlace
+from workbench.tui.keys.actions import KeyAction, KeyPlace
 
-PLACE = KeyPlace("problems", "In the problems", ())
+PLACE = KeyPlace(
+    "problems",
+    "In the problems",
+    (
+        KeyAction(
+            "problems_open_file",
+            "problems",
+            "E",
+            "open_file",
+            "in editor",
+            footer=True,
+            explanation="open the file of the problem in your editor, at its line",
+        ),
+    ),
+)

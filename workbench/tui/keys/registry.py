@@ -8,7 +8,22 @@ from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
 from workbench.model.text import did_you_mean
-from workbench.tui.keys import app, browser, chat, diff, editor, history, plan, problems, run, scores, screen, shared, trace
+from workbench.tui.keys import (
+    app,
+    browser,
+    chat,
+    diff,
+    documents,
+    editor,
+    history,
+    plan,
+    problems,
+    run,
+    scores,
+    screen,
+    shared,
+    trace,
+)
 from workbench.tui.keys.actions import KeyAction, KeyPlace
 from workbench.tui.state.pieces import safe_line
 
@@ -23,7 +38,15 @@ _PUNCTUATION = {
 _MODULES = (app, screen, browser, editor, diff, trace, scores, history, chat, run, plan, problems)
 
 PLACES: Mapping[str, KeyPlace] = {
-    place.name: place for place in (*(module.PLACE for module in _MODULES), shared.ROWS, shared.LINES)
+    place.name: place
+    for place in (
+        *(module.PLACE for module in _MODULES),
+        documents.CONFLICT,
+        documents.RECOVERY,
+        documents.VERSIONS,
+        shared.ROWS,
+        shared.LINES,
+    )
 }
 """Every place by its name, in the order in which help shows them."""
 

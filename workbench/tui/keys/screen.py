@@ -96,6 +96,14 @@ PLACE = KeyPlace(
         KeyAction("redo", "screen", "U", "redo", "redo", explanation="do again what was taken back last"),
         KeyAction("save", "screen", "ctrl+s", "save", "save", explanation="save the edits of the eval set"),
         KeyAction("edit", "screen", "e", "edit", "edit", footer=True, explanation="edit the case"),
+        KeyAction(
+            "edit_text",
+            "screen",
+            "E",
+            "edit_text",
+            "in editor",
+            explanation="edit the text of the case in your own editor ($VISUAL or $EDITOR)",
+        ),
         KeyAction("reload", "screen", "f5", "reload", "look for changed eval sets"),
     ),
 )

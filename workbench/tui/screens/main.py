@@ -23,7 +23,7 @@ from textual.widgets import Footer
 
 from workbench.engine.plan import PlanError
 from workbench.model.keys import CaseKey
-from workbench.store.errors import StoreError
+from workbench.store.errors import FileChanged, StoreError
 from workbench.store.layouts import Layout
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
@@ -37,11 +37,14 @@ from workbench.tui.messages import (
     TabWanted,
 )
 from workbench.tui.panes.pane import Pane
+from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.screens.drawer import Drawer
 from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.frame import TABS, Frame
+from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.plan import PlanScreen
 from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.case_list import CaseList
@@ -97,6 +100,7 @@ class MainScreen(Screen[None]):
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
+        yield Keeper(self._hub)
 
     @property
     def layout_now(self) -> Layout:
@@ -200,6 +204,14 @@ class MainScreen(Screen[None]):
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
         self._read_again(message.eval_sets)
 
+    @on(ProblemsPane.ConflictOpened)
+    def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
+        self.query_one(Keeper).decide(message.eval_set)
+
+    @on(ProblemsPane.RecoveriesOpened)
+    def _on_recoveries_opened(self) -> None:
+        self.query_one(Keeper).offer_recoveries()
+
     @on(ProjectChanged)
     def _on_project_changed(self, message: ProjectChanged) -> None:
         self._reload(message.select)
@@ -216,6 +228,8 @@ class MainScreen(Screen[None]):
             return self.state.has_failing
         if action in ("undo", "redo", "save", "edit"):
             return self.state.selected_set is not None
+        if action == "edit_text":
+            return self.state.selected_case is not None
         return True
 
     def action_run_selected(self) -> None:
@@ -279,6 +293,11 @@ class MainScreen(Screen[None]):
         """Edit the case."""
         await self.action_open_tab("case")
 
+    def action_edit_text(self) -> None:
+        """Edit the text of the case in the user's editor."""
+        if self.state.selected_case is not None:
+            self.query_one(Keeper).edit_case_text(self.state.selected_case)
+
     async def action_toggle_drawer(self, name: str) -> None:
         """Show or hide what is in the drawer."""
         pane = await self.query_one(Drawer).toggle(name)
@@ -324,6 +343,10 @@ class MainScreen(Screen[None]):
         if self.state.project is not None:
             self._reload(None)
 
+    async def may_leave(self) -> bool:
+        """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""
+        return await self.query_one(Keeper).may_leave()
+
     # What goes to the gateway and comes back.
 
     @work(group="open")
@@ -334,6 +357,7 @@ class MainScreen(Screen[None]):
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._list(project)
+        self.query_one(Keeper).offer_recoveries()
 
     @work(group="open", exclusive=True)
     async def _reload(self, select: CaseKey | str | None) -> None:
@@ -364,14 +388,18 @@ class MainScreen(Screen[None]):
             if read is not listed:
                 self.state.list_set(read)
                 self._changed = True
+            problems = await self._gateway.documents.problems(listed.relative)
+            self.state.problems.show_set(listed.relative, listed.target, problems)
 
     async def _show_stored(self) -> None:
         """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
+        failure: StoreError | None = None
         try:
             stored = await self._gateway.project.stored_jobs()
         except StoreError as error:
             say(self, f"earlier results cannot be shown: {error}", severity="warning")
-            stored = {}
+            stored, failure = {}, error
+        self.state.problems.show_error(Source.HISTORY, failure)
         cases = list(stored)
         for start in range(0, len(cases), _CHUNK):
             self.state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
@@ -390,8 +418,14 @@ class MainScreen(Screen[None]):
     @work(group="documents")
     async def _step(self, take: Callable[[str | None], Awaitable[Done | None]], *, nothing: str) -> None:
         """Undo or redo, and show what that changed."""
+        eval_set = self.state.selected_set
         try:
-            done = await take(self.state.selected_set)
+            done = await take(eval_set)
+        except FileChanged as error:  # what was to be saved again changed on disk
+            say(self, str(error), severity="warning")
+            if eval_set is not None:
+                self.query_one(Keeper).decide(eval_set)
+            return
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -406,13 +440,8 @@ class MainScreen(Screen[None]):
 
     @work(group="documents")
     async def _save(self, eval_set: str) -> None:
-        try:
-            await self._gateway.documents.save(eval_set)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        say(self, f"saved {eval_set}")
-        self.post_message(DocumentsChanged(frozenset([eval_set])))
+        if await self.query_one(Keeper).save(eval_set):
+            say(self, f"saved {eval_set}")
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
         if self.state.is_busy:

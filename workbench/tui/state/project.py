@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from workbench.engine.plan import Selection
 from workbench.model.events import CaseFinished, Notice, RunEvent
@@ -23,6 +24,7 @@ from workbench.tui.state.details import (
     target_detail,
 )
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
+from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
@@ -31,12 +33,16 @@ from workbench.tui.state.subject import Pinned, ReadCase, Subject
 
 @dataclass(frozen=True, slots=True)
 class OpenedProject:
-    """A project as it was found. `targets` are the agents by name, each with facts to show (name, value)."""
+    """A project as it was found. `targets` are the agents by name, each with facts to show (name, value).
+
+    `problems` are sentences that begin with a file, relative to `folder`, where they are about one.
+    """
 
     root: str
     targets: Mapping[str, Sequence[tuple[str, str]]]
     sets: Sequence[ListedSet]
     problems: Sequence[str] = ()
+    folder: str = ""
 
 
 @dataclass(slots=True)
@@ -52,6 +58,7 @@ class ProjectState:
     """Everything the main screen shows. The screen changes it only through these methods."""
 
     board: Board = field(default_factory=Board)
+    problems: Problems = field(default_factory=Problems)
     browser: Browser = field(init=False)
     project: OpenedProject | None = None
     progress: RunProgress | None = None  # of the run that the run line shows
@@ -130,6 +137,8 @@ class ProjectState:
             if (listed.target, listed.relative) not in remaining:
                 self.board.forget(listed.keys)
         self.project = project
+        self.problems.show_messages(Source.PROJECT, project.problems, root=Path(project.folder))
+        self.problems.forget_sets_but(listed.relative for listed in project.sets)
         self.browser.show(project.targets, project.sets)
 
     def list_set(self, listed: ListedSet) -> None:
@@ -144,6 +153,7 @@ class ProjectState:
 
     def begin_run(self, *, total: int, now: float) -> RunProgress:
         """A run of so many jobs was started; `expect` says which. Its progress is what the run line shows."""
+        self.problems.begin_run()
         self.progress = RunProgress(total=total, began=now)
         return self.progress
 
@@ -157,6 +167,8 @@ class ProjectState:
         for event in events:
             if isinstance(event, Notice) and self._is_news(event):
                 applied.notices.append(event)
+                if event.severity != "information":
+                    self.problems.add_of_run(event.message, warning=event.severity == "warning")
             if progress is not None:
                 progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event))
@@ -293,8 +305,8 @@ class ProjectState:
         ]
         if reading:
             pieces.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
-        if self.project.problems:
-            pieces.append(Piece(f"   ! {plural(len(self.project.problems), 'problem')}", Tone.WARNING))
+        if self.problems:
+            pieces.append(Piece(f"   ! {plural(len(self.problems), 'problem')}", Tone.WARNING))
         return tuple(pieces)
 
     def run_line(self, *, now: float) -> Line:

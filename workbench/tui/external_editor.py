@@ -1,0 +1,155 @@
+"""The user's own editor on a text: the screen steps aside, and nothing that was typed is ever lost.
+
+Call these from a worker: they ask questions on the screen and wait for the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import App, SuspendNotSupported
+
+from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.state.pieces import safe
+
+if TYPE_CHECKING:
+    from workbench.tui.widgets.saying import Severity
+
+Check = Callable[[str], str | None]
+"""Says what is wrong with a text, with its place; None where nothing is. Asked on a thread of its own."""
+
+_FALLBACKS = ("sensible-editor", "editor", "nano", "vi", "notepad")
+_AT_LINE = {"code": "-g {file}:{line}", "subl": "{file}:{line}", "hx": "{file}:{line}", "zed": "{file}:{line}"}
+_PLUS_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak", "joe", "ne", "mg"})
+
+
+class EditorFailed(Exception):
+    """The editor could not be used, or says that it failed."""
+
+
+async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -> str | None:
+    """The text as the user left it in their editor; None where they left it as it was, or gave up.
+
+    The file that is edited ends in `suffix`. Where `check` finds a fault the user may edit again what they typed; where
+    they do not want to, or the editor fails, the file stays and its name is said.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="workbench-"))
+    file = folder / f"text{suffix}"
+    file.write_text(text, encoding="utf-8", newline="")
+    try:
+        edited = await _edit_until_right(app, file, text, check)
+    except EditorFailed as failure:
+        _say(app, f"{failure}{_kept(file, text)}", severity="error")
+    except _GaveUp:
+        _say(app, f"nothing was changed{_kept(file, text)}", severity="warning")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+        return edited
+    if _is_untouched(file, text):
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+async def open_file(app: App[object], path: Path, *, line: int | None) -> bool:
+    """Open a file of the project in the user's editor, at a line where it can do that. False where that failed."""
+    try:
+        _run(app, editor_command(os.environ, path, line=line))
+    except EditorFailed as failure:
+        _say(app, str(failure), severity="error")
+        return False
+    return True
+
+
+def editor_command(environment: Mapping[str, str], file: Path, *, line: int | None = None) -> Sequence[str]:
+    """The command that edits a file: by $VISUAL, else $EDITOR, else an editor that is there. Raises EditorFailed."""
+    chosen = environment.get("VISUAL") or environment.get("EDITOR") or ""
+    try:
+        words = shlex.split(chosen) or [_fallback()]
+    except ValueError as error:
+        raise EditorFailed(f"$VISUAL or $EDITOR cannot be read: {chosen}: {error}") from error
+    if line is None:
+        return [*words, str(file)]
+    name = Path(words[0]).name
+    if name in _AT_LINE:
+        return [*words, *(word.format(file=file, line=line) for word in _AT_LINE[name].split())]
+    return [*words, *([f"+{line}"] if name in _PLUS_LINE else []), str(file)]
+
+
+class _GaveUp(Exception):
+    """The user does not want to mend what is wrong with the text."""
+
+
+async def _edit_until_right(app: App[object], file: Path, text: str, check: Check) -> str | None:
+    while True:
+        _run(app, editor_command(os.environ, file))
+        try:
+            edited = _as_it_was_ended(_read(file), text)
+        except OSError as error:
+            raise EditorFailed(f"what was edited cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            problem: str | None = f"byte {error.start + 1} is not UTF-8"
+        else:
+            if edited == text:
+                return None
+            problem = await asyncio.to_thread(check, edited)
+            if problem is None:
+                return edited
+        if not await app.push_screen_wait(ConfirmScreen(safe(f"{problem}\n\nEdit it again?"))):
+            raise _GaveUp
+
+
+def _run(app: App[object], command: Sequence[str]) -> None:
+    """Run the editor in place of the screen. Whatever is raised meanwhile would keep the screen from coming back."""
+    failure = ""
+    try:
+        with app.suspend():
+            try:
+                status = subprocess.run(command, check=False).returncode
+                failure = f"ended with status {status}" if status else ""
+            except OSError as error:
+                failure = f"cannot be started: {error.strerror}"
+            except KeyboardInterrupt:
+                failure = "was interrupted"
+    except SuspendNotSupported as error:
+        raise EditorFailed("this terminal cannot be lent to an editor") from error
+    if failure:
+        raise EditorFailed(f"the editor {command[0]} {failure}; $VISUAL or $EDITOR says which one is used")
+
+
+def _fallback() -> str:
+    found = next((name for name in _FALLBACKS if shutil.which(name)), None)
+    if found is None:
+        raise EditorFailed("there is no editor: set $VISUAL or $EDITOR")
+    return found
+
+
+def _as_it_was_ended(edited: str, text: str) -> str:
+    """Most editors end a file with a line feed; where the text had none that is not meant."""
+    return edited if text.endswith("\n") else edited.removesuffix("\n").removesuffix("\r")
+
+
+def _read(file: Path) -> str:
+    return file.read_bytes().decode("utf-8")
+
+
+def _is_untouched(file: Path, text: str) -> bool:
+    try:
+        return file.read_bytes() == text.encode()
+    except OSError:
+        return True
+
+
+def _kept(file: Path, text: str) -> str:
+    return "" if _is_untouched(file, text) else f"; what you typed is in {file}"
+
+
+def _say(app: App[object], message: str, *, severity: Severity) -> None:
+    app.notify(safe(message), severity=severity, markup=False, timeout=15)

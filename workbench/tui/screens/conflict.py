@@ -1,0 +1,115 @@
+"""An eval set changed on disk while it has unsaved edits: both versions are shown, and the user chooses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Footer
+
+from workbench.engine.set_versions import Versions
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.external_editor import edit_text
+from workbench.tui.gateway.documents import Documents
+from workbench.tui.keys import bindings
+from workbench.tui.screens.versions import VersionsView
+from workbench.tui.state.versions import mark_left, merged_text
+from workbench.tui.widgets.saying import say
+
+_MINE = "yours, not saved"
+_THEIRS = "on disk"
+
+
+class ConflictScreen(ModalScreen[bool]):
+    """Gives whether it was decided. Only the version that was shown is ever written over."""
+
+    CSS_PATH = "documents.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("conflict")]
+
+    def __init__(self, documents: Documents, eval_set: str) -> None:
+        super().__init__()
+        self._documents = documents
+        self._eval_set = eval_set
+        self._versions: Versions | None = None
+
+    def compose(self) -> ComposeResult:
+        """Both versions and the keys."""
+        yield VersionsView(
+            f"{self._eval_set} changed on disk while it has unsaved edits. Nothing has been written: choose."
+        )
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Read both versions."""
+        self._read()
+
+    def action_keep_mine(self) -> None:
+        """Write the edits in place of what is on disk."""
+        self._decide(self._write_mine)
+
+    def action_take_theirs(self) -> None:
+        """Take what is on disk; undo brings the edits back."""
+        self._decide(lambda _: self._documents.reload(self._eval_set))
+
+    def action_merge(self) -> None:
+        """Make one text of both in the user's editor, and write that."""
+        self._decide(self._merge)
+
+    def action_later(self) -> None:
+        """Leave it undecided."""
+        self.dismiss(False)
+
+    @work(group="conflict", exclusive=True)
+    async def _read(self) -> None:
+        await self._show_versions()
+
+    @work(group="conflict", exclusive=True)
+    async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]]) -> None:
+        """Carry out what was chosen; where the file changed yet again, show that version first."""
+        if self._versions is None:
+            return
+        try:
+            given_up = await carry_out(self._versions) is False
+        except FileChanged:
+            say(self, "the file changed again: this is how it is now", severity="warning")
+            await self._show_versions()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+        else:
+            if not given_up:
+                self.dismiss(True)
+
+    async def _show_versions(self) -> None:
+        try:
+            self._versions = await self._documents.versions(self._eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            self.dismiss(False)
+            return
+        await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
+
+    async def _write_mine(self, versions: Versions) -> None:
+        await self._documents.save_over(self._eval_set, versions.theirs)
+
+    async def _merge(self, versions: Versions) -> bool:
+        """False where the user gave up."""
+        both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
+        suffix = "".join(Path(self._eval_set).suffixes[-2:])
+        fault_of = await self._documents.look(self._eval_set, lambda document: document.fault_in_file)
+        merged = await edit_text(self.app, both, suffix=suffix, check=lambda text: mark_left(text) or fault_of(text))
+        if merged is None:
+            return False
+        await self._documents.edit(
+            self._eval_set,
+            lambda document: document.replace_content(merged.encode(), label="merge"),
+            label="merge with the file on disk",
+        )
+        await self._documents.save_over(self._eval_set, versions.theirs)
+        return True

@@ -1,0 +1,179 @@
+"""What goes on by itself so that no edit is lost: recovery files are kept, files are looked at again, conflicts told.
+
+It has no face of its own; the main screen has one and asks it to save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import work
+from textual.widget import Widget
+
+from workbench.model.keys import CaseKey
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.external_editor import edit_text
+from workbench.tui.hub import Hub
+from workbench.tui.messages import DocumentsChanged
+from workbench.tui.screens.choose import ChooseScreen
+from workbench.tui.screens.conflict import ConflictScreen
+from workbench.tui.screens.recovery import RecoveryScreen
+from workbench.tui.widgets.saying import say
+
+_KEEP = 0.25  # seconds between two looks at whether recovery files have to follow edits
+_LONGEST = 4  # looks after which they follow even where the user has not stopped typing
+_LOOK = 1.5  # seconds between two looks at the files
+
+
+class Keeper(Widget):
+    """Looks after the documents of the project."""
+
+    DEFAULT_CSS = "Keeper { display: none; }"
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._state = hub.state
+        self._documents = hub.gateway.documents
+        self._seen = self._kept = self._documents.changes
+        self._waited = 0
+        self._is_keeping_refused = False
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.set_interval(_KEEP, self._keep_if_quiet)
+        self.set_interval(_LOOK, self._look_again)
+
+    async def save(self, eval_set: str) -> bool:
+        """Save a set; where it changed on disk the user decides first. False where it is not saved."""
+        try:
+            await self._documents.save(eval_set)
+        except FileChanged:
+            return await self._decide(eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return False
+        self._changed([eval_set])
+        return True
+
+    async def save_all(self) -> bool:
+        """Save every set with unsaved edits. False where one of them is not saved."""
+        for eval_set in await self._documents.dirty():
+            if not await self.save(eval_set):
+                return False
+        return True
+
+    async def may_leave(self) -> bool:
+        """Ask what becomes of unsaved edits, where there are any. False where the user stays."""
+        try:
+            dirty = await self._documents.dirty()
+        except StoreError:  # the project was never opened
+            return True
+        if not dirty:
+            return True
+        question = f"Unsaved edits in {', '.join(dirty[:5])}{' …' if len(dirty) > 5 else ''}"
+        choices = ["save all and quit", "quit, and offer the edits again at the next start"]
+        answer = await self.app.push_screen_wait(ChooseScreen(question, choices))
+        if answer is None:
+            return False
+        return await (self.save_all() if answer == 0 else self._leave_for_later())
+
+    @work(group="decide")
+    async def decide(self, eval_set: str) -> None:
+        """Show both versions of a set, and let the user choose."""
+        await self._decide(eval_set)
+
+    @work(group="recover")
+    async def offer_recoveries(self) -> None:
+        """Show what earlier sessions left unsaved, where they did."""
+        found = await self._documents.found()
+        if not found:
+            return
+        restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
+        self._changed(restored)
+        left = await self._documents.found()
+        self._state.problems.show_recoveries([item.eval_set for item in left])
+
+    @work(group="edit_text")
+    async def edit_case_text(self, key: CaseKey) -> None:
+        """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
+        try:
+            text, fault_of = await self._documents.look(
+                key.eval_set,
+                lambda document: (
+                    document.case_text(document.index_of(key.eval_id, occurrence=key.occurrence)),
+                    document.fault_in_text,
+                ),
+            )
+            edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
+            if edited is None:
+                return
+            await self._documents.edit(
+                key.eval_set,
+                lambda document: document.set_case_text(
+                    document.index_of(key.eval_id, occurrence=key.occurrence), edited
+                ),
+                label=f"edit {key.eval_id}",
+            )
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._changed([key.eval_set])
+
+    async def _leave_for_later(self) -> bool:
+        """False where the edits cannot be kept."""
+        try:
+            await self._documents.keep()
+        except StoreError as error:
+            say(self, f"the unsaved edits cannot be kept: {error}", severity="error")
+            return False
+        return True
+
+    async def _decide(self, eval_set: str) -> bool:
+        decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))
+        self._changed([eval_set])
+        return decided
+
+    def _keep_if_quiet(self) -> None:
+        """Write recovery files once the user has stopped typing for a moment, or types for long."""
+        changes = self._documents.changes
+        if changes == self._kept:
+            return
+        is_quiet, self._seen = changes == self._seen, changes
+        self._waited += 1
+        if is_quiet or self._waited >= _LONGEST:
+            self._waited, self._kept = 0, changes
+            self._keep()
+
+    @work(group="keep")
+    async def _keep(self) -> None:
+        try:
+            await self._documents.keep()
+        except StoreError as error:
+            if not self._is_keeping_refused:  # once, not at every key press
+                say(self, f"unsaved edits would not outlive a crash: {error}", severity="error")
+            self._is_keeping_refused = True
+        else:
+            self._is_keeping_refused = False
+
+    @work(group="look", exclusive=True)
+    async def _look_again(self) -> None:
+        """See what other programs did to the files."""
+        changed = await self._documents.look_again()
+        for eval_set in sorted(changed):
+            await self._tell(eval_set)
+        self._changed(sorted(changed))
+
+    async def _tell(self, eval_set: str) -> None:
+        try:
+            standing = await self._documents.standing(eval_set)
+        except StoreError:
+            return  # it is listed with what is wrong with it
+        if standing.changed_on_disk:
+            message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
+            say(self, message, severity="warning")
+        elif standing.problem is not None:
+            say(self, f"{standing.problem}; what is shown is its last good state", severity="error")
+
+    def _changed(self, eval_sets: Sequence[str]) -> None:
+        if eval_sets:
+            self.post_message(DocumentsChanged(frozenset(eval_sets)))

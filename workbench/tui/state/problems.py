@@ -1,0 +1,244 @@
+"""Everything that is wrong, with file and place: what the problems pane lists and the header counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from workbench.model.keys import CaseKey
+from workbench.store.errors import StoreError
+from workbench.tui.state.blocks import Block, Whole
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
+
+_PLACED = re.compile(r"(?P<file>[^\n:]+?)(?::(?P<line>\d+))?(?::(?P<column>\d+))?: (?P<message>.+)", re.DOTALL)
+_MOST_OF_RUN = 100
+
+
+class Source(StrEnum):
+    """Where a problem comes from; the order is that of the list."""
+
+    APPEARANCE = "themes and keys"
+    PROJECT = "project"
+    HISTORY = "history"
+    RECOVERY = "recovery"
+    EVAL_SET = "eval set"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class SetProblem:
+    """What is wrong with an eval set. `case` is the id and the occurrence of the case it is about.
+
+    `conflict`: the user has to decide between the file and the unsaved edits.
+    """
+
+    path: Path
+    message: str
+    place: str = ""
+    line: int | None = None
+    column: int | None = None
+    case: tuple[str, int] | None = None
+    conflict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListedProblem:
+    """One row. `message` and `shown` (what it is about: file, line and column) may come from outside."""
+
+    source: Source
+    message: str
+    shown: str = ""
+    place: str = ""
+    path: Path | None = None
+    line: int | None = None
+    column: int | None = None
+    eval_set: str = ""
+    case: CaseKey | None = None
+    conflict: bool = False
+    warning: bool = False
+
+    @property
+    def where(self) -> str:
+        """File, line and column, as far as they are known."""
+        position = "" if self.line is None else f":{self.line}:{self.column or 1}"
+        return f"{self.shown}{position}"
+
+
+@dataclass
+class Problems:
+    """The problems of all sources, the list of them with its cursor."""
+
+    cursor: int = 0
+    _by_source: dict[Source, Sequence[ListedProblem]] = field(default_factory=dict)
+    _by_set: dict[str, Sequence[ListedProblem]] = field(default_factory=dict)
+    _rows: list[ListedProblem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def selected(self) -> ListedProblem | None:
+        """The problem under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def rows(self) -> Sequence[ListedProblem]:
+        """All of them in the order of the list."""
+        return self._rows
+
+    def move(self, by: int) -> None:
+        """Move the cursor."""
+        self.move_to(self.cursor + by)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row; past either end means the row there."""
+        self.cursor = max(0, min(index, len(self._rows) - 1))
+
+    def show_messages(self, source: Source, messages: Iterable[str], *, root: Path) -> None:
+        """The problems of a source are these sentences, which begin with a file where they are about one."""
+        self._show(source, [_of_message(source, message, root) for message in messages])
+
+    def show_error(self, source: Source, error: StoreError | None) -> None:
+        """The problem of a source is this error, or there is none."""
+        self._show(source, [] if error is None else [_of_error(source, error)])
+
+    def show_recoveries(self, eval_sets: Sequence[str]) -> None:
+        """Unsaved edits of earlier sessions wait to be restored or thrown away."""
+        message = "unsaved edits of an earlier session wait to be restored or thrown away"
+        self._show(
+            Source.RECOVERY,
+            [ListedProblem(Source.RECOVERY, message, shown=name, eval_set=name, warning=True) for name in eval_sets],
+        )
+
+    def show_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
+        """What is wrong with an eval set now."""
+        listed = [_of_set(eval_set, target, problem) for problem in problems]
+        if listed != self._by_set.get(eval_set, []):
+            self._by_set[eval_set] = listed
+            self._list()
+
+    def forget_sets_but(self, eval_sets: Iterable[str]) -> None:
+        """Only these sets are listed any longer."""
+        remaining = set(eval_sets)
+        self._by_set = {name: listed for name, listed in self._by_set.items() if name in remaining}
+        self._list()
+
+    def begin_run(self) -> None:
+        """What earlier runs had to say no longer counts."""
+        self._show(Source.RUN, [])
+
+    def add_of_run(self, message: str, *, warning: bool) -> None:
+        """Something that went wrong around a run; said twice it is listed once."""
+        known = self._by_source.get(Source.RUN, ())
+        problem = ListedProblem(Source.RUN, message, warning=warning)
+        if problem not in known and len(known) < _MOST_OF_RUN:
+            self._show(Source.RUN, [*known, problem])
+
+    def line(self, index: int, width: int) -> Line:
+        """One row as it is drawn."""
+        problem = self._rows[index]
+        mark = Piece(" ▲ ", Tone.WARNING) if problem.warning else Piece(" ✗ ", Tone.ERROR)
+        where = safe_line(problem.where or problem.source.value)
+        pieces = [mark, Piece(where, Tone.KEY), Piece("  ")]
+        if problem.place:
+            pieces.append(Piece(f"{safe_line(problem.place)}: ", Tone.MUTED))
+        return fit((*pieces, Piece(safe_line(problem.message))), width)
+
+    def detail(self) -> tuple[Block, ...]:
+        """The problem under the cursor in full, and what enter does."""
+        problem = self.selected
+        if problem is None:
+            return (
+                Whole.of("No problems.", Tone.PASSED),
+                Whole.of(
+                    "Broken eval sets and cases, settings, themes and keys would stand here, with file and place."
+                ),
+            )
+        pieces = [
+            Piece(f"{'warning' if problem.warning else 'error'} · {problem.source.value}  ", Tone.MUTED),
+            Piece(safe_line(problem.where), Tone.KEY),
+        ]
+        if problem.place:
+            pieces.append(Piece(f"  {safe_line(problem.place)}", Tone.MUTED))
+        return (Whole(tuple(pieces)), Whole.of(safe(problem.message)), Whole.of(_what_enter_does(problem), Tone.MUTED))
+
+    def _show(self, source: Source, problems: Sequence[ListedProblem]) -> None:
+        if list(problems) != list(self._by_source.get(source, ())):
+            self._by_source[source] = problems
+            self._list()
+
+    def _list(self) -> None:
+        """Sort anew; the cursor stays on its problem."""
+        selected = self.selected
+        self._rows = list(self._sorted())
+        if selected in self._rows:
+            self.cursor = self._rows.index(selected)
+        self.move(0)
+
+    def _sorted(self) -> Iterator[ListedProblem]:
+        for source in Source:
+            if source is Source.EVAL_SET:
+                listed = [problem for name in sorted(self._by_set) for problem in self._by_set[name]]
+                yield from sorted(listed, key=lambda problem: not problem.conflict)
+            yield from self._by_source.get(source, ())
+
+
+def _what_enter_does(problem: ListedProblem) -> str:
+    if problem.conflict:
+        return "enter shows both versions, to choose"
+    if problem.source is Source.RECOVERY:
+        return "enter shows the unsaved edits that were found"
+    if problem.case is not None:
+        return "enter goes to the case, E opens the file there in your editor"
+    return "enter opens the file there in your editor" if problem.path is not None else ""
+
+
+def _of_message(source: Source, message: str, root: Path) -> ListedProblem:
+    placed = _PLACED.fullmatch(message)
+    listed = ListedProblem(source, message, warning=True)
+    if placed is None:
+        return listed
+    path = root / placed["file"]
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        return listed
+    if not is_file:
+        return listed
+    line, column = (int(placed[name]) if placed[name] else None for name in ("line", "column"))
+    return replace(listed, message=placed["message"], shown=placed["file"], path=path, line=line, column=column)
+
+
+def _of_error(source: Source, error: StoreError) -> ListedProblem:
+    return ListedProblem(
+        source,
+        error.message,
+        shown=error.location if error.line is None else error.location.rsplit(":", 2)[0],
+        place=error.place,
+        path=error.path,
+        line=error.line,
+        column=error.column,
+    )
+
+
+def _of_set(eval_set: str, target: str, problem: SetProblem) -> ListedProblem:
+    case = None
+    if problem.case is not None:
+        eval_id, occurrence = problem.case
+        case = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=occurrence)
+    return ListedProblem(
+        Source.EVAL_SET,
+        problem.message,
+        shown=eval_set,
+        place=problem.place,
+        path=problem.path,
+        line=problem.line,
+        column=problem.column,
+        eval_set=eval_set,
+        case=case,
+        conflict=problem.conflict,
+    )
