@@ -12,7 +12,7 @@ from workbench.model.base import Fact
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, Execution, Failure
+from workbench.model.results import CaseResult, Execution, Failure, MetricResult
 from workbench.model.target import Isolation, Target
 
 
@@ -65,7 +65,8 @@ class PlannedCase:
     """A case as it was when the plan was made, or the problem that keeps it from running.
 
     `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
-    row it came from.
+    row it came from. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
+    anew, but for the results in `kept`, which still hold.
     `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
     again only where both are the same.
     """
@@ -80,6 +81,9 @@ class PlannedCase:
     columns: Mapping[str, Any] = field(default_factory=dict)
     execution_hash: str = ""
     scoring_hash: str = ""
+    executed: Execution | None = None
+    repeat: int | None = None  # None: it is for every repeat
+    kept: tuple[MetricResult, ...] = ()
 
     @property
     def expected(self) -> Sequence[Invocation]:
@@ -89,7 +93,7 @@ class PlannedCase:
     @property
     def needs_agent(self) -> bool:
         """Whether an agent has to run for it."""
-        return self.problem is None and self.recorded is None
+        return self.problem is None and self.recorded is None and self.executed is None
 
     @property
     def turns(self) -> int | None:
@@ -125,12 +129,13 @@ class Plan:
             (JobKey.model_construct(case=case.key, repeat=number), case)
             for number in range(self.limits.runs)
             for case in self.cases
+            if case.repeat is None or case.repeat == number
         ]
 
     @property
     def total(self) -> int:
         """How many jobs there are."""
-        return len(self.cases) * self.limits.runs
+        return len(self.jobs)
 
     @property
     def agent_turns(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from workbench.agents.host import AgentHost
 from workbench.engine.case import Attempt, Listener, execute
+from workbench.engine.kept import criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
 from workbench.engine.summary import summarise
@@ -179,7 +180,8 @@ class Runner:
     async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
             return _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
-        return await self._judge(planned, key, planned.recorded or await self._execute(planned, key))
+        execution = planned.recorded or planned.executed or await self._execute(planned, key)
+        return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
         metrics = await judge_case(
@@ -190,9 +192,10 @@ class Runner:
                 columns=planned.columns,
                 recorded=planned.recorded is not None,
             ),
-            planned.config,
+            criteria_to_judge(planned),
             self._services_of(planned.target),
         )
+        metrics = with_kept(metrics, planned)
         self._send(CaseScored.model_construct(case=key.case, repeat=key.repeat, metrics=metrics))
         return CaseResult.model_construct(
             case=key.case,

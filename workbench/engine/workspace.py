@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from workbench.agents.host import AgentHost
+from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of
 from workbench.engine.documents import OpenDocuments
@@ -18,6 +19,7 @@ from workbench.engine.ids import new_run_id
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
+from workbench.engine.rescoring import plan_rescoring
 from workbench.engine.resume import resumed, run_to_resume, selections_of
 from workbench.engine.run import Run
 from workbench.engine.runner import Runner
@@ -26,8 +28,9 @@ from workbench.engine.thread import EngineThread
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import SessionInput
+from workbench.model.evalset import EvalCase, SessionInput
 from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
 from workbench.store.discovery import EvalSetEntry, Project, discover, find_root
@@ -49,6 +52,7 @@ class Workspace:
         self._project = project
         self._loaded = loaded
         self._documents = OpenDocuments(project.root)
+        self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
         self._thread: EngineThread | None = None
         self._hosts = Hosts()
@@ -87,6 +91,11 @@ class Workspace:
     def documents(self) -> OpenDocuments:
         """Its eval sets as they are being edited."""
         return self._documents
+
+    @property
+    def acceptances(self) -> Acceptances:
+        """What turns what an agent did into what is expected of it."""
+        return self._acceptances
 
     @property
     def settings(self) -> Settings:
@@ -148,6 +157,13 @@ class Workspace:
     ) -> Plan:
         """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
         return self._planner().plan_recorded(path, options, expected=expected, config=config)
+
+    def plan_rescoring(self, results: Sequence[CaseResult], *, judged: Mapping[CaseKey, EvalCase]) -> Plan:
+        """What judging these results again would do, by what their cases and criteria say now; no agent runs.
+
+        `judged` holds the cases as they were when they were judged, as far as that is known. Raises PlanError.
+        """
+        return plan_rescoring(self._planner(), results, judged=judged)
 
     def _planner(self) -> Planner:
         return Planner(self._project, self._loaded, open_document=self.document)

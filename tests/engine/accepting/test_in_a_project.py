@@ -1,0 +1,206 @@
+"""Accepting in a project: checked, saved, and scored again without the agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import Project, statuses, turn
+from workbench.engine.acceptances import Acceptance
+from workbench.engine.accepting import Refused, hunks
+from workbench.engine.plan import PlanError
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.model.evalset import EvalCase
+from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus
+
+AGENT = """
+import pathlib
+def answer(prompt):
+    with open(pathlib.Path(__file__).parent / "told.txt", "a") as file: file.write(prompt + "\\n")
+    if prompt == "die": raise ValueError("no")
+    return {"response": prompt.upper(), "predicted_trajectory": [{"tool_name": "shout", "tool_input": {"n": 1}}]}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    project = Project(tmp_path)
+    project.add_agent(AGENT)
+    project.add_criteria(tool_trajectory_avg_score=1.0, exact_match=1.0)
+    project.add_set({"a": [turn("hi", calls=[{"name": "shout", "args": {"n": 2}}])], "b": [turn("die")]})
+    yield project
+    project.close()
+
+
+def ran(project: Project, eval_id: str = "a", **options: Any) -> tuple[Workspace, CaseResult]:
+    workspace = project.workspace()
+    run = project.run(workspace=workspace, **options)
+    return workspace, next(result for result in run.results() if result.case.eval_id == eval_id)
+
+
+def shown(workspace: Workspace, result: CaseResult) -> EvalCase:
+    document = workspace.document(result.case.eval_set)
+    return next(document.case(entry.index) for entry in document.entries if entry.eval_id == result.case.eval_id)
+
+
+def acceptance(
+    workspace: Workspace, result: CaseResult, *, some: slice = slice(None), whole: bool = True
+) -> Acceptance:
+    case = shown(workspace, result)
+    return Acceptance(shown=case, result=result, hunks=hunks(case, result.execution)[some], is_whole=whole)
+
+
+def score_again(workspace: Workspace, result: CaseResult, judged: EvalCase) -> Run:
+    run = workspace.start(workspace.acceptances.plan_rescoring(result, judged=judged))
+    list(run.iter_events())
+    return run
+
+
+def test_what_was_accepted_passes_without_the_agent_being_asked_again(project: Project) -> None:
+    workspace, result = ran(project)
+    assert result.status is CaseStatus.FAILED
+    told = (project.root / "told.txt").read_text()
+    wanted = acceptance(workspace, result)
+
+    after = workspace.acceptances.accept(wanted, label="accept everything")
+    run = score_again(workspace, result, wanted.shown)
+
+    assert json.loads((project.root / "set.evalset.json").read_text())["eval_cases"][0] == {
+        "eval_id": "a",
+        "conversation": [turn("hi", response="HI", calls=[{"name": "shout", "args": {"n": 1}}])],
+    }
+    assert hunks(after, result.execution) == ()
+    assert statuses(run) == {"a": "PASSED"}
+    assert run.results()[0].execution == result.execution
+    assert (project.root / "told.txt").read_text() == told
+    with workspace.history() as history:
+        assert history.latest_results([result.case])[result.case][0].status is CaseStatus.PASSED
+        assert history.run("latest").command == "scored again"
+
+
+def test_hunks_can_be_accepted_one_after_the_other_without_waiting_for_scores(project: Project) -> None:
+    workspace, result = ran(project)
+
+    workspace.acceptances.accept(acceptance(workspace, result, some=slice(1), whole=False), label="one")
+    workspace.acceptances.accept(acceptance(workspace, result, some=slice(1), whole=False), label="two")
+
+    assert hunks(shown(workspace, result), result.execution) == ()
+    assert [workspace.documents.undo("set.evalset.json") for _ in range(3)] == ["two", "one", None]
+
+
+def test_undoing_is_known_so_that_the_case_can_be_scored_again(project: Project) -> None:
+    workspace, result = ran(project)
+    before = (project.root / "set.evalset.json").read_bytes()
+    wanted = acceptance(workspace, result)
+    after = workspace.acceptances.accept(wanted, label="all")
+
+    workspace.documents.undo("set.evalset.json")
+    plan = workspace.acceptances.plan_after_undo(result, now=shown(workspace, result), judged=after)
+
+    assert (project.root / "set.evalset.json").read_bytes() == before
+    assert plan is not None
+    assert not any(case.needs_agent for case in plan.cases)
+    edited = shown(workspace, result).model_copy(update={"rubrics": []})
+    assert workspace.acceptances.plan_after_undo(result, now=edited, judged=after) is None
+
+
+def test_all_repeats_are_scored_again(project: Project) -> None:
+    workspace, result = ran(project, runs=3)
+    wanted = acceptance(workspace, result)
+    workspace.acceptances.accept(wanted, label="all")
+
+    run = score_again(workspace, result, wanted.shown)
+
+    assert [(found.repeat, found.status.value) for found in run.results()] == [(n, "PASSED") for n in range(3)]
+
+
+def test_an_error_is_refused(project: Project) -> None:
+    workspace, result = ran(project, "b")
+
+    with pytest.raises(Refused, match="ended in an error"):
+        workspace.acceptances.accept(acceptance(workspace, result), label="all")
+
+
+def test_a_case_that_changed_since_it_was_judged_is_refused_in_this_session_and_the_next(project: Project) -> None:
+    _, result = ran(project)
+    path = project.root / "set.evalset.json"
+    path.write_text(path.read_text().replace('"n": 2', '"n": 3'))
+
+    for workspace in (project.workspace(), project.workspace()):
+        with pytest.raises(Refused, match="changed since it was judged"):
+            workspace.acceptances.accept(acceptance(workspace, result), label="all")
+    assert '"n": 3' in path.read_text()
+
+
+def test_a_case_that_changed_since_it_was_shown_is_refused(project: Project) -> None:
+    workspace, result = ran(project)
+    wanted = acceptance(workspace, result)
+    path = project.root / "set.evalset.json"
+    path.write_text(path.read_text().replace('"n": 2', '"n": 3'))
+
+    with pytest.raises(Refused, match="no longer as it was shown"):
+        workspace.acceptances.accept(wanted, label="all")
+
+
+def test_a_case_that_only_moved_in_its_file_is_accepted(project: Project) -> None:
+    workspace, result = ran(project)
+    path = project.root / "set.evalset.json"
+    data = json.loads(path.read_text())
+    data["eval_cases"].reverse()
+    path.write_text(json.dumps(data))
+
+    workspace.acceptances.accept(acceptance(workspace, result), label="all")
+
+    assert hunks(shown(workspace, result), result.execution) == ()
+
+
+def test_unsaved_edits_are_not_saved_along(project: Project) -> None:
+    workspace, result = ran(project)
+    wanted = acceptance(workspace, result)
+    workspace.documents.edit("set.evalset.json", lambda document: document.remove_case(1), label="remove")
+
+    with pytest.raises(Refused, match="not saved"):
+        workspace.acceptances.accept(wanted, label="all")
+
+
+def test_results_without_a_stored_trace_cannot_be_scored_again(project: Project) -> None:
+    workspace, result = ran(project)
+
+    with pytest.raises(PlanError, match="no longer stored"):
+        workspace.plan_rescoring([result.model_copy(update={"execution": Execution()})], judged={})
+
+
+def test_what_a_judge_said_stands_unless_what_it_compares_with_has_changed(project: Project) -> None:
+    workspace, result = ran(project)
+    project.add_criteria(safety_v1=0.5, tool_trajectory_avg_score=1.0, final_response_match_v2=0.5)
+    said = [
+        MetricResult(name=name, score=0.9, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1)
+        for name in ("safety_v1", "final_response_match_v2")
+    ]
+    result = result.model_copy(update={"metrics": (*said, *result.metrics)})
+    workspace.refresh()
+
+    def judged_again(judged: EvalCase | None) -> dict[str, Any]:
+        plan = workspace.plan_rescoring([result], judged={} if judged is None else {result.case: judged})
+        run = workspace.start(plan)
+        list(run.iter_events())
+        (found,) = run.results()
+        return {metric.name: (metric.score, metric.status.value) for metric in found.metrics[:3]}
+
+    asked = {"safety_v1": (0.9, "PASSED"), "tool_trajectory_avg_score": (0.0, "FAILED")}
+    assert judged_again(shown(workspace, result)) == {**asked, "final_response_match_v2": (0.9, "PASSED")}
+    assert judged_again(None) == {**asked, "final_response_match_v2": (None, "UNDEFINED")}
+
+
+def test_a_run_that_only_scored_cannot_be_gone_on_with(project: Project) -> None:
+    workspace, result = ran(project)
+
+    plan = workspace.plan_rescoring([result], judged={})
+
+    assert plan.selections == ()
+    assert plan.whole_sets == frozenset()

@@ -1,0 +1,28 @@
+"""Judging all but what is kept: results of an earlier judgement that still hold, beside those that are made anew."""
+
+from __future__ import annotations
+
+from workbench.engine.plan import PlannedCase
+from workbench.model.criteria import EvalConfig
+from workbench.model.results import MetricResult
+
+
+def criteria_to_judge(planned: PlannedCase) -> EvalConfig:
+    """The criteria of a planned case without those whose results are kept."""
+    kept = {metric.name for metric in planned.kept}
+    if not kept:
+        return planned.config
+    return planned.config.model_copy(
+        update={"criteria": tuple(one for one in planned.config.criteria if one.metric not in kept)}
+    )
+
+
+def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
+    """Results with those that were kept, in the order of the criteria; measures that nobody asked for come last."""
+    if not planned.kept:
+        return metrics
+    places = {criterion.metric: place for place, criterion in enumerate(planned.config.criteria)}
+    # A criterion with several results calls them `name(detail)`.
+    return tuple(
+        sorted((*metrics, *planned.kept), key=lambda metric: places.get(metric.name.partition("(")[0], len(places)))
+    )

@@ -1,0 +1,83 @@
+"""Scoring again what an agent did in an earlier run, without running it: for expectations or criteria that changed.
+
+What a judge model or a service said stands where it was about nothing that changed; else it is not asked again, which
+would cost, but its criterion is left without a score and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.planner import Planner
+from workbench.metrics.registry import known_metrics
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, MetricResult, MetricStatus
+
+COMMAND = "scored again"
+"""What the history says of a run that only scored."""
+
+_ASKED = frozenset({"judge", "service"})
+_NOT_ASKED = (
+    "not scored again: what it compares with has changed, and asking anew costs; run the case to have it scored"
+)
+
+
+def plan_rescoring(planner: Planner, results: Sequence[CaseResult], *, judged: Mapping[CaseKey, EvalCase]) -> Plan:
+    """The plan that judges these results by what their cases and criteria say now.
+
+    `judged` holds the cases as they were when they were judged, as far as that is known. Results of which nothing is
+    stored that could be judged are left out. Raises PlanError, also where that leaves nothing.
+    """
+    usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
+    if not usable:
+        raise PlanError("nothing to score again: what the agent did is no longer stored")
+    ids: dict[str, list[str]] = {}
+    for key, _ in usable:
+        ids.setdefault(key.eval_set, []).append(key.eval_id)
+    selections = [Selection(eval_set=name, cases=tuple(cases)) for name, cases in ids.items()]
+    plan = planner.plan(selections, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    cases = {case.key: case for case in plan.cases}
+    planned = [
+        _planned(cases[result.case], result, judged.get(result.case))
+        for result in usable.values()
+        if result.case in cases
+    ]
+    repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
+    limits = plan.limits.model_copy(update={"runs": repeats})
+    return replace(plan, cases=tuple(planned), limits=limits, whole_sets=frozenset(), selections=())
+
+
+def _can_be_judged(result: CaseResult) -> bool:
+    return bool(result.execution.turns) or result.execution.failure is not None
+
+
+def _planned(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> PlannedCase:
+    if case.problem is not None or case.recorded is not None:
+        return replace(case, repeat=result.repeat)
+    kept = tuple(_kept(case, result, judged))
+    return replace(case, executed=result.execution, repeat=result.repeat, kept=kept)
+
+
+def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Iterator[MetricResult]:
+    """For each criterion that would have to ask: its old result, or one that says why there is none."""
+    before = {metric.name: metric for metric in result.metrics}
+    known = known_metrics()
+    for criterion in case.config.criteria:
+        info = None if criterion.metric in case.config.custom_metrics else known.get(criterion.metric)
+        if info is None or not info.needs & _ASKED or criterion.metric not in before:
+            continue
+        old = before[criterion.metric]
+        if not info.needs_reference or (judged is not None and judged == case.case):
+            yield old
+        else:
+            yield MetricResult(
+                name=old.name,
+                score=None,
+                threshold=criterion.threshold,
+                status=MetricStatus.UNDEFINED,
+                reason=_NOT_ASKED,
+                total=old.total,
+            )
