@@ -37,6 +37,12 @@ NEEDS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test finds or leaves a layout in the folder of whoever runs it, in processes of its own neither."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     required = {name for name in os.environ.get("WORKBENCH_REQUIRE", "").split(",") if name}
     unknown = required - set(NEEDS)

@@ -64,6 +64,11 @@ class _MemorySampler(threading.Thread):
             self.peak_kb = max(self.peak_kb, sum(map(_pss_kb, _tree(self._pid))))
 
 
+def tree_mb(pid: int) -> float:
+    """What a process and all below it take now: the proportional set size, in MB."""
+    return sum(map(_pss_kb, _tree(pid))) / 1024
+
+
 def _tree(pid: int) -> list[int]:
     pids = [pid]
     for parent in pids:

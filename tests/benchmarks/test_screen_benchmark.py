@@ -1,0 +1,113 @@
+"""The screen as a user feels it: first paint, keys, memory, beside an empty Textual application.
+
+Reports figures and ratios; nothing here fails for being slow. Run it on an idle machine with
+`WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_screen_benchmark.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.typing_at import TypedAt
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"
+)
+WORKBENCH = Path(sys.executable).with_name("workbench")
+CASES = 10_000
+
+AGENT = """
+import time
+def answer(prompt):
+    time.sleep(0.039)
+    return {"response": "done", "predicted_trajectory": [{"tool_name": "ping", "tool_input": {"n": 1}}]}
+"""
+EMPTY = """
+from textual.app import App
+from textual.widgets import OptionList
+class Empty(App):
+    def compose(self):
+        yield OptionList(*(f"row {n}" for n in range(40)))
+Empty().run()
+"""
+SETTINGS = """
+[targets.pinger]
+kind = "function"
+target = "agent:answer"
+eval_sets = ["*.evalset.json"]
+[run]
+isolation = "worker"
+concurrency = 8
+"""
+
+
+def _case(number: int) -> dict[str, Any]:
+    call = {"name": "ping", "args": {"n": 1, "padding": "x" * 700}}
+    turn = {
+        "invocation_id": f"e-{number}",
+        "user_content": {"parts": [{"text": f"Ping number {number}. {'y' * 300}"}], "role": "user"},
+        "final_response": {"parts": [{"text": "done"}], "role": "model"},
+        "intermediate_data": {"tool_uses": [call], "intermediate_responses": []},
+    }
+    return {"eval_id": f"case_{number:05d}", "conversation": [turn]}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "workbench.toml").write_text(SETTINGS)
+    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    data = {"eval_set_id": "big", "eval_cases": [_case(number) for number in range(CASES)]}
+    (tmp_path / "big.evalset.json").write_text(json.dumps(data, indent=2))
+    yield tmp_path
+
+
+def _show(name: str, seconds: list[float]) -> float:
+    p95 = quantiles(seconds, n=20)[-1]
+    print(f"{name}: median {median(seconds) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, max {max(seconds) * 1000:.0f} ms")
+    return p95
+
+
+def test_first_paint_and_keys_with_ten_thousand_cases(project: Path) -> None:
+    print()
+    with TypedAt([sys.executable, "-c", EMPTY], cwd=project) as empty:
+        bare = empty.seconds_until("row 1")
+        bare_p95 = _show("empty application, key", [empty.press("\x1b[B") for _ in range(30)])
+    with TypedAt([WORKBENCH, project], cwd=project) as screen:
+        painted = screen.seconds_until("eval sets")
+        usable = screen.seconds_until("case_00001")
+        print(f"first paint {painted:.2f} s ({painted / bare:.1f}x of the empty one), usable after {usable:.2f} s")
+        screen.settle(quiet=1.0)
+        print(f"memory with the project open: {screen.memory_mb:.0f} MB")
+        moves = _show("cursor", [screen.press("j") for _ in range(100)])
+        _show("page", [screen.press("\x04") for _ in range(50)])
+        screen.press("/")
+        _show("filter", [screen.press(key) for key in "case_0123"])
+        screen.press("\x1b")
+        print(f"cursor p95: {moves / bare_p95:.1f}x of the empty application's")
+
+
+def test_keys_and_memory_during_a_run_of_ten_thousand_cases(project: Path) -> None:
+    print()
+    with TypedAt([WORKBENCH, project], cwd=project) as screen:
+        screen.seconds_until("case_00001")
+        screen.settle(quiet=1.0)
+        started = time.perf_counter()
+        screen.press_while_busy("R")
+        time.sleep(3.0)
+        _show("first output after a key during the run", [screen.press_while_busy("j") for _ in range(200)])
+        print(f"memory during the run: {screen.memory_mb:.0f} MB")
+        screen.seconds_until("finished", patience=180.0)
+        print(f"{CASES / (time.perf_counter() - started):.0f} results a second")
+        screen.settle(quiet=1.0)
+        print(f"memory after the run: {screen.memory_mb:.0f} MB")
+        _show("cursor after the run", [screen.press("j") for _ in range(100)])
