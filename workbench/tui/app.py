@@ -69,6 +69,8 @@ def run(path: Path) -> int:
     if app.refusal is not None:
         return _refuse(app.refusal)
     layouts.save(path, app.layout_now)
+    if app.fault is not None:
+        raise app.fault
     return app.return_code or 0
 
 
@@ -98,6 +100,7 @@ class WorkbenchApp(App[None]):
         # have greys of their own.
         super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
+        self.fault: Exception | None = None  # of our own, which ended the application
         self._gateway = gateway
         self._layout = layout or Layout()
         self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
@@ -154,6 +157,14 @@ class WorkbenchApp(App[None]):
         helps = [node.HELP for node in nodes if isinstance(node, Pane)]
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.fault = self.fault or error
+        super()._handle_exception(error)
+
+    def _print_error_renderables(self) -> None:
+        """Textual would print a traceback with every local variable in it: whoever called us says what happened."""
+        self._exit_renderables.clear()
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the terminal's clipboard, and to those of tmux and of this machine where there are any."""
