@@ -47,7 +47,8 @@ from workbench.store.settings import Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.screens.main import MainScreen
-from workbench.tui.state.browser import ListedSet, case_row
+from workbench.tui.state.browser import CaseContent, ListedSet, case_row
+from workbench.tui.state.browser.content import content_of
 from workbench.tui.state.project import OpenedProject, ProjectState
 from workbench.tui.state.subject import ReadCase
 from workbench.tui.themes import load_themes, theme_folders
@@ -125,7 +126,7 @@ class FakeRun:
 
     @property
     def plan(self) -> Any:
-        return SimpleNamespace(problems=self.problems)
+        return SimpleNamespace(problems=self.problems, cases=())
 
     async def events(self) -> AsyncIterator[RunEvent]:
         while True:
@@ -243,6 +244,13 @@ class FakeGateway:
         run = FakeRun(jobs)
         self.started.append(run)
         return run, jobs
+
+    async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
+        yield [content_of(item, self.cases[item]) for item in listed.keys if item in self.cases]
+
+    @property
+    def contents(self) -> FakeGateway:
+        return self
 
     @property
     def project(self) -> FakeGateway:

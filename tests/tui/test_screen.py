@@ -272,7 +272,7 @@ async def test_ten_thousand_cases_are_moved_through_by_drawing_only_what_is_seen
 
         await screen.press("pageup", "g", "left")
         await screen.until_gone("case_00003")
-        await screen.press("space", "j", "h")
+        await screen.press("enter", "j", "h")
         assert len(screen.state.browser.rows) == 2
 
 

@@ -70,3 +70,10 @@ class ProjectChanged(Message):
     """Files came or went: everything is to be looked at again, and then this case or eval set selected."""
 
     select: CaseKey | str | None = None
+
+
+@dataclass
+class SaveWanted(Message):
+    """The edits of this eval set are to be saved; where its file has changed, the user decides first."""
+
+    eval_set: str

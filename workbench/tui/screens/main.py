@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, Selection
 from workbench.model.keys import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.layouts import Layout
@@ -33,9 +33,11 @@ from workbench.tui.messages import (
     ProjectChanged,
     RunBegun,
     RunWanted,
+    SaveWanted,
     SessionWanted,
     TabWanted,
 )
+from workbench.tui.panes.browser import BrowserPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.screens.drawer import Drawer
@@ -48,7 +50,6 @@ from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.case_list import CaseList
-from workbench.tui.widgets.filter_input import FilterInput, FilterLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
 from workbench.tui.widgets.tab_bar import TabBar
@@ -93,9 +94,7 @@ class MainScreen(Screen[None]):
         """Header, eval sets and panes, drawer, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
-            with Vertical(id="left"):
-                yield FilterLine(id="filter")
-                yield CaseList(id="case-list")
+            yield BrowserPane(self._hub, id="left")
             yield Frame(self._hub, tab=self._tab, id="right")
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
@@ -125,52 +124,19 @@ class MainScreen(Screen[None]):
         """Where there is room for one side only, it is the one with the focus."""
         self._show_sides()
 
-    # What the user did in the list.
+    # What the panes ask for.
 
-    @on(CaseList.Moved, "#case-list")
-    def _on_moved(self, message: CaseList.Moved) -> None:
-        self.state.browser.move(message.by)
+    @on(BrowserPane.CursorMoved)
+    def _on_cursor_moved(self) -> None:
         self._after_cursor()
 
-    @on(CaseList.WentTo, "#case-list")
-    def _on_went_to(self, message: CaseList.WentTo) -> None:
-        self.state.browser.move_to(message.index)
-        self._after_cursor()
-
-    @on(CaseList.Folded)
-    def _on_folded(self) -> None:
-        self.state.browser.fold()
-        self._after_cursor()
-
-    @on(CaseList.Unfolded)
-    def _on_unfolded(self) -> None:
-        self.state.browser.unfold()
-        self._after_cursor()
-
-    @on(CaseList.Toggled)
-    def _on_toggled(self) -> None:
-        self.state.browser.toggle()
-        self._after_cursor()
-
-    @on(CaseList.Entered, "#case-list")
-    def _on_entered(self) -> None:
+    @on(BrowserPane.Opened)
+    def _on_opened(self) -> None:
         self.query_one(Frame).pane.focus_first()
 
-    @on(CaseList.FilterWanted)
-    def _on_filter_wanted(self) -> None:
-        self.query_one(FilterLine).open()
-
-    @on(FilterInput.Changed)
-    def _on_filter_changed(self, message: FilterInput.Changed) -> None:
-        self.state.browser.filter(message.value)
-        self._after_cursor()
-
-    @on(FilterInput.Submitted)
-    @on(FilterInput.Left)
-    def _on_filter_left(self) -> None:
-        self.query_one(CaseList).focus()
-
-    # What the panes ask for.
+    @on(SaveWanted)
+    def _on_save_wanted(self, message: SaveWanted) -> None:
+        self._save(message.eval_set)
 
     @on(RunWanted)
     def _on_run_wanted(self, message: RunWanted) -> None:
@@ -241,6 +207,10 @@ class MainScreen(Screen[None]):
         """See the plan of a run of the selected case, set or target."""
         place = self.state.selected_place
         self._start(lambda: RunWanted(self.state.selections_at(place), ask=True))
+
+    def action_criteria(self) -> None:
+        """Choose what the selected case, set or target is judged by."""
+        self._choose_criteria(self.state.selections_at(self.state.selected_place))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
@@ -390,6 +360,7 @@ class MainScreen(Screen[None]):
                 self._changed = True
             problems = await self._gateway.documents.problems(listed.relative)
             self.state.problems.show_set(listed.relative, listed.target, problems)
+        self.query_one(BrowserPane).read_contents()
 
     async def _show_stored(self) -> None:
         """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
@@ -472,6 +443,17 @@ class MainScreen(Screen[None]):
             say(self, problem, severity="error")
         self._follow(FollowedRun(run, jobs, self.state.begin_run(total=len(jobs), now=time.monotonic())))
 
+    @work(group="criteria", exclusive=True)
+    async def _choose_criteria(self, selections: Sequence[Selection]) -> None:
+        from workbench.tui.screens.criteria import CriteriaScreen  # which brings the metrics
+
+        if not selections:
+            say(self, "there is nothing to judge: no agent belongs to it", severity="warning")
+            return
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, selections))
+        if chosen is not None:
+            self._start(lambda: RunWanted(selections, config=chosen.config))
+
     async def _plan(self, wanted: RunWanted) -> PlannedRun | None:
         """The plan of what is wanted, None where the user was asked about it and said no."""
         planned = await self._gateway.runs.plan(wanted.selections, wanted.options, wanted.config, ask=wanted.ask)
@@ -480,6 +462,9 @@ class MainScreen(Screen[None]):
     @work(group="follow")
     async def _follow(self, followed: FollowedRun) -> None:
         """Take the events of a run, which `_tick` shows."""
+        self.state.browser.freshness.planned(
+            {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
+        )
         for start in range(0, len(followed.jobs), _CHUNK):
             self.state.expect(followed.jobs[start : start + _CHUNK])
             await asyncio.sleep(0)
@@ -516,6 +501,8 @@ class MainScreen(Screen[None]):
             if has_ended(events):
                 self._followed.remove(followed)
                 changed.update(self.state.board.settle(job.case for job in followed.jobs))
+        if changed:
+            self.query_one(BrowserPane).results_changed()
         if is_news:
             self._changed = False
             self._show()
@@ -549,7 +536,7 @@ class MainScreen(Screen[None]):
     def _show(self) -> None:
         """Show everything but the detail of the selected row."""
         self.query_one("#header", StatusLine).show(self.state.header())
-        self.query_one(CaseList).show_state(self.state)
+        self.query_one(BrowserPane).show()
         self.query_one("#run-line", StatusLine).show(self.state.run_line(now=time.monotonic()))
         possible = tuple(self.check_action(action, ()) for action in _CHANGING_ACTIONS)
         if possible != self._possible:

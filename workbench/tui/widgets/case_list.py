@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
-from workbench.tui.keys import bindings
 from workbench.tui.state.pieces import Line
 from workbench.tui.state.project import ProjectState
-from workbench.tui.state.rows import line_of
+from workbench.tui.state.rows import border_subtitle, border_title, line_of
 from workbench.tui.widgets.row_list import RowList
 
 
@@ -21,57 +19,32 @@ class CaseList(RowList):
     """Targets, their eval sets and their cases."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("list", "rows")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("list")]
-
-    @dataclass
-    class Folded(Message):
-        """The user wants what is below the selected row hidden, or to go up."""
-
-    @dataclass
-    class Unfolded(Message):
-        """The user wants what is below the selected row shown, or to go into it."""
 
     @dataclass
     class Toggled(Message):
         """The user wants the selected row folded where it is unfolded, and the other way round."""
 
     @dataclass
-    class FilterWanted(Message):
-        """The user wants only some cases listed."""
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self.border_title = Content("eval sets")
+    class Marked(Message):
+        """The user marks the selected row."""
 
     def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state` as they are now, with the cursor in sight."""
+        self.border_title = Content(border_title(state.browser))
+        self.border_subtitle = Content(border_subtitle(state.browser))
         self.show(_Rows(state))
 
-    def action_fold(self) -> None:
-        """Say that the user folds."""
-        self.post_message(self.Folded())
-
-    def action_unfold(self) -> None:
-        """Say that the user unfolds."""
-        self.post_message(self.Unfolded())
-
-    def action_toggle_fold(self) -> None:
-        """Say that the user folds or unfolds."""
-        self.post_message(self.Toggled())
-
-    def action_filter(self) -> None:
-        """Say that the user wants to filter."""
-        self.post_message(self.FilterWanted())
-
     def on_click(self, event: events.Click) -> None:
-        """On the mark of a row that can be folded, a click folds as well."""
+        """On the mark of a row that can be folded a click folds, with ctrl held down it marks."""
         super().on_click(event)
         event.prevent_default()
         index, offset = self.index_at(event), event.get_content_offset(self)
         if index is None or offset is None or not isinstance(self.source, _Rows):
             return
         view = self.source.state.row_view(index)
-        if view.can_fold and offset.x <= 2 * view.depth + 1:
+        if event.ctrl:
+            self.post_message(self.Marked())
+        elif view.can_fold and event.chain == 1 and offset.x <= 2 * view.depth + 1:
             self.post_message(self.Toggled())
 
 

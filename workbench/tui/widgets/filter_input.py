@@ -1,4 +1,4 @@
-"""The line in which the user writes what the cases to list have in their ids."""
+"""The line in which the user writes which cases to list."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, Label
+from textual.widgets import Input, Label, Static
 
 
 class FilterInput(Input):
@@ -27,7 +28,7 @@ class FilterInput(Input):
         """The user is done with filtering, and everything is to be listed."""
 
     def __init__(self) -> None:
-        super().__init__(placeholder="text in the id", compact=True, select_on_focus=False)
+        super().__init__(placeholder="text in id, prompt or tool", compact=True, select_on_focus=False)
 
     def action_leave(self) -> None:
         """Empty the line and leave it."""
@@ -35,22 +36,40 @@ class FilterInput(Input):
         self.post_message(self.Left())
 
 
-class FilterLine(Horizontal):
-    """The line with its name before it: hidden while nothing is filtered."""
+class FilterLine(Vertical):
+    """The line with its name before it and help below it: hidden while nothing is filtered."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """The name and where to write."""
-        yield Label("filter:", markup=False)
-        yield FilterInput()
+        """The name, where to write, and what can be written."""
+        with Horizontal():
+            yield Label("filter:", markup=False)
+            yield FilterInput()
+        yield Static(Content(""), id="filter-help")
+
+    @property
+    def text(self) -> str:
+        """What is written."""
+        return self.query_one(FilterInput).value
 
     def open(self) -> None:
         """Show the line and let the user write."""
         self.display = True
         self.query_one(FilterInput).focus()
+
+    def write(self, text: str) -> None:
+        """Put a text in place of what is written."""
+        self.display = bool(text)
+        self.query_one(FilterInput).value = text
+
+    def show_help(self, text: str, *, problem: bool) -> None:
+        """Say below the line what can be written, or what is wrong with what is. The text is never parsed as markup."""
+        line = self.query_one("#filter-help", Static)
+        line.set_class(problem, "-problem")
+        line.update(Content(text))
 
     @on(FilterInput.Blurred)
     def _on_blurred(self, message: FilterInput.Blurred) -> None:
