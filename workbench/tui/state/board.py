@@ -90,6 +90,11 @@ class Board:
         """What is known of a case, None where no eval set lists it."""
         return self._records.get(key)
 
+    @property
+    def results(self) -> int:
+        """How many results this session has brought."""
+        return self._results
+
     def counts(self, target: str | None = None, eval_set: str | None = None) -> Mapping[Standing, int]:
         """How many cases stand how: of everything, of a target, or of one of its sets."""
         return self._counts.get((target, eval_set), Counter())
