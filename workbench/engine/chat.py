@@ -32,7 +32,10 @@ class ChatError(Exception):
 
 
 class Chat:
-    """One session with an agent, from its first turn to its end. Every method may be called from any thread."""
+    """One session with an agent, from its first turn to its end. Every method may be called from any thread.
+
+    `session_input` is how it started: nothing in it is left open.
+    """
 
     def __init__(self, target: Target, session_input: SessionInput, *, call_engine: Callable[..., None]) -> None:
         self.target = target
@@ -92,11 +95,17 @@ def start_chat(
     """
     if target.kind is AgentKind.RECORDED:
         raise ChatError(f"target {target.name!r} holds recorded sessions: there is no agent to talk to")
-    request = SessionRequest(
+    given = SessionInput(
         app_name=session_input.app_name or target.name,
         user_id=session_input.user_id or DEFAULT_USER,
         session_id=session_input.session_id,
         state=dict(session_input.state),
+    )
+    request = SessionRequest(
+        app_name=given.app_name,
+        user_id=given.user_id,
+        session_id=given.session_id,
+        state=given.state,
         announce_spans=True,
         alone=True,  # new code in every session, and a turn that is stopped stops nobody else
     )
@@ -106,7 +115,7 @@ def start_chat(
         host = hosts.host(target, isolation=settings.isolation, concurrency=settings.concurrency)
         return await host.open(request, on_span=on_span)
 
-    chat = Chat(target, session_input, call_engine=thread.call)
+    chat = Chat(target, given, call_engine=thread.call)
     conversation = Conversation(chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds)
     chat.attach(conversation, thread.submit(conversation.carry_out()))
     return chat

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workbench.tui.gateway.contents import Contents
 from workbench.tui.gateway.archive import Archive
+from workbench.tui.gateway.chats import Chats
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
@@ -25,6 +26,7 @@ class Gateway:
         self.contents = Contents(self.call)
         self.documents = Documents(self.call)
         self.runs = Runs(self.call)
+        self.chats = Chats(self.call, self.documents)
         self.archive = Archive(self.call)
 
     def close(self) -> None:

@@ -41,6 +41,8 @@ PLACES: Mapping[str, KeyPlace] = {
     place.name: place
     for place in (
         *(module.PLACE for module in _MODULES),
+        chat.PROMPT,
+        chat.SESSION,
         documents.CONFLICT,
         documents.RECOVERY,
         documents.VERSIONS,

@@ -1,0 +1,91 @@
+"""Where a chat is kept as an eval case: the choices, and what is wrong with names as they are typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from workbench.model.keys import CaseKey
+from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.pieces import safe_line
+
+_ENDINGS = (".evalset.json", ".test.json")
+_ID = re.compile(r"[A-Za-z0-9_]+")
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A place for a case: in a set, or in a new one (`eval_set` is None); `replaces` is the case that goes."""
+
+    label: str
+    eval_set: str | None = None
+    replaces: CaseKey | None = None
+
+
+def shelves(sets: Sequence[ListedSet], *, target: str, eval_set: str | None, case: CaseKey | None) -> list[Shelf]:
+    """Every place there is, the nearest first: the selected set, the case there, the other sets of the agent, ..."""
+    names = list(dict.fromkeys(listed.relative for listed in sets if not listed.problem))
+    own = {listed.relative for listed in sets if listed.target == target}
+    names.sort(key=lambda name: (name != eval_set, name not in own))
+    found = [Shelf(f"in {safe_line(name)}", name) for name in names]
+    if case is not None and case.eval_set == eval_set and not case.occurrence:
+        found.insert(1, Shelf(f"in place of the case {safe_line(case.eval_id)}", case.eval_set, case))
+    if eval_set is None:
+        return [Shelf("in a new eval set"), *found]
+    return [*found, Shelf("in a new eval set")]
+
+
+def new_set_name(sets: Sequence[ListedSet], *, target: str) -> str:
+    """A free name for a new set, beside the first of the agent's."""
+    first = next((listed.relative for listed in sets if listed.target == target), "")
+    folder = first.rpartition("/")[0]
+    taken = {listed.relative for listed in sets}
+    number = 1
+    while True:
+        file = f"chats{'' if number == 1 else f'_{number}'}.evalset.json"
+        name = f"{folder}/{file}" if folder else file
+        if name not in taken:
+            return name
+        number += 1
+
+
+def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
+    """What is wrong with the path of a new set, relative to the project; None where nothing is."""
+    if not name.endswith(_ENDINGS):
+        return "the name has to end in .evalset.json (or .test.json)"
+    if name.startswith(("/", "\\")) or ".." in name.split("/"):
+        return "the file has to be inside the project: a path relative to it"
+    if not _ID.fullmatch(set_id_of(name)):
+        return "the name of a new set holds letters, digits and underscores only"
+    if any(listed.relative == name for listed in sets):
+        return "there is such an eval set already"
+    return None
+
+
+def set_id_of(name: str) -> str:
+    """The id of a new set: the name of its file without the ending."""
+    file = name.rpartition("/")[2]
+    return next((file.removesuffix(ending) for ending in _ENDINGS if file.endswith(ending)), file)
+
+
+def new_case_id(taken: Collection[str]) -> str:
+    """A free id for a case that was a chat."""
+    number = 1
+    while (eval_id := f"chat_{number}") in taken:
+        number += 1
+    return eval_id
+
+
+def problem_of_case_id(eval_id: str, *, taken: Collection[str]) -> str | None:
+    """What is wrong with the id of a new case; None where nothing is."""
+    if not eval_id.strip():
+        return "a case needs an id"
+    if eval_id != eval_id.strip() or not eval_id.isprintable():
+        return "an id has no blanks around it, and nothing that cannot be seen in it"
+    if len(eval_id) > _LONGEST_ID:
+        return f"an id has {_LONGEST_ID} characters at most"
+    if eval_id in taken:
+        return "the set has a case of this id already"
+    return None
