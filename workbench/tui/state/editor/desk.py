@@ -1,0 +1,169 @@
+"""What lies before the user of the editor: one case, where the cursor is in it, and what is being typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.tui.state.editor.additions import Addition, additions, additions_to_set
+from workbench.tui.state.editor.draft import Draft, Form
+from workbench.tui.state.editor.drafts import Drafts
+from workbench.tui.state.editor.opened import Opened, Subject, changed_places, is_within
+from workbench.tui.state.editor.operations import Edit, Slot
+from workbench.tui.state.editor.rows import Input, Place, Row, value_at
+from workbench.tui.state.editor.view import OutlineView
+
+
+class Desk:
+    """One case or set at a time; drafts are kept for all of them."""
+
+    def __init__(self) -> None:
+        self.view = OutlineView()
+        self.opened: Opened | None = None
+        self.typing: Draft | None = None
+        self._drafts = Drafts()
+        self._saved: dict[Subject, Any] = {}  # of what has unsaved edits: the data before them
+        self._goes_to: Place | None = None
+
+    @property
+    def row(self) -> Row | None:
+        """The selected row."""
+        return self.view.row if self.opened is not None else None
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said about what is open."""
+        if self.opened is None:
+            return ()
+        notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note]
+        if self.opened.is_changed:
+            notes.append("* unsaved edits")
+        if count := self._drafts.count(self.opened.subject):
+            notes.append(f"~ {count} typed, not applied: enter goes on with it")
+        return [note for note in notes if note]
+
+    def open(self, opened: Opened) -> None:
+        """Show a case, or what has become of the one that is shown; text being typed stays."""
+        if self.opened is None or self.opened.subject != opened.subject:
+            self.close()
+        if not opened.is_changed:
+            self._saved[opened.subject] = opened.data
+        self.opened = opened
+        self.view.show(opened.rows, changed=self._changed_rows(opened), drafted=self._drafted())
+        if self._goes_to is not None:
+            self.view.select(_nearest(opened.data, self._goes_to))
+            self._goes_to = None
+
+    def close(self) -> None:
+        """Nothing is open; what is being typed is kept as a draft."""
+        self.leave()
+        if self.opened is not None and not self.opened.is_changed:
+            self._saved.pop(self.opened.subject, None)
+        self.opened = None
+        self.view.forget()
+
+    def begin(self, slot: Slot) -> Draft:
+        """Begin to type, or go on where that was begun earlier."""
+        if self.opened is None:
+            raise RuntimeError("nothing is open to be edited")
+        self.leave()
+        value = None if slot.index is not None or slot.hole is not None else value_at(self.opened.data, slot.place)
+        self.typing = self._drafts.of(self.opened.subject, slot) or Draft.of(slot, value)
+        return self.typing
+
+    def type(self, text: str) -> Draft | None:
+        """The text is another now; the draft, where one is being typed."""
+        if self.typing is not None:
+            self.typing = self.typing.typed(text)
+        return self.typing
+
+    def next_form(self) -> None:
+        """Read what is typed as another type of value."""
+        if self.typing is not None:
+            self.typing = self.typing.next_form()
+
+    def restore(self) -> None:
+        """Type anew, from the value as it is."""
+        if self.typing is not None and self.opened is not None:
+            slot, self.typing = self.typing.slot, None
+            self._drafts.drop(self.opened.subject, slot)
+            self.begin(slot)
+
+    def take(self, draft: Draft) -> None:
+        """Keep a draft that was typed elsewhere."""
+        self.typing = draft
+        self.leave()
+
+    def leave(self) -> bool:
+        """Stop typing; gives whether something was typed, which is kept as a draft."""
+        if self.typing is None or self.opened is None:
+            return False
+        draft, self.typing = self.typing, None
+        self._drafts.keep(self.opened.subject, draft)
+        self.view.mark(self._drafted())
+        return not draft.is_untouched
+
+    def put(self, slot: Slot | None, edit: Edit, *, became: Subject) -> None:
+        """An edit was made, of a draft where there is a slot. It may have changed the id of the case."""
+        if self.opened is None:
+            return
+        subject = self.opened.subject
+        if slot is not None:
+            self._drafts.drop(subject, slot)
+            if self.typing is not None and self.typing.slot == slot:
+                self.typing = None
+        self._goes_to = edit.goes_to
+        if became != subject:
+            self._drafts.follow(subject, became)
+            if subject in self._saved:
+                self._saved[became] = self._saved.pop(subject)
+
+    @property
+    def was_changed_meanwhile(self) -> bool:
+        """Whether the value that is being typed is no longer the one that the typing began from."""
+        draft = self.typing
+        if draft is None or self.opened is None or draft.slot.index is not None or draft.slot.hole is not None:
+            return False
+        return bool(value_at(self.opened.data, draft.slot.place) != draft.begun_from)
+
+    def additions(self) -> Sequence[Addition]:
+        """What can be added where the cursor is."""
+        if self.opened is None:
+            return ()
+        if self.opened.index is None:
+            return additions_to_set(self.opened.data) if self.opened.rows else ()
+        return additions(self.opened.rows, self.view.selected, self.opened.data)
+
+    def draft_for_editor(self, slot: Slot) -> Draft:
+        """What goes into the user's own editor: a text as it is, whatever is in it, else JSON."""
+        draft = self.begin(slot)
+        self.typing = None
+        is_text = isinstance(draft.begun_from, str) and draft.is_untouched
+        if is_text and slot.input is not Input.JSON:
+            return Draft(slot, Form.TEXT, draft.begun_from, draft.begun_from)
+        return draft
+
+    def _changed_rows(self, opened: Opened) -> frozenset[int]:
+        if not opened.is_changed or opened.subject not in self._saved:
+            return frozenset()
+        places = changed_places(self._saved[opened.subject], opened.data)
+        return frozenset(
+            index
+            for index, row in enumerate(opened.rows)
+            if is_within(row.edits if row.edits is not None else row.place, places)
+            or any(is_within(place, places) for place in row.also)
+        )
+
+    def _drafted(self) -> frozenset[int]:
+        if self.opened is None:
+            return frozenset()
+        return self._drafts.rows(self.opened.subject, self.opened.rows)
+
+
+def _nearest(data: Any, place: Place) -> Place:
+    """The place or, where the last item of a list is gone, the one that is last now."""
+    if place and isinstance(place[-1], int) and place[-1] > 0:
+        held = value_at(data, place[:-1])
+        if isinstance(held, list) and place[-1] >= len(held) > 0:
+            return (*place[:-1], len(held) - 1)
+    return place

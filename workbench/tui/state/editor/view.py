@@ -1,0 +1,237 @@
+"""The rows of the editor as lines of the screen: texts wrapped, long ones shortened, with a cursor that stays."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from workbench.tui.state.editor.rows import Input, Kind, Place, Row, folded
+from workbench.tui.state.layout import wrap
+from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
+
+MOST_LINES = 10
+"""How many lines a text has in the outline; the rest of it is counted there, and shown where it is edited."""
+
+_LONGEST_LABEL = 40  # what is longer is cut
+_WIDEST_LABEL = 20  # up to which labels beside each other stand in a column
+_LEAST_ROOM = 20
+_HEADINGS = {Kind.TURN, Kind.SESSION, Kind.SCENARIO}
+_CHANGED, _DRAFTED = "*", "~"
+
+
+class OutlineView:
+    """The outline of one case as `RowList` draws it. The cursor is on a row, which may have several lines."""
+
+    def __init__(self) -> None:
+        self.rows: Sequence[Row] = ()
+        self._changed: frozenset[int] = frozenset()
+        self._drafted: frozenset[int] = frozenset()
+        self._width = 80
+        self._labels: Sequence[int] = ()
+        self._starts: list[int] = []
+        self._length = 0
+        self._selected = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def cursor(self) -> int:
+        """The first line of the selected row."""
+        return self._starts[self._selected] if self._starts else 0
+
+    @property
+    def selected(self) -> int:
+        """The index of the selected row."""
+        return self._selected
+
+    @property
+    def row(self) -> Row | None:
+        """The selected row."""
+        return self.rows[self._selected] if self.rows else None
+
+    def show(self, rows: Sequence[Row], *, changed: frozenset[int], drafted: frozenset[int]) -> None:
+        """Show other rows; the cursor stays on what it was on, wherever that is now."""
+        old, at = self.row, self._selected
+        self._changed, self._drafted = changed, drafted
+        if rows is self.rows:
+            return
+        self.rows = rows
+        self._labels = _label_widths(rows)
+        self._selected = _found_again(rows, old, at)
+        self._lay_out()
+
+    def mark(self, drafted: frozenset[int]) -> None:
+        """Other rows have drafts now."""
+        self._drafted = drafted
+
+    def forget(self) -> None:
+        """Something else is to be shown: the cursor begins at the top."""
+        self.rows, self._selected = (), 0
+        self._lay_out()
+
+    def fit(self, width: int) -> None:
+        """Lay out for a width in cells."""
+        if width and width != self._width:
+            self._width = width
+            self._lay_out()
+
+    def move(self, by: int) -> None:
+        """Move by rows one at a time, by lines where it is more."""
+        if abs(by) == 1:
+            self._select(self._selected + by)
+        else:
+            self.move_to_line(self.cursor + by)
+
+    def move_to_line(self, line: int) -> None:
+        """Select the row of a line; past either end means the row there."""
+        self._select(bisect_right(self._starts, line) - 1)
+
+    def select(self, place: Place) -> None:
+        """Select the row of a place or, where it has none, the nearest that it is in."""
+        wanted = folded(place)
+        for end in range(len(wanted), -1, -1):
+            for index, row in enumerate(self.rows):
+                if wanted[:end] in (folded(row.place), folded(row.edits or row.place)) and row.place:
+                    self._select(index)
+                    return
+
+    def step(self, kind: Kind, by: int) -> None:
+        """Go to the next row of a kind, or the one before."""
+        index = self._selected + by
+        while 0 <= index < len(self.rows):
+            if self.rows[index].kind is kind:
+                self._select(index)
+                return
+            index += by
+
+    def line(self, index: int, width: int) -> Line:  # noqa: ARG002  # laid out for the width that `fit` was told
+        """One line of the screen."""
+        number = bisect_right(self._starts, index) - 1
+        lead, texts = self._lead(number), self._texts(number)
+        text = texts[index - self._starts[number]]
+        if index > self._starts[number]:
+            return (Piece(" " * sum(cell_len(piece.text) for piece in lead)), text)
+        return (*lead, text)
+
+    def _select(self, index: int) -> None:
+        self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
+
+    def _lay_out(self) -> None:
+        self._starts = []
+        line = 0
+        for number in range(len(self.rows)):
+            self._starts.append(line)
+            line += len(self._texts(number)) if self._may_wrap(number) else 1
+        self._length = line
+
+    def _may_wrap(self, number: int) -> bool:
+        row = self.rows[number]
+        value = row.value
+        return isinstance(value, str) and (
+            "\n" in value or len(value) * 2 + row.depth * 2 + self._labels[number] + 4 > self._width
+        )
+
+    def _lead(self, number: int) -> Line:
+        row = self.rows[number]
+        mark = _DRAFTED if number in self._drafted else _CHANGED if number in self._changed else " "
+        label = safe_line(row.label, width=_LONGEST_LABEL)
+        room = max(self._labels[number] - cell_len(label), 0)
+        tone = Tone.HEADING if row.kind in _HEADINGS else Tone.KEY
+        return (
+            Piece(mark, Tone.WARNING),
+            Piece(" " * (1 + 2 * row.depth)),
+            Piece(label, tone),
+            Piece(" " * (room + 2)),
+        )
+
+    def _texts(self, number: int) -> Sequence[Piece]:
+        """What stands behind the label, line by line."""
+        row = self.rows[number]
+        tone, text = _shown(row)
+        if not isinstance(row.value, str):
+            return (Piece(text, tone),)
+        room = max(self._width - 4 - 2 * row.depth - self._labels[number], _LEAST_ROOM)
+        head = text[: MOST_LINES * room]
+        shown = safe(head)
+        spans = wrap(shown, room)
+        pieces = [Piece(shown[start:end], tone) for start, end in spans[:MOST_LINES]]
+        left = len(text) - len(head) + (len(shown) - spans[MOST_LINES][0] if len(spans) > MOST_LINES else 0)
+        return (*pieces, Piece(f"… {left:,} more characters", Tone.MUTED)) if left else pieces
+
+
+def _shown(row: Row) -> tuple[Tone, str]:
+    """The value of a row in words; headings say how much is in them."""
+    value = row.value
+    if isinstance(value, str):
+        if row.input in (Input.LINE, Input.TEXT):
+            named = row.kind in (Kind.CALL, Kind.TOOL_RESPONSE)
+            return (Tone.STRONG if named else Tone.TEXT, value) if value else (Tone.MUTED, "empty")
+        return Tone.TEXT, json.dumps(value, ensure_ascii=False)
+    if row.is_heading:
+        return Tone.MUTED, _summary(row)
+    if isinstance(value, dict | list):
+        return (Tone.TEXT, safe_line(json.dumps(value, ensure_ascii=False))) if value else (Tone.MUTED, "none")
+    return (Tone.MUTED if value is None else Tone.TEXT), json.dumps(value)
+
+
+def _summary(row: Row) -> str:
+    if row.kind is Kind.CONTENT and isinstance(row.value, dict):
+        parts: Any = row.value.get("parts")
+        return f"{len(parts)} parts" if parts else "empty"
+    if isinstance(row.value, list):
+        return f"{len(row.value)} items"
+    return "" if row.value else "empty"
+
+
+def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
+    """How wide the label of each row is drawn: values of one object stand in a column."""
+    widths = [0] * len(rows)
+    columns: list[list[int]] = []  # the rows seen so far at each depth of the object that is open there
+    for index, row in enumerate(rows):
+        del columns[row.depth + 1 :]
+        while len(columns) <= row.depth:
+            columns.append([])
+        if row.is_heading or row.kind in _TITLED:
+            widths[index] = cell_len(safe_line(row.label, width=_LONGEST_LABEL))
+            continue
+        columns[row.depth].append(index)
+        own = cell_len(safe_line(row.label, width=_LONGEST_LABEL))
+        widths[index] = max(widths[columns[row.depth][0]], own)
+        if _WIDEST_LABEL >= own > widths[columns[row.depth][0]]:
+            for other in columns[row.depth]:
+                widths[other] = max(widths[other], own)
+    return widths
+
+
+_TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC, Kind.PERSONA, Kind.BEHAVIOUR}
+"""Rows that are known by a text of theirs, which stands right after the label."""
+
+
+def _found_again(rows: Sequence[Row], old: Row | None, at: int) -> int:
+    """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
+    if old is None or not rows:
+        return 0
+    place = folded(old.place)
+    there = [index for index, row in enumerate(rows) if folded(row.place) == place]
+    same = [index for index in there if rows[index].value == old.value and rows[index].edits == old.edits]
+    if same:
+        return same[0]
+    shape = _shape(old)
+    moved = [index for index, row in enumerate(rows) if row.value == old.value and _shape(row) == shape]
+    if moved and old.value not in (None, "", [], {}):
+        return min(moved, key=lambda index: abs(index - at))
+    if there:
+        return there[0]
+    above = [index for index, row in enumerate(rows) if row.place and place[: len(row.place)] == folded(row.place)]
+    if above and not old.is_item:
+        return above[-1]
+    return min(at, len(rows) - 1)
+
+
+def _shape(row: Row) -> tuple[Any, ...]:
+    return row.kind, row.label, *(step if isinstance(step, str) else 0 for step in folded(row.place))
