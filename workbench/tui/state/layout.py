@@ -48,6 +48,8 @@ def fit(line: Line, width: int) -> Line:
     left = max(width - 1, 0)
     for piece in line:
         text = _head(piece.text, left)
+        if cell_len(text) > left:  # a wide character, and one cell left
+            text = ""
         pieces.append(Piece(text, piece.tone))
         left -= cell_len(text)
         if text != piece.text:

@@ -1,0 +1,28 @@
+"""The tree of steps, as rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from workbench.tui.keys import bindings
+from workbench.tui.widgets.row_list import RowList
+
+
+class SpanList(RowList):
+    """Rows that can be folded."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("trace_tree", "rows")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_tree")]
+
+    @dataclass
+    class FoldWanted(RowList._OfList):
+        """The user wants to `fold`, `unfold`, `fold_all` or `unfold_all`."""
+
+        how: str
+
+    def action_fold(self, how: str) -> None:
+        """Say what the user wants."""
+        self.post_message(self.FoldWanted(self, how))

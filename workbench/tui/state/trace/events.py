@@ -1,0 +1,84 @@
+"""Which spans became an event of their turn, told from what is recorded: ids, and where there are none, equal content.
+
+An adapter may say it itself (`event_id`). Else a tool call is found among the calls of the invocation, by its id or as
+the next one with the same name and arguments, and an agent's answer is the final response where both are the same text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workbench.model.evalset import FunctionCall, IntermediateData, Invocation, InvocationEvents
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.trace.tree import Node, SpanKey, TurnNode, preorder
+
+
+def linked_events(turn: TurnNode) -> Mapping[SpanKey, str]:
+    """For each span of the turn that became an event, which, in words. Text is as it was recorded."""
+    links: dict[SpanKey, str] = {}
+    invocation = turn.result.invocation if turn.result is not None else None
+    calls = _Calls(invocation)
+    for node in preorder(turn.roots):
+        link = _told(node.span, invocation) or calls.take(node.span) or _answer(node, invocation)
+        if link:
+            links[node.key] = link
+    return links
+
+
+class _Calls:
+    """The tool calls of a turn, each of which stands for one span only."""
+
+    def __init__(self, invocation: Invocation | None) -> None:
+        self._by_id: dict[str, int] = {}
+        self._by_content: dict[str, list[int]] = {}
+        for number, call in enumerate(_calls(invocation) if invocation is not None else (), start=1):
+            if call.id:
+                self._by_id[call.id] = number
+            else:
+                self._by_content.setdefault(_content(call.name, call.args), []).append(number)
+
+    def take(self, span: Span) -> str | None:
+        """Which call a tool span stands for, in words."""
+        if span.kind is not SpanKind.TOOL or not (self._by_id or self._by_content):
+            return None
+        call_id = span.attributes.get("function_call_id")
+        number = self._by_id.pop(call_id, None) if isinstance(call_id, str) else None
+        if number is None and (same := self._by_content.get(_content(span.name, span.request))):
+            number = same.pop(0)
+        return None if number is None else f"tool call {number} of this turn"
+
+
+def _content(name: str | None, args: Any) -> str:
+    return f"{name}{json.dumps(args or {}, sort_keys=True, default=str)}"
+
+
+def _told(span: Span, invocation: Invocation | None) -> str | None:
+    event_id = span.attributes.get("event_id")
+    if not isinstance(event_id, str):
+        return None
+    what = "the final response" if span.attributes.get("is_final_response") is True else "an event"
+    own = span.attributes.get("invocation_id")
+    if invocation is not None and own != invocation.invocation_id:
+        return f"{what} of a nested run, id {event_id}"
+    return f"{what} of this turn, id {event_id}"
+
+
+def _answer(node: Node, invocation: Invocation | None) -> str | None:
+    span = node.span
+    if span.kind is not SpanKind.AGENT or not isinstance(span.response, str) or invocation is None:
+        return None
+    final = invocation.final_response
+    return "the final response of this turn" if final is not None and final.text() == span.response else None
+
+
+def _calls(invocation: Invocation) -> Iterator[FunctionCall]:
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        yield from data.tool_uses
+    elif isinstance(data, InvocationEvents):
+        for event in data.invocation_events:
+            for part in event.content.parts or () if event.content is not None else ():
+                if part.function_call is not None:
+                    yield part.function_call
