@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.tui.keys.actions import KeyPlace
+from workbench.tui.keys.actions import KeyAction, KeyPlace
 
-PLACE = KeyPlace("scores", "In the scores", ())
+PLACE = KeyPlace(
+    "scores",
+    "In the scores",
+    (
+        KeyAction(
+            "scores_open",
+            "scores",
+            "space,right,l",
+            "open_row",
+            "open",
+            footer=True,
+            explanation="read about the criterion; in a set, list its worst cases, or go to the case",
+        ),
+    ),
+)

@@ -1,18 +1,160 @@
-"""The pane `scores`."""
+"""Scores: every criterion held against its threshold, and why; of a set or target, how its cases score."""
 
 from __future__ import annotations
 
+import asyncio
+from itertools import chain
 from typing import ClassVar
 
+from textual import on, work
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.worker import Worker
 
+from workbench.model.results import CaseResult
+from workbench.store.errors import StoreError
+from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
-from workbench.tui.panes.plain import PlainPane
+from workbench.tui.messages import CaseWanted
+from workbench.tui.panes.pane import Pane
+from workbench.tui.state.blocks import Whole
+from workbench.tui.state.browser import Place
+from workbench.tui.state.pieces import Tone
+from workbench.tui.state.scores.case_scores import CaseScores
+from workbench.tui.state.scores.group_scores import GroupScores
+from workbench.tui.state.scores.nothing import nothing_blocks, nothing_ran_blocks, unreadable_blocks
+from workbench.tui.state.scores.spread import GroupSpread
+from workbench.tui.state.subject import Subject
+from workbench.tui.widgets.row_list import RowList
+from workbench.tui.widgets.rows_and_text import RowsAndText
+
+_PAUSE = 1.0  # seconds after which the scores of a set are gathered again while a run goes on
 
 
-class ScoresPane(PlainPane):
-    """The pane `scores`."""
+class ScoresPane(Pane):
+    """One row for each criterion, and everything about the one under the cursor."""
 
     TAB = "Scores"
+    HELP = (
+        "Every criterion with its score held against its threshold, turn by turn, with reasons and what it means. "
+        "Of several repeats mean, spread and how often they passed. Of an eval set or an agent the mean, deviation "
+        "and distribution of each metric; enter lists its worst cases, and goes to the one under the cursor."
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("scores",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._case: CaseScores | None = None
+        self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
+        self._group: GroupScores | None = None
+        self._place: Place | None = None  # of the set or target that is shown or gathered
+        self._gathered = -1  # how many results this session had brought when the set was gathered
+        self._gathering: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Criteria and text."""
+        yield RowsAndText()
+
+    def show(self, subject: Subject) -> None:
+        """Show the scores of the repeat that is looked at, or gather those of the set or target."""
+        if subject.key is None and subject.row is not None:
+            self._show_group(subject.row.place)
+            return
+        self._place = self._group = None
+        result = subject.result
+        if result is None:
+            self._case, self._results = None, ()
+            self.query_one(RowsAndText).show_text(nothing_blocks(subject))
+            return
+        repeats = _repeats(subject, result)
+        if (result, *repeats) != self._results:
+            self._show_case(result, repeats)
+
+    def focus_first(self) -> None:
+        """The criteria."""
+        self.query_one(RowsAndText).focus_first()
+
+    def hide(self) -> None:
+        """Gather nothing while nobody looks."""
+        self.workers.cancel_group(self, "gather")
+        self._place = None
+
+    def copyable(self) -> str | None:
+        """The scores as a table."""
+        shown = self._case or self._group
+        return None if shown is None else shown.text()
+
+    @on(RowList.Entered)
+    def _on_entered(self, message: RowList.Entered) -> None:
+        message.stop()
+        self.action_open_row()
+
+    def action_open_row(self) -> None:
+        """Go into the text of a criterion; of a set, unfold it or go to the case."""
+        if self._group is None:
+            self.query_one(RowsAndText).focus_text()
+        elif (worst := self._group.selected_case) is not None:
+            self.post_message(CaseWanted(worst.case, tab="scores"))
+        else:
+            self._group.toggle()
+            self.query_one(RowsAndText).show(self._group, from_top=True)
+
+    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...]) -> None:
+        shown = CaseScores(result, repeats)
+        is_same = self._case is not None and self._results[0].case == result.case
+        if self._case is not None and self._case.selected is not None:
+            shown.select(self._case.selected.name)
+        self._case, self._results = shown, (result, *repeats)
+        if len(shown):
+            self.query_one(RowsAndText).show(shown, from_top=not is_same)
+        else:
+            self.query_one(RowsAndText).show_text(shown.blocks())
+
+    def _show_group(self, place: Place) -> None:
+        self._case, self._results = None, ()
+        if place != self._place:
+            self._place, self._group = place, None
+            self.query_one(RowsAndText).show_text([Whole.of("gathering the scores …", Tone.MUTED)])
+            self._gathering = self._gather(place)
+        elif self.hub.state.board.results != self._gathered and (
+            self._gathering is None or self._gathering.is_finished
+        ):
+            self._gathering = self._gather(place)
+
+    @work(group="gather", exclusive=True)
+    async def _gather(self, place: Place) -> None:
+        """Show the scores of a set or target, and again after a while as long as results come."""
+        target, eval_set, _ = place
+        self._gathered = -1
+        while self._gathered != (results := self.hub.state.board.results):
+            sets = [listed for listed in self.hub.state.browser.sets_of(target) if eval_set in ("", listed.relative)]
+            keys = chain.from_iterable(listed.keys for listed in sets)
+            try:
+                spread = await self.hub.gateway.archive.spread(target, eval_set or None, keys)
+            except StoreError as error:
+                self._group = None
+                self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
+                return
+            self._gathered = results
+            self._take(spread)
+            await asyncio.sleep(_PAUSE)
+
+    def _take(self, spread: GroupSpread) -> None:
+        if not spread.statuses:
+            self.query_one(RowsAndText).show_text(nothing_ran_blocks())
+            return
+        is_new = self._group is None
+        if self._group is None:
+            self._group = GroupScores(spread)
+        else:
+            self._group.take(spread)
+        self.query_one(RowsAndText).show(self._group, from_top=is_new)
+
+
+def _repeats(subject: Subject, result: CaseResult) -> tuple[CaseResult, ...]:
+    """All repeats that ended, with the one that is looked at; of a session that was asked for only that."""
+    if subject.pinned is not None or subject.record is None:
+        return (result,)
+    outcomes = sorted(subject.record.outcomes.items())
+    return tuple(outcome.result for _, outcome in outcomes if outcome.result is not None)

@@ -1,0 +1,69 @@
+"""Results written to a file, in the formats of `workbench report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult
+from workbench.store.files import write_atomic
+from workbench.store.history import History
+from workbench.tui.gateway.expected import ExpectedCases
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+    from workbench.report.run_report import RunReport
+
+NEWEST = "newest-results"
+"""The run id of a document that holds the newest results of cases, whichever runs they are of."""
+
+
+def export(workspace: Workspace, path: Path, report_format: str, jobs: Sequence[JobKey], *, run_id: str | None) -> None:
+    """Write these results in their order; without a run the newest of each case. Raises StoreError."""
+    from workbench.report.formats import write_report
+
+    with workspace.history() as history:
+        results = _results(history, jobs, run_id)
+        report = _report(workspace, history, results, run_id)
+    write_atomic(path, write_report(report, report_format).encode("utf-8", errors="replace"))
+
+
+def _results(history: History, jobs: Sequence[JobKey], run_id: str | None) -> list[CaseResult]:
+    found: Iterable[CaseResult]
+    if run_id is not None:
+        found = history.results(run_id)
+    else:
+        newest = history.latest_results(dict.fromkeys(job.case for job in jobs).keys())
+        found = (result for results in newest.values() for result in results)
+    places = {job: place for place, job in enumerate(jobs)}
+    kept = [(places[job], result) for result in found if (job := _job(result)) in places]
+    return [result for _, result in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
+    from workbench.engine.summary import summarise
+    from workbench.report.run_report import RunReport, reported_cases
+
+    cases = reported_cases(results, ExpectedCases(workspace))
+    summary = summarise(results)
+    if run_id is None:
+        return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
+    run = history.run(run_id)
+    return RunReport(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        duration_seconds=run.duration_seconds or 0.0,
+        interrupted=run.interrupted or not run.ended,
+        command=run.command,
+        summary=summary,
+        cases=cases,
+        criteria=run.criteria,
+        versions=run.versions,
+    )
+
+
+def _job(result: CaseResult) -> JobKey:
+    return JobKey(case=result.case, repeat=result.repeat)

@@ -1,0 +1,203 @@
+"""What became of one case in every run, as rows, and the execution under the cursor in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.keys import CaseKey
+from workbench.model.results import MetricResult
+from workbench.model.text import redact
+from workbench.report.criteria_changes import run_changes
+from workbench.store.history import StoredJob, StoredRun, StoredScores
+from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.charts import sparkline
+from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks, when
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
+from workbench.tui.state.progress import duration
+from workbench.tui.state.scores.metric_lines import metric_row
+from workbench.tui.state.standing import look_of, look_of_metric, standing_of
+
+_SHOWN_IN_LINE = 60
+"""How many of the newest executions a sparkline shows."""
+
+
+class ContentKeys(NamedTuple):
+    """Hashes of a case as it is now: what reaches the agent, and what its answers are held against."""
+
+    execution: str
+    scoring: str
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now."""
+
+    case: CaseKey
+    executions: tuple[StoredScores, ...] = ()
+    runs: Mapping[str, StoredRun] = field(default_factory=dict)
+    now: ContentKeys | None = None
+
+
+class Executions:
+    """Rows for a list."""
+
+    def __init__(self, history: CaseHistory) -> None:
+        self.history = history
+        self.cursor = 0
+        self.marked: str | None = None  # the id of the run to compare with
+
+    def __len__(self) -> int:
+        return len(self.history.executions)
+
+    def line(self, index: int, width: int) -> Line:
+        """One execution: when, repeat, status, duration, the scores that decide."""
+        job, metrics = self.history.executions[index]
+        look = look_of(standing_of([job.status]))
+        mark = "●" if job.run_id == self.marked else " "
+        repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
+        pieces = [
+            Piece(f"{mark}{look.symbol} ", look.tone),
+            Piece(f"{when(job.finished_at)}{repeat} "),
+            Piece(f" {look.word:<9}", look.tone),
+            Piece(f"{duration(job.duration_seconds):>8}", Tone.MUTED),
+            Piece("  △" if self._differs_from_older(index) else "   ", Tone.WARNING),
+        ]
+        for metric in metrics:
+            if metric.threshold is not None:
+                shown = look_of_metric(metric.status)
+                score = "no score" if metric.score is None else f"{metric.score:.3g}"
+                pieces.append(Piece(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.tone))
+        return fit(tuple(pieces), width)
+
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows."""
+        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row."""
+        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+
+    @property
+    def selected(self) -> StoredJob | None:
+        """The execution under the cursor."""
+        return self.history.executions[self.cursor].job if self.history.executions else None
+
+    @property
+    def selected_run(self) -> StoredRun | None:
+        """The run that it was part of."""
+        return None if self.selected is None else self.history.runs[self.selected.run_id]
+
+    @property
+    def older_run(self) -> StoredRun | None:
+        """The newest run of the case before the one under the cursor."""
+        if self.selected is None:
+            return None
+        older = (stored.job.run_id for stored in self.history.executions[self.cursor :])
+        run_id = next((run_id for run_id in older if run_id != self.selected.run_id), None)
+        return None if run_id is None else self.history.runs[run_id]
+
+    def blocks(self) -> list[Block]:
+        """The course of scores and durations, and the execution under the cursor in detail."""
+        job = self.selected
+        if job is None:
+            return []
+        run = self.history.runs[job.run_id]
+        blocks = [*self._course(), BLANK]
+        blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {_ended(run)}"))))
+        if run.command:
+            blocks.append(Whole((Piece("command  ", Tone.KEY), Piece(safe(redact(run.command)))), indent=2, hang=2))
+        if job.failure is not None:
+            failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
+            blocks.append(Whole.of(failure, Tone.ERROR, indent=2, hang=2))
+        blocks += self._changes()
+        blocks += _score_blocks(self.history.executions[self.cursor].metrics)
+        blocks += criteria_blocks(self._config(run), self.history.case.eval_set)
+        return [*blocks, *options_blocks(run)]
+
+    def _course(self) -> Iterator[Block]:
+        """Sparklines from old to new: each metric that decides, then durations."""
+        shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
+        names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
+        yield Whole.of(f"{plural(len(self), 'execution')}, old to new", Tone.HEADING)
+        for name in names:
+            scores = [next((m.score for m in metrics if m.name == name), None) for _, metrics in shown]
+            line = sparkline(scores, lowest=0.0, highest=1.0)
+            yield Whole((Piece(line, Tone.KEY), Piece(f"  {safe_line(name)}", Tone.MUTED)), indent=2)
+        times = [job.duration_seconds for job, _ in shown]
+        span = f"{duration(min(times))} to {duration(max(times))}"
+        yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
+
+    def _changes(self) -> Iterator[Block]:
+        """What was different in the run before, and what is different now."""
+        job, older = self.selected, self._older(self.cursor)
+        if job is None:
+            return
+        told = [*_differing(older, ContentKeys(job.execution_key, job.scoring_key))] if older is not None else []
+        if older is not None:
+            told += run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
+        if told:
+            yield Whole.of("changed since the run before it", Tone.HEADING)
+            yield from (Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2) for sentence in told)
+        if self.history.now is None:
+            yield Whole.of("The case as it is now cannot run, or is gone.", Tone.WARNING)
+        elif since := list(_differing(job, self.history.now)):
+            yield Whole.of("changed since then, up to now", Tone.HEADING)
+            yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
+
+    def _only_this_set(self, run_id: str) -> StoredRun:
+        run = self.history.runs[run_id]
+        criteria = {name: config for name, config in run.criteria.items() if name == self.history.case.eval_set}
+        return run.model_copy(update={"criteria": criteria})
+
+    def _config(self, run: StoredRun) -> EvalConfig | None:
+        return run.criteria.get(self.history.case.eval_set)
+
+    def _older(self, index: int) -> StoredJob | None:
+        """The newest execution of an earlier run."""
+        run_id = self.history.executions[index].job.run_id
+        later = (stored.job for stored in self.history.executions[index + 1 :])
+        return next((job for job in later if job.run_id != run_id), None)
+
+    def _differs_from_older(self, index: int) -> bool:
+        job, older = self.history.executions[index].job, self._older(index)
+        keys = ContentKeys(job.execution_key, job.scoring_key)
+        return older is not None and any(True for _ in _differing(older, keys))
+
+    def _has_repeats(self, run_id: str) -> bool:
+        run = self.history.runs[run_id]
+        return bool(run.options.get("runs", 1) != 1)
+
+
+def _differing(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """What is not the same in the case, as its hashes tell."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "what the agent is asked: prompts, session or scenario of the case, or settings of the target"
+    if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is held against: expectations of the case, or criteria"
+
+
+def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
+    yield BLANK
+    yield Whole.of("scores", Tone.HEADING)
+    if not metrics:
+        yield Whole.of("none: it was not judged, or its scores have been forgotten", Tone.MUTED, indent=2)
+    for metric in metrics:
+        pieces = metric_row(metric, [metric.score], width=56)
+        yield Whole(pieces, indent=1)
+        if metric.reason:
+            yield Whole.of(safe(redact(metric.reason)), Tone.MUTED, indent=6)
+
+
+def _ended(run: StoredRun) -> str:
+    if run.interrupted:
+        return "interrupted"
+    return "" if run.ended else "unfinished"
+
+
+def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
+    return True

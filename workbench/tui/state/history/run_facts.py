@@ -1,0 +1,45 @@
+"""What a run was: when, by which criteria, with which options and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.text import redact
+from workbench.report.criteria_changes import threshold_text
+from workbench.store.history import StoredRun
+from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
+from workbench.tui.state.value_tree import value_blocks
+
+_SHOWN_OPTIONS = ("runs", "concurrency", "timeout_seconds", "isolation", "retries")
+
+
+def when(at: datetime) -> str:
+    """A time for people, in their time zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def criteria_blocks(config: EvalConfig | None, eval_set: str) -> Iterator[Block]:
+    """What the cases of a set were judged by, and which file said so."""
+    if config is None:
+        return
+    yield BLANK
+    source = "the default ones" if config.is_default else f"from {safe_line(config.source)}"
+    yield Whole((Piece("judged by", Tone.HEADING), Piece(f"  {source}, {safe_line(eval_set)}", Tone.MUTED)), hang=2)
+    for criterion in config.criteria:
+        name = Piece(f"{safe_line(criterion.metric)}  ", Tone.KEY)
+        yield Whole((name, Piece(threshold_text(criterion))), indent=2, hang=2)
+        yield from value_blocks(criterion.options, indent=4)
+
+
+def options_blocks(run: StoredRun) -> Iterator[Block]:
+    """Options that can matter, and versions."""
+    options = {name: run.options[name] for name in _SHOWN_OPTIONS if name in run.options}
+    for title, values in (("options", options), ("versions", run.versions)):
+        if values:
+            yield BLANK
+            yield Whole.of(title, Tone.HEADING)
+            text = "   ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+            yield Whole.of(safe(redact(text)), indent=2, hang=2)

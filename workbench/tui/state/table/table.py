@@ -1,0 +1,216 @@
+"""The results table: rows that come in stretches, sorted and filtered, in columns that scroll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+
+from rich.cells import cell_len
+
+from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line, Piece, Tone, plural
+from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.state.table.columns import Column, columns_of
+from workbench.tui.state.table.rows import TableRow, merged
+
+_ID_WIDTH = 30
+_LEAST_ID_WIDTH = 14
+
+
+class ResultTable:
+    """Rows for a list, with a column under a second cursor."""
+
+    def __init__(self) -> None:
+        self.cursor = 0
+        self.by_repeat = False
+        self.filtered_by = ""
+        self.sorted_by: str | None = None
+        self.is_descending = False
+        self.hidden: set[str] = set()
+        self.column = 0
+        self._offset = 0  # the first column that is drawn
+        self._all: list[TableRow] = []
+        self._metrics: dict[str, None] = {}
+        self.all_columns: list[Column] = columns_of(())
+        self._rows: list[TableRow] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Sequence[TableRow]:
+        """What is listed, in its order."""
+        return self._rows
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to list, whatever the filter."""
+        return not self._all
+
+    @property
+    def selected(self) -> TableRow | None:
+        """The row under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that are not hidden."""
+        return [column for column in self.all_columns if column.id not in self.hidden]
+
+    def take_over(self, other: ResultTable) -> None:
+        """Show rows as another table does: the same columns, order and filter."""
+        self.by_repeat, self.filtered_by = other.by_repeat, other.filtered_by
+        self.sorted_by, self.is_descending = other.sorted_by, other.is_descending
+        self.hidden, self.column = other.hidden, min(other.column, len(self.columns) - 1)
+
+    def add(self, rows: Iterable[TableRow]) -> None:
+        """Take more rows; `arrange` lists them."""
+        before = len(self._metrics)
+        for row in rows:
+            self._all.append(row)
+            self._metrics.update(dict.fromkeys(row.scores))
+        if len(self._metrics) != before:
+            self.all_columns = columns_of(self._metrics)
+
+    def arrange(self) -> None:
+        """List what there is now: one row a case or a repeat, filtered and sorted. The same row stays selected."""
+        selected = self.selected
+        rows = self._all if self.by_repeat else merged(self._all)
+        words = self.filtered_by.casefold().split()
+        if words:
+            rows = [row for row in rows if all(word in row.searched for word in words)]
+        self._rows = self._sorted(rows)
+        if selected is not None:
+            same = (index for index, row in enumerate(self._rows) if row.case is selected.case)
+            self.cursor = next(same, min(self.cursor, max(len(self._rows) - 1, 0)))
+
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows."""
+        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row."""
+        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+
+    def move_column(self, by: int) -> None:
+        """Move the cursor to another column."""
+        self.column = min(max(self.column + by, 0), len(self.columns) - 1)
+
+    def sort(self) -> None:
+        """Sort by the column under the cursor; again, the other way round; a third time, not at all."""
+        chosen = self.columns[self.column].id
+        if self.sorted_by != chosen:
+            self.sorted_by, self.is_descending = chosen, False
+        elif not self.is_descending:
+            self.is_descending = True
+        else:
+            self.sorted_by, self.is_descending = None, False
+        self.arrange()
+
+    def toggle_column(self, column: str) -> None:
+        """Hide a column, or show it again; one column always stays."""
+        if column in self.hidden or len(self.columns) > 1:
+            self.hidden ^= {column}
+        self.move_column(0)
+
+    def fit_columns(self, width: int) -> None:
+        """Scroll the columns so that the one under the cursor is drawn in rows of this width."""
+        room = width - self._id_width(width)
+        self._offset = min(self._offset, self.column)
+        columns = self.columns
+        while self._offset < self.column and _width(columns[self._offset : self.column + 1]) > room:
+            self._offset += 1
+
+    def head(self, width: int) -> Line:
+        """The titles of the columns."""
+        cells = []
+        for index, column in self._drawn():
+            arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
+            title = fit((Piece(column.title),), column.width - 2 - len(arrow))
+            text = "".join(piece.text for piece in title) + arrow
+            cells.append((Piece(text, Tone.TAB if index == self.column else Tone.HEADING), column.width))
+        return self._line(Piece("case", Tone.HEADING), cells, width=width)
+
+    def line(self, index: int, width: int) -> Line:
+        """One row."""
+        row = self._rows[index]
+        cells = [(column.cell(row), column.width) for _, column in self._drawn()]
+        return self._line(Piece(row.name, Tone.STRONG), cells, width=width)
+
+    def feet(self, width: int) -> list[Line]:
+        """Mean and deviation of what is listed, below the columns that have figures."""
+        numbers = [(column, self._numbers(column)) for _, column in self._drawn()]
+        means = [(Piece(f"{fmean(values):.4g}" if values else ""), column.width) for column, values in numbers]
+        deviations = [
+            (Piece(f"±{stdev(values):.4g}" if len(values) > 1 else "", Tone.MUTED), column.width)
+            for column, values in numbers
+        ]
+        return [
+            self._line(Piece("mean", Tone.KEY), means, width=width),
+            self._line(Piece("deviation", Tone.KEY), deviations, width=width),
+        ]
+
+    def counts(self) -> list[Piece]:
+        """How many rows are listed, and how they stand."""
+        pieces = [Piece(plural(len(self._rows), "row"), Tone.STRONG)]
+        for standing in Standing:
+            count = sum(row.status is standing for row in self._rows)
+            if count:
+                look = look_of(standing)
+                pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
+        return pieces
+
+    def text_of(self, row: TableRow) -> str:
+        """A row as text to copy: its cells with their titles."""
+        cells = [f"{column.title}: {column.cell(row).text}" for column in self.columns if column.cell(row).text]
+        return "\n".join([f"case: {row.case}", *cells])
+
+    def _sorted(self, rows: list[TableRow]) -> list[TableRow]:
+        column = next((column for column in self.all_columns if column.id == self.sorted_by), None)
+        if column is None:
+            return list(rows)
+        known = [(value, row) for row in rows if (value := column.value(row)) is not None]
+        absent = [row for row in rows if column.value(row) is None]
+        known.sort(key=_first, reverse=self.is_descending)
+        return [*(row for _, row in known), *absent]
+
+    def _numbers(self, column: Column) -> list[float]:
+        number = column.number
+        if number is None:
+            return []
+        return [value for row in self._rows if (value := number(row)) is not None]
+
+    def _drawn(self) -> list[tuple[int, Column]]:
+        return list(enumerate(self.columns))[self._offset :]
+
+    def _id_width(self, width: int) -> int:
+        return min(max(width // 4, _LEAST_ID_WIDTH), _ID_WIDTH)
+
+    def _line(self, name: Piece, cells: Iterable[tuple[Piece, int]], *, width: int) -> Line:
+        """The name, which stays where it is, and cells as far as there is room."""
+        pieces = [Piece(" "), *_cell(name, self._id_width(width) - 1)]
+        used = self._id_width(width)
+        for piece, cell_width in cells:
+            if used >= width:
+                break
+            pieces += _cell(piece, cell_width)
+            used += cell_width
+        return fit(tuple(pieces), width)
+
+
+def _cell(piece: Piece, width: int) -> list[Piece]:
+    shown = fit((piece,), width - 2)
+    return [*shown, Piece(" " * (width - sum(cell_len(part.text) for part in shown)))]
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns)
+
+
+def _first(pair: tuple[float | str, TableRow]) -> float | str:
+    return pair[0]
+
+
+def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
+    return True

@@ -1,0 +1,101 @@
+"""Rows above, and what there is to say about the row under the cursor below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from workbench.tui.state.blocks import Block
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.pieces import Line
+from workbench.tui.widgets.lines_view import LinesView
+from workbench.tui.widgets.row_list import NoRows, RowList, RowSource
+
+
+class DetailedRows(RowSource, Protocol):
+    """Rows with a cursor that can be moved, and text about the row that it is on."""
+
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows."""
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row; past either end means the row there."""
+
+    def blocks(self) -> Sequence[Block]:
+        """What there is to say about the row under the cursor."""
+
+
+class RowsAndText(Vertical):
+    """A list that moves its own cursor, and a text that follows it. `RowList.Entered` is for those around."""
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cursor is on another row."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: DetailedRows | None = None
+
+    def compose(self) -> ComposeResult:
+        """List and text."""
+        yield RowList()
+        yield LinesView()
+
+    def show(self, rows: DetailedRows, *, from_top: bool) -> None:
+        """Show rows, and the text about the one under the cursor: from its top where it is about something else."""
+        self._rows = rows
+        rows_list = self.query_one(RowList)
+        rows_list.display = True
+        rows_list.styles.height = max(len(rows), 1)
+        rows_list.show(rows)
+        self._show_text(rows.blocks(), from_top=from_top)
+
+    def show_text(self, blocks: Sequence[Block]) -> None:
+        """Show a text alone."""
+        had_focus = self.query_one(RowList).has_focus
+        self._rows = None
+        self.query_one(RowList).display = False
+        self.query_one(RowList).show(NoRows())
+        self._show_text(blocks, from_top=True)
+        if had_focus:
+            self.query_one(LinesView).focus()
+
+    def focus_first(self) -> None:
+        """The list, or the text where there is no list."""
+        rows_list = self.query_one(RowList)
+        (rows_list if rows_list.display else self.query_one(LinesView)).focus()
+
+    def focus_text(self) -> None:
+        """The text."""
+        self.query_one(LinesView).focus()
+
+    @on(RowList.Moved)
+    def _on_moved(self, message: RowList.Moved) -> None:
+        message.stop()
+        if self._rows is not None:
+            self._rows.move(message.by)
+            self._after_cursor(self._rows)
+
+    @on(RowList.WentTo)
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        message.stop()
+        if self._rows is not None:
+            self._rows.move_to(message.index)
+            self._after_cursor(self._rows)
+
+    def _after_cursor(self, rows: DetailedRows) -> None:
+        self.query_one(RowList).show(rows)
+        self._show_text(rows.blocks(), from_top=True)
+        self.post_message(self.CursorMoved())
+
+    def _show_text(self, blocks: Sequence[Block], *, from_top: bool) -> None:
+        def lay_out_blocks(width: int) -> list[Line]:
+            return lay_out(blocks, width=width, side_by_side=False)
+
+        self.query_one(LinesView).show(lay_out_blocks, from_top=from_top)
