@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.tui.gateway.contents import Contents
 from workbench.tui.gateway.archive import Archive
 from workbench.tui.gateway.chats import Chats
+from workbench.tui.gateway.contents import Contents
+from workbench.tui.gateway.criteria import Criteria
 from workbench.tui.gateway.documents import Documents
+from workbench.tui.gateway.editing import Editing
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread
@@ -25,7 +27,9 @@ class Gateway:
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.documents = Documents(self.call)
+        self.editing = Editing(self.call, self.documents)
         self.runs = Runs(self.call)
+        self.criteria = Criteria(self.call)
         self.chats = Chats(self.call, self.documents)
         self.archive = Archive(self.call)
 

@@ -12,6 +12,7 @@ from workbench.tui.keys import (
     app,
     browser,
     chat,
+    criteria,
     diff,
     documents,
     editor,
@@ -22,6 +23,7 @@ from workbench.tui.keys import (
     scores,
     screen,
     shared,
+    table,
     trace,
 )
 from workbench.tui.keys.actions import KeyAction, KeyPlace
@@ -35,17 +37,21 @@ _PUNCTUATION = {
 }  # fmt: skip
 
 
-_MODULES = (app, screen, browser, editor, diff, trace, scores, history, chat, run, plan, problems)
+_MODULES = (app, screen, browser, editor, diff, trace, scores, history, table, chat, run, plan, criteria, problems)
 
 PLACES: Mapping[str, KeyPlace] = {
     place.name: place
     for place in (
         *(module.PLACE for module in _MODULES),
         chat.PROMPT,
+        history.COMPARING,
         chat.SESSION,
+        editor.TYPING,
         documents.CONFLICT,
         documents.RECOVERY,
         documents.VERSIONS,
+        trace.TREE,
+        trace.DETAIL,
         shared.ROWS,
         shared.LINES,
     )

@@ -49,6 +49,7 @@ from workbench.tui.state.browser import ListedSet
 from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.state.run.planned import PlannedRun
+from workbench.tui.state.table.scope import Scope
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
@@ -285,6 +286,16 @@ class MainScreen(Screen[None]):
     def action_widen(self, by: int) -> None:
         """Give the eval sets more columns, or fewer."""
         self._set_left_width(self.query_one("#left").outer_size.width + by)
+
+    @work(group="table", exclusive=True)
+    async def action_open_table(self) -> None:
+        """Show the newest results as a table, and go to the case that is chosen there."""
+        from workbench.tui.screens.table import TableScreen  # seldom needed, and never at the start
+
+        scope = Scope.around(self.state.browser.selected)
+        case = await self.app.push_screen_wait(TableScreen(self._hub, scope=scope))
+        if case is not None:
+            await self._go_to(case, tab="diff")
 
     def action_copy(self) -> None:
         """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
