@@ -77,6 +77,10 @@ class Options:
         self._read.add(name)
         return self._values.get(name, self._values.get(to_camel(name)))
 
+    def given(self, *names: str) -> dict[str, Any]:
+        """Those of these options that are there, as written: for the details of a result."""
+        return {name: value for name in names if (value := self.raw(name)) is not None}
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         """A boolean, the default where there is none."""
         value = self.raw(name)

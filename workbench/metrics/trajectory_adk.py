@@ -88,7 +88,8 @@ def _prepare(options: Options) -> Sequence[Judge]:
     if rules is not None and ignore_args:
         options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
-    return [TurnJudge(name=NAME, score=lambda turn: _score(turn, match, pairing))]
+    details = options.given("match_type", "ignore_args", "args_match")
+    return [TurnJudge(name=NAME, score=lambda turn: _score(turn, match, pairing), details=details)]
 
 
 def _read_match_type(options: Options) -> Match:

@@ -106,8 +106,9 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
             return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given
         return given
 
-    # Whoever reads the number must see that duplicates were counted the other way.
+    # Whoever reads the number must see that duplicates were counted the other way, and which differences it minds.
     details: dict[str, Any] = {"membership": True} if membership else {}
+    details |= options.given("ignore_args", "args_match")
     return [TurnJudge(name=options.metric, score=score, details=details)]
 
 

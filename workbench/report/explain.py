@@ -62,13 +62,13 @@ def describe_metric(metric: MetricResult) -> str:
     name = safe(metric.name)
     if metric.status is MetricStatus.ERROR or metric.score is None:
         return f"{name}: {_why_no_score(metric)}"
-    relation = ""
+    against = ""
     if metric.threshold is not None:
-        relation = f" {_relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
+        against = f" {relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
     notes = [safe(note) for note in (metric.reason, metric.hint) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
-    return f"{name}: {score}{relation}{counted}" + "".join(f"; {note}" for note in notes)
+    return f"{name}: {score}{against}{counted}" + "".join(f"; {note}" for note in notes)
 
 
 def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _why_no_score(metric: MetricResult) -> str:
     return f"{word}: {safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
-def _relation(score: float, threshold: float) -> str:
+def relation(score: float, threshold: float) -> str:
     """How the two numbers stand: whether that is good is the status's to say, as some metrics are better low."""
     return "<" if score < threshold else ">" if score > threshold else "="
 
@@ -193,7 +193,7 @@ def _nothing_evaluated(case: ReportedCase) -> str:
 
 def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
     """The differences that the failed metrics look at; a metric of the user's own may look at all."""
-    subjects = {subject for metric in failed for subject in _subjects(metric.name)}
+    subjects = {subject for metric in failed for subject in subjects_of(metric.name)}
     single = len(case.differences) == 1
     for index, turn in enumerate(case.differences):
         for difference in turn:
@@ -204,7 +204,7 @@ def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterato
         yield from map(describe, case.state_differences)
 
 
-def _subjects(metric: str) -> tuple[str, ...]:
+def subjects_of(metric: str) -> tuple[str, ...]:
     """What a metric looks at, told by its name: report cannot ask the registry, which stands above it."""
     for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
         if any(word in metric for word in words):
