@@ -31,11 +31,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Expected beside actual; None where a side has nothing. `differs` marks the sides with - and +."""
+    """Expected beside actual; None where a side has nothing.
+
+    `differs` marks the sides with - and +; `quiet` then leaves out the colours, for a difference that cost nothing.
+    """
 
     expected: Side | None
     actual: Side | None
     differs: bool = False
+    quiet: bool = False
 
     @property
     def is_same(self) -> bool:

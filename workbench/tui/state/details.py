@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from workbench.model.evalset import EvalCase
 from workbench.tui.state.blocks import BLANK, Block, Detail, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query, set_name
 from workbench.tui.state.browser.query import SYNTAX
-from workbench.tui.state.comparison import case_blocks
+from workbench.tui.state.diff.content import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import Standing, look_of, standing_of
@@ -18,9 +17,16 @@ from workbench.tui.state.subject import Subject
 
 def case_detail(subject: Subject) -> Detail:
     """A case: expected beside actual, of the repeat that is looked at."""
+    blocks = case_head(subject)
+    if subject.read is not None or subject.pinned is not None:
+        blocks += case_blocks(subject.case, turns=subject.turns, result=subject.result)
+    return Detail(tuple(blocks))
+
+
+def case_head(subject: Subject) -> list[Block]:
+    """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
     if subject.pinned is not None:
-        result = subject.pinned.result
-        return Detail(tuple(case_blocks(subject.case, turns=result.execution.turns, result=result)))
+        return []
     row, record, read = subject.row, subject.record, subject.read
     unpaired = "no agent was found for this eval set; select the set to see what to do"
     problems = [unpaired if row is not None and not row.target else "", row.problem if row is not None else ""]
@@ -32,11 +38,9 @@ def case_detail(subject: Subject) -> Detail:
         blocks += _repeat_line(record, subject.repeat)
     if read is None:
         blocks.append(Whole.of("reading the case …", Tone.MUTED))
-    elif record is None or subject.repeat is None or subject.is_live:
-        blocks += case_blocks(subject.case, turns=subject.turns, result=None)
-    else:
-        blocks += _outcome_blocks(subject.case, record.outcomes[subject.repeat])
-    return Detail(tuple(blocks))
+    elif record is not None and subject.repeat in record.outcomes and not subject.is_live:
+        blocks += _what_is_not_stored(record.outcomes[subject.repeat])
+    return blocks
 
 
 def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
@@ -145,13 +149,12 @@ def heading_of(subject: Subject) -> Heading:
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 
-def _outcome_blocks(case: EvalCase | None, outcome: Outcome) -> Iterator[Block]:
+def _what_is_not_stored(outcome: Outcome) -> Iterator[Block]:
     result = outcome.result
     turns = result.execution.turns if result is not None else ()
     if outcome.stored_at is not None and not turns and (result is None or result.failure is None):
         yield Whole.of("What the agent did then is no longer stored; run the case again to see it.", Tone.WARNING)
         yield BLANK
-    yield from case_blocks(case, turns=turns, result=result)
 
 
 def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:

@@ -118,22 +118,32 @@ def _wrapped(
     indent = min(indent, max(width - cell_len(first) - hang - _LEAST_WIDTH, 0))
     margin = cell_len(first) + indent
     text = "".join(piece.text for piece in pieces)
+    spans = wrap(text, max(width - margin, 2), hang=hang)
     lines: list[Line] = []
-    for number, (start, end) in enumerate(wrap(text, max(width - margin, 2), hang=hang)):
+    for number, cut in enumerate(_cuts(pieces, spans)):
         lead = f"{first}{' ' * indent}" if number == 0 else " " * (margin + hang)
         head = (Piece(lead, tone),) if lead else ()
-        lines.append((*head, *_cut(pieces, start, end)))
+        lines.append((*head, *cut))
     return lines
 
 
-def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
-    """The part of the joined pieces from `start` to `end`."""
-    position = 0
-    for piece in pieces:
-        text = piece.text[max(start - position, 0) : max(end - position, 0)]
-        if text:
-            yield Piece(text, piece.tone)
-        position += len(piece.text)
+def _cuts(pieces: tuple[Piece, ...], spans: Iterable[tuple[int, int]]) -> Iterator[Line]:
+    """The parts of the joined pieces within these spans, which come in order; in one pass over both."""
+    index = position = 0  # of the first piece that reaches into the span, and where it begins
+    for start, end in spans:
+        while index < len(pieces) and position + len(pieces[index].text) <= start:
+            position += len(pieces[index].text)
+            index += 1
+        cut: list[Piece] = []
+        place, number = position, index
+        while number < len(pieces) and place < end:
+            piece = pieces[number]
+            text = piece.text[max(start - place, 0) : end - place]
+            if text:
+                cut.append(Piece(text, piece.tone))
+            place += len(piece.text)
+            number += 1
+        yield tuple(cut)
 
 
 def _headline(block: Columns, *, width: int, side_by_side: bool) -> Iterator[Line]:
@@ -151,22 +161,28 @@ def _one_column(block: Both, *, width: int) -> Iterator[Line]:
         return
     if block.expected is not None:
         mark = "-" if block.differs else " "
-        yield from _side(block.expected, width=width, mark=mark, tone=Tone.REMOVED)
+        yield from _side(block.expected, width=width, mark=mark, tone=_tone(block, Tone.REMOVED))
     if block.actual is not None:
         mark = "+" if block.differs else " "
-        yield from _side(block.actual, width=width, mark=mark, tone=Tone.ADDED)
+        yield from _side(block.actual, width=width, mark=mark, tone=_tone(block, Tone.ADDED))
 
 
 def _two_columns(block: Both, *, width: int) -> Iterator[Line]:
     left_width = (width - len(_SEPARATOR)) // 2
     right_width = width - len(_SEPARATOR) - left_width
-    left = _column(block.expected, width=left_width, mark="-" if block.differs else " ", tone=Tone.REMOVED)
-    right = _column(block.actual, width=right_width, mark="+" if block.differs else " ", tone=Tone.ADDED)
+    left = _column(
+        block.expected, width=left_width, mark="-" if block.differs else " ", tone=_tone(block, Tone.REMOVED)
+    )
+    right = _column(block.actual, width=right_width, mark="+" if block.differs else " ", tone=_tone(block, Tone.ADDED))
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
         other = right[number] if number < len(right) else ()
         gap = left_width - sum(cell_len(piece.text) for piece in one)
         yield (*one, Piece(" " * gap), Piece(_SEPARATOR, Tone.MUTED), *other)
+
+
+def _tone(block: Both, loud: Tone) -> Tone:
+    return Tone.MUTED if block.quiet else loud
 
 
 def _column(side: Side | None, *, width: int, mark: str, tone: Tone) -> list[Line]:
@@ -176,5 +192,6 @@ def _column(side: Side | None, *, width: int, mark: str, tone: Tone) -> list[Lin
 def _side(side: Side, *, width: int, mark: str, tone: Tone) -> list[Line]:
     pieces = side.pieces
     if mark != " ":  # what differs stands out in the colour of its side
-        pieces = tuple(Piece(piece.text, tone if piece.tone is Tone.TEXT else piece.tone) for piece in pieces)
+        recoloured = (Tone.TEXT, Tone.REMOVED_WORD, Tone.ADDED_WORD) if tone is Tone.MUTED else (Tone.TEXT,)
+        pieces = tuple(Piece(piece.text, tone if piece.tone in recoloured else piece.tone) for piece in pieces)
     return _wrapped(pieces, width=width, first=f"{mark} ", indent=side.indent, tone=tone)

@@ -25,6 +25,8 @@ class Tone(StrEnum):
     KEY = "key"
     REMOVED = "removed"
     ADDED = "added"
+    REMOVED_WORD = "removed-word"  # what makes the difference in a text of which most stayed the same
+    ADDED_WORD = "added-word"
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.model.results import CaseStatus, Failure, FailureKind, InvocationScore, MetricResult, MetricStatus
 from workbench.tui.state.blocks import Block
-from workbench.tui.state.comparison import case_blocks
+from workbench.tui.state.diff.content import case_blocks
 from workbench.tui.state.layout import lay_out
 
 
@@ -65,8 +65,8 @@ def test_calls_that_were_not_made_not_expected_or_made_elsewhere_say_so(make: An
 
     assert "- c (not made)" in shown
     assert "+ d (not expected)" in shown
-    assert "(made at another place)" in shown
-    assert "(expected at another place)" in shown
+    assert "(made as call 2)" in shown
+    assert "(expected as call 1)" in shown
 
 
 def test_a_case_that_has_not_run_shows_what_is_expected(make: Any) -> None:

@@ -1,0 +1,289 @@
+"""A case as a diff: failures first, then turn by turn what was expected beside what the agent did, then the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from workbench.engine.accepting import Hunk, turn_comparisons
+from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.results import CaseResult, Execution, Failure, MetricResult, MetricStatus, TurnResult
+from workbench.model.text import redact
+from workbench.report.differences import Difference, DifferenceKind, state_differences
+from workbench.report.explain import describe_metric
+from workbench.report.turns import Said, TurnComparison, side_of
+from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
+from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls
+from workbench.tui.state.diff.costs import TurnCosts
+from workbench.tui.state.diff.source import DiffContent, DiffSource, Level
+from workbench.tui.state.diff.texts import ABSENT, Texts
+from workbench.tui.state.diff.writer import Writer
+from workbench.tui.state.pieces import Piece, Tone, plural, safe_line
+from workbench.tui.state.standing import look_of_metric
+
+_SAID = (
+    DifferenceKind.INTERMEDIATE_MISSING,
+    DifferenceKind.INTERMEDIATE_EXTRA,
+    DifferenceKind.INTERMEDIATE_CHANGED,
+)
+
+
+def case_blocks(case: EvalCase | None, *, turns: Sequence[TurnResult], result: CaseResult | None) -> Iterator[Block]:
+    """Everything about one repeat of a case, as blocks alone."""
+    yield from diff_of(DiffSource(case=case, turns=turns, result=result)).blocks
+
+
+def diff_of(source: DiffSource) -> DiffContent:
+    """The diff of a case. Takes time where the case is large: nothing in it needs the event loop."""
+    return _Diff(source).content()
+
+
+class _Diff:
+    def __init__(self, source: DiffSource) -> None:
+        self._source = source
+        self._writer = Writer(Texts(source.most))
+        self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
+        execution = Execution.model_construct(turns=tuple(source.turns))
+        self._comparisons = [] if source.case is None else turn_comparisons(source.case, execution)
+        differing = any(comparison.differences for comparison in self._comparisons)
+        self._level = source.level if differing else Level.EVERYTHING
+
+    def content(self) -> DiffContent:
+        source, add = self._source, self._writer.extend
+        add(source.head)
+        failure = source.result.failure if source.result is not None else None
+        if failure is not None:
+            add(self._failure_blocks(failure))
+        if source.result is not None:
+            add(_errors(source.result.metrics))
+        if source.case is not None:
+            add(self._scenario_blocks(source.case))
+        self._write_turns(failure)
+        if source.result is not None:
+            if source.case is not None and failure is None:
+                self._write_state(source.case, source.result.execution)
+            add(self._metric_blocks(source.result.metrics))
+            add(self._output_blocks(source.result))
+        return self._writer.content()
+
+    def _write_turns(self, failure: Failure | None) -> None:
+        case, turns = self._source.case, self._source.turns
+        expected = (case.conversation if case is not None else None) or []
+        stopped = failure is not None and len(turns) < len(expected)
+        for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
+            self._write_turn(number, wanted, turn)
+            if stopped and number == len(turns):
+                self._writer.add(Whole.of("the agent did not finish this turn", Tone.ERROR, indent=2))
+            self._writer.add(BLANK)
+
+    def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
+        actual = turn.invocation if turn is not None else None
+        asked = expected if expected is not None else actual
+        prompt = _words(asked.user_content if asked is not None else None)
+        head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
+        comparison = self._comparisons[number] if number < len(self._comparisons) else None
+        if comparison is not None and not comparison.differences and self._level is not Level.EVERYTHING:
+            calls = plural(len(comparison.calls), "call")
+            folded = Piece(f"  as expected ({calls})", Tone.MUTED)
+            self._writer.add(Whole((head, Piece(safe_line(prompt, width=120)), folded), hang=2))
+            return
+        self._writer.add(Whole((head, *self._writer.texts.of(prompt)), hang=2))
+        is_over = self._source.result is not None
+        self._writer.add(
+            Columns(
+                "EXPECTED" if expected is not None else "EXPECTED (nothing)",
+                "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
+            )
+        )
+        if comparison is not None:
+            assert expected is not None
+            assert actual is not None
+            costs = TurnCosts(self._metrics, number, comparison)
+            CallWriter(self._writer, number, comparison, costs, level=self._level).write()
+            self._write_said(number, comparison, costs)
+            self._write_response(number, comparison, costs, expected, actual)
+        else:
+            self._write_lone_turn(expected, actual)
+
+    def _write_lone_turn(self, expected: Invocation | None, actual: Invocation | None) -> None:
+        """A turn that only one side has."""
+        invocation = expected if expected is not None else actual
+        assert invocation is not None
+        is_expected = expected is not None
+        side = side_of(invocation)
+        write_lone_calls(self._writer, side, is_expected=is_expected)
+        rows = [_said_side(said, self._writer.texts) for said in side.said]
+        if invocation.final_response is not None:
+            rows.append(Side(self._response(invocation.final_response)))
+        for row in rows:
+            self._writer.both(row if is_expected else None, None if is_expected else row)
+
+    def _write_said(self, turn: int, comparison: TurnComparison, costs: TurnCosts) -> None:
+        """What sub-agents said; compared only where the case expects something of them."""
+        found = {(d.expected_call, d.actual_call): d for d in comparison.differences if d.kind in _SAID}
+        texts = self._writer.texts
+        for row in comparison.said:
+            left = None if row.expected is None else comparison.expected.said[row.expected]
+            right = None if row.actual is None else comparison.actual.said[row.actual]
+            difference = found.get((row.expected, row.actual))
+            if difference is not None:
+                self._writer.difference(turn, difference, costs, [_said_sides(left, right, texts)])
+            elif self._level is not Level.DIFFERENCES:
+                tone = Tone.TEXT if left is not None else Tone.MUTED
+                sides = (None if said is None else _said_side(said, texts, tone) for said in (left, right))
+                self._writer.both(*sides)
+
+    def _write_response(
+        self, turn: int, comparison: TurnComparison, costs: TurnCosts, expected: Invocation, actual: Invocation
+    ) -> None:
+        wanted, given = expected.final_response, actual.final_response
+        found = next((d for d in comparison.differences if d.kind is DifferenceKind.RESPONSE_CHANGED), None)
+        texts = self._writer.texts
+        if found is not None:
+            sides: tuple[tuple[Piece, ...], tuple[Piece, ...]]
+            if given is None:
+                sides = self._response(wanted), (Piece("(no response)", Tone.MUTED),)
+            else:
+                sides = texts.two(_words(wanted, empty="(empty response)"), _words(given, empty="(empty response)"))
+            self._writer.difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
+        elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
+            left = None if wanted is None else Side(self._response(wanted))
+            self._writer.both(left, None if given is None else Side(self._response(given)))
+        elif wanted is not None:
+            self._writer.add(Whole.of("… the response is as expected", Tone.MUTED, indent=2))
+
+    def _response(self, content: Content | None) -> tuple[Piece, ...]:
+        return self._writer.texts.of(_words(content, empty="(empty response)"))
+
+    def _write_state(self, case: EvalCase, execution: Execution) -> None:
+        expected = case.final_session_state
+        if expected is None:
+            return
+        found = state_differences(expected, execution.final_state)
+        writer, costs = self._writer, TurnCosts(self._metrics, None, None)
+        writer.add(Whole.of("final session state", Tone.HEADING))
+        if execution.final_state is None and expected:
+            writer.add(Whole.of("the agent reported no session state", Tone.WARNING, indent=2))
+        if not found:
+            writer.add(Whole.of("as expected", Tone.PASSED, indent=2))
+        for difference in found:
+            path = ".".join(map(str, difference.path))
+            given = difference.actual if _has(execution.final_state, difference) else ABSENT
+            sides = value_sides((path,), difference.expected, given, writer.texts)
+            if execution.final_state is None:  # there is nothing that could be accepted
+                writer.add(Both(*sides, differs=True))
+            else:
+                writer.difference(None, difference, costs, [sides])
+        writer.add(BLANK)
+
+    def _scenario_blocks(self, case: EvalCase) -> Iterator[Block]:
+        scenario = case.conversation_scenario
+        if scenario is None:
+            return
+        texts = self._writer.texts
+        yield Whole.of("a simulated user holds this conversation", Tone.HEADING)
+        yield Whole((Piece("starts with  ", Tone.KEY), *texts.of(scenario.starting_prompt)), indent=2)
+        yield Whole((Piece("plan  ", Tone.KEY), *texts.of(scenario.conversation_plan)), indent=2)
+        yield BLANK
+
+    def _failure_blocks(self, failure: Failure) -> Iterator[Block]:
+        texts = self._writer.texts
+        place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
+        message = texts.of(redact(failure.message))
+        yield Whole((Piece(f"! {failure.kind.value} error{place}  ", Tone.ERROR), *message))
+        for name, text in (("traceback", failure.traceback), ("stderr, its end", failure.stderr_tail)):
+            if text and text.strip():
+                yield Whole.of(name, Tone.HEADING)
+                yield Whole(texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+        yield BLANK
+
+    def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
+        if not metrics:
+            return
+        yield Whole.of("scores", Tone.HEADING)
+        for metric in metrics:
+            look = look_of_metric(metric.status)
+            score = "no score" if metric.score is None else f"{metric.score:.4g}"
+            threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"
+            yield Whole(
+                (
+                    Piece(f"{look.symbol} {look.word}  ", look.tone),
+                    Piece(safe_line(metric.name), Tone.STRONG),
+                    Piece(f"  {score}"),
+                    Piece(threshold, Tone.MUTED),
+                ),
+                indent=2,
+                hang=2,
+            )
+            yield from self._explanation_blocks(metric)
+
+    def _explanation_blocks(self, metric: MetricResult) -> Iterator[Block]:
+        texts = self._writer.texts
+        for name, text in (("why", metric.reason), ("hint", metric.hint)):
+            if text:
+                yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(text)), indent=4)
+        if len(metric.per_invocation) < 2:
+            return
+        for number, score in enumerate(metric.per_invocation, start=1):
+            value = "no score" if score.score is None else f"{score.score:.4g}"
+            notes = "  ".join(note for note in (score.reason, score.hint) if note)
+            pieces = (Piece(f"turn {number}  ", Tone.KEY), Piece(value), *texts.of(f"  {notes}", Tone.MUTED))
+            yield Whole(pieces, indent=4)
+
+    def _output_blocks(self, result: CaseResult) -> Iterator[Block]:
+        execution = result.execution
+        shown = result.failure.stderr_tail if result.failure is not None else None
+        for name, text in (("stdout, its end", execution.stdout_tail), ("stderr, its end", execution.stderr_tail)):
+            if text.strip() and text != shown:
+                yield BLANK
+                yield Whole.of(name, Tone.HEADING)
+                yield Whole(self._writer.texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+
+
+def whole_turn(hunks: Sequence[Hunk], turn: int | None) -> list[Hunk]:
+    """The differences of one turn, or of the final state."""
+    return [hunk for hunk in hunks if hunk.turn == turn]
+
+
+def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
+    """What could not be computed: it makes the case an error, so it comes first."""
+    broken = [metric for metric in metrics if metric.status is MetricStatus.ERROR]
+    for metric in broken:
+        yield Whole.of(f"! {describe_metric(metric)}", Tone.ERROR, hang=2)
+    if broken:
+        yield BLANK
+
+
+def _said_side(said: Said, texts: Texts, tone: Tone = Tone.TEXT) -> Side:
+    return Side((Piece(f"{safe_line(said.author)}  ", Tone.KEY), *texts.of(said.text, tone)))
+
+
+def _said_sides(left: Said | None, right: Said | None, texts: Texts) -> tuple[Side | None, Side | None]:
+    if left is None or right is None:
+        return (
+            None if left is None else _said_side(left, texts),
+            None if right is None else _said_side(right, texts),
+        )
+    sides = texts.two(left.text, right.text)
+    author = Piece(f"{safe_line(left.author)}  ", Tone.KEY)
+    return Side((author, *sides[0])), Side((author, *sides[1]))
+
+
+def _has(state: object, difference: Difference) -> bool:
+    for step in difference.path:
+        if isinstance(state, dict) and step not in state:
+            return False
+        state = state[step] if isinstance(state, dict | list) else None  # type: ignore[index]
+    return True
+
+
+def _words(content: Content | None, *, empty: str = "") -> str:
+    """The words of a message without thoughts; parts that are no text are named, so that they are not overlooked."""
+    if content is None:
+        return empty
+    others = sum(
+        part.text is None and part.function_call is None and part.function_response is None
+        for part in content.parts or ()
+    )
+    note = f"\n({others} parts that are no text)" if others > 1 else "\n(1 part that is no text)" if others else ""
+    return (content.text(thoughts=False) + note) or empty

@@ -1,0 +1,52 @@
+"""What a diff is made of, and how much of it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from workbench.engine.accepting import Hunk
+from workbench.model.evalset import EvalCase
+from workbench.model.results import CaseResult, TurnResult
+from workbench.tui.state.blocks import Block
+from workbench.tui.state.diff.costs import Cost
+from workbench.tui.state.pieces import MOST_CHARACTERS
+
+
+class Level(Enum):
+    """How much is shown of what is as expected."""
+
+    EVERYTHING = "everything"
+    FOLDED = "equal turns folded"
+    DIFFERENCES = "only differences"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffSource:
+    """A case beside what the agent did: `turns` so far, `result` None while it has not been judged.
+
+    `case` is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one
+    text (None: all).
+    """
+
+    case: EvalCase | None
+    turns: Sequence[TurnResult] = ()
+    result: CaseResult | None = None
+    head: tuple[Block, ...] = ()
+    level: Level = Level.EVERYTHING
+    most: int | None = MOST_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class DiffContent:
+    """Blocks, and for each the difference that it belongs to (None: to none), as a place in `hunks`.
+
+    `hunks` are the differences in the order in which they are shown, `costs` what each cost.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    owners: tuple[int | None, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    is_cut: bool = False
