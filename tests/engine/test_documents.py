@@ -574,6 +574,18 @@ def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(document
     assert documents.look_again() == {LIGHTS, "b.evalset.json"}
 
 
+def test_what_changed_is_told_even_where_somebody_else_looked_first(documents: OpenDocuments, path: Path) -> None:
+    documents.document(LIGHTS)
+    write(path.parent.parent, LIGHTS, "new")
+    documents.document(LIGHTS)
+    dirty(documents)
+
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    dirty(documents, "ours, again")
+    documents.save(LIGHTS)
+    assert documents.look_again() == frozenset()
+
+
 def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDocuments) -> None:
     document = documents.document(LIGHTS)
     text = document.case_text(0)

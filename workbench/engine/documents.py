@@ -129,11 +129,12 @@ class OpenDocuments:
         return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
 
     def look_again(self) -> frozenset[str]:
-        """The sets that are another than they were, because of their files; as cheap as asking the file system."""
-        return frozenset(
-            [name for name, opened in self._open.items() if opened.look_again()]
-            + [name for name, seen in self._unreadable.items() if signature_of(self._root / name) != seen]
-        )
+        """The sets that are another than when this was asked last, because of their files, whoever saw it first.
+
+        As cheap as asking the file system. Sets that were never asked for are not looked at.
+        """
+        mended = [name for name, seen in self._unreadable.items() if signature_of(self._root / name) != seen]
+        return frozenset([name for name, opened in self._open.items() if opened.take_news()] + mended)
 
     def reload(self, eval_set: str) -> None:
         """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
@@ -233,7 +234,7 @@ class OpenDocuments:
         except StoreError:
             self._unreadable[eval_set] = signature
             raise
-        self._unreadable.pop(eval_set, None)
+        opened.has_news = self._unreadable.pop(eval_set, None) is not None
         return opened
 
     @contextmanager

@@ -41,6 +41,7 @@ class OpenDocument:
     def __init__(self, document: EvalSetDocument) -> None:
         self.document = document
         self.problem: StoreError | None = None  # why the file cannot be read now
+        self.has_news = False  # whether a look at the file made a difference that has not been told
         self.edited_at = 0  # when it was edited, undone or redone last, in the order of its project
         self._in_conflict = False
         self._seen = _NOT_SEEN  # the file when it was looked at last
@@ -61,19 +62,19 @@ class OpenDocument:
         signature = signature_of(self.document.path)
         if signature == self._seen and (self.document.dirty or not self._in_conflict):
             return
+        before = self._sight()
         self._seen = signature
         self._in_conflict = self._differs()
         self.problem = None
         if self._in_conflict and not self.document.dirty:
             self._take_over()
+        self.has_news = self.has_news or self._sight() != before
 
-    def look_again(self) -> bool:
-        """Look, and say whether that made a difference to anything that can be seen."""
-        if signature_of(self.document.path) == self._seen:
-            return False
-        before = self._sight()
+    def take_news(self) -> bool:
+        """Look, and say whether a look made a difference to anything that can be seen since this was asked last."""
         self.look()
-        return self._sight() != before
+        had, self.has_news = self.has_news, False
+        return had
 
     def edit(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
         """Change the document in one step; where `change` raises nothing remains of it."""

@@ -135,7 +135,8 @@ class WorkbenchApp(App[None]):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has written over it
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
-        self.app_suspend_signal.subscribe(self, lambda _: self._gateway.keep_now())
+        # At once, for the process stops when the signal has been given.
+        self.app_suspend_signal.subscribe(self, lambda _: self._gateway.keep_now(), immediate=True)
         self._quit_when_told()
         self._main.state.problems.show_messages(Source.APPEARANCE, self._problems, root=Path())
         for problem in self._problems:

@@ -35,7 +35,7 @@ CONFLICT = KeyPlace(
             footer=True,
             explanation="edit both versions as one text in your editor, and write the result",
         ),
-        KeyAction("conflict_later", "conflict", "escape,q", "later", "decide later", footer=True),
+        KeyAction("conflict_later", "conflict", "escape", "later", "decide later", footer=True),
     ),
     is_modal=True,
 )
@@ -47,7 +47,7 @@ RECOVERY = KeyPlace(
         KeyAction("recovery_restore", "recovery", "r", "restore", "restore", footer=True),
         KeyAction("recovery_look", "recovery", "d", "look", "difference", footer=True),
         KeyAction("recovery_discard", "recovery", "x", "discard", "throw away", footer=True),
-        KeyAction("recovery_later", "recovery", "escape,q", "later", "decide later", footer=True),
+        KeyAction("recovery_later", "recovery", "escape", "later", "decide later", footer=True),
     ),
     is_modal=True,
 )
@@ -55,6 +55,6 @@ RECOVERY = KeyPlace(
 VERSIONS = KeyPlace(
     "versions",
     "Where two versions are compared",
-    (KeyAction("versions_close", "versions", "escape,q", "close", "back", footer=True),),
+    (KeyAction("versions_close", "versions", "escape", "close", "back", footer=True),),
     is_modal=True,
 )

@@ -11,9 +11,9 @@ PLACE = KeyPlace(
         KeyAction(
             "problems_open_file",
             "problems",
-            "E",
+            "F",
             "open_file",
-            "in editor",
+            "file in editor",
             footer=True,
             explanation="open the file of the problem in your editor, at its line",
         ),

@@ -42,7 +42,7 @@ class ConflictScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Both versions and the keys."""
         yield VersionsView(
-            f"{self._eval_set} changed on disk while it has unsaved edits. Nothing has been written: choose."
+            f"{self._eval_set} changed on disk while it has unsaved edits. Nothing is written before you choose."
         )
         yield Footer(show_command_palette=False)
 

@@ -89,9 +89,9 @@ class Keeper(Widget):
         if not found:
             return
         restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
-        self._changed(restored)
         left = await self._documents.found()
         self._state.problems.show_recoveries([item.eval_set for item in left])
+        self.post_message(DocumentsChanged(frozenset(restored)))
 
     @work(group="edit_text")
     async def edit_case_text(self, key: CaseKey) -> None:

@@ -193,7 +193,7 @@ def _what_enter_does(problem: ListedProblem) -> str:
     if problem.source is Source.RECOVERY:
         return "enter shows the unsaved edits that were found"
     if problem.case is not None:
-        return "enter goes to the case, E opens the file there in your editor"
+        return "enter goes to the case, F opens the file there in your editor"
     return "enter opens the file there in your editor" if problem.path is not None else ""
 
 

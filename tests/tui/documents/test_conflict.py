@@ -1,0 +1,150 @@
+"""A set that changes on disk under unsaved edits: both versions are shown, and nothing is lost by any choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def in_conflict(open_app: Any, lights: Path, do: Any) -> Callable[[Any], Any]:
+    """Brings a screen to where saving was refused."""
+
+    async def reach(screen: Any) -> None:
+        await screen.until("on", "off")
+        await screen.press("down")
+        await do.insert(screen, "mine")
+        do.write(lights, "on", "off", "theirs")
+        await screen.press("ctrl+s")
+        await screen.until("keep mine", "theirs (only in theirs)", "mine (only in ours)")
+
+    return reach
+
+
+@pytest.mark.parametrize(("width", "side_by_side"), [(140, True), (80, False)])
+async def test_saving_over_a_changed_file_shows_both_versions(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any, width: int, side_by_side: bool
+) -> None:
+    async with open_app(project, size=(width, 42)) as screen:
+        await in_conflict(screen)
+
+        text = await screen.until('"eval_id": "mine"', '"eval_id": "theirs"')
+        titles = [line for line in text.splitlines() if "on disk" in line and "yours" in line]
+        assert any("│" in title.strip(" │") for title in titles) == side_by_side
+    assert b"theirs" in lights.read_bytes()
+
+
+async def test_mine_can_be_kept(open_app: Any, project: Path, lights: Path, in_conflict: Any) -> None:
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        await screen.press("m")
+        await screen.until_gone("keep mine")
+        await screen.until("saved")
+
+    assert b'"mine"' in lights.read_bytes() and b'"theirs"' not in lights.read_bytes()
+
+
+async def test_theirs_can_be_taken_and_undone(open_app: Any, project: Path, lights: Path, in_conflict: Any) -> None:
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        await screen.press("t")
+        await screen.until_gone("keep mine")
+        await screen.until("3 cases", "theirs")
+        assert (await screen.app._gateway.documents.dirty()) == ()
+
+        await screen.press("u")
+        await screen.until("mine")
+        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+
+
+async def test_both_can_be_merged_in_the_editor(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any, editor: Any
+) -> None:
+    log = editor(
+        "text = path.read_text()\n"
+        "assert '<<<<<<< yours, not saved' in text and '>>>>>>> on disk' in text\n"
+        "if tries > 1:\n"
+        "    lines = [l for l in text.split('\\n') if not l.startswith(('<<<<<<<', '=======', '>>>>>>>'))]\n"
+        '    path.write_text(\'{"eval_set_id": "lights", "eval_cases": [{"eval_id": "merged",'
+        ' "conversation": []}]}\')\n'
+        "else:\n"
+        "    path.write_text(text.replace('=======\\n', ''))\n"
+    )
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        await screen.press("e")
+        await screen.until("is left; keep one of the two versions", "Edit it again?")
+        await screen.press("y")
+        await screen.until_gone("keep mine")
+        await screen.until("merged")
+
+    assert b'"merged"' in lights.read_bytes()
+    assert log.read_text().count(".evalset.json") == 2
+
+
+async def test_deciding_later_leaves_both_and_the_problems_lead_back(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any
+) -> None:
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        await screen.press("escape")
+        await screen.until_gone("keep mine")
+        assert b'"theirs"' in lights.read_bytes()
+        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+
+        await screen.press("exclamation_mark")
+        await screen.until("decide which to keep", "enter shows both versions")
+        await screen.press("enter")
+        await screen.until("keep mine")
+        await screen.press("m")
+        await screen.until("No problems")
+    assert b'"mine"' in lights.read_bytes()
+
+
+async def test_a_file_that_changes_again_is_shown_again_before_it_is_written_over(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any, do: Any
+) -> None:
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        do.write(lights, "newest")
+        await screen.press("m")
+        await screen.until("changed again", "newest (only in theirs)")
+        assert b'"newest"' in lights.read_bytes()
+        await screen.press("m")
+        await screen.until_gone("keep mine")
+
+    assert b'"mine"' in lights.read_bytes()
+
+
+async def test_a_file_that_vanished_can_be_written_again(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("on", "off")
+        await screen.press("down")
+        await do.insert(screen, "mine")
+        lights.unlink()
+        await screen.press("f5")
+        await screen.until("mine")
+        await screen.press("ctrl+s")
+        await screen.until("no such file any more")
+        await screen.press("m")
+        await screen.until_gone("keep mine")
+
+    assert b'"mine"' in lights.read_bytes()
+
+
+async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
+    open_app: Any, project: Path, lights: Path, do: Any
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("on", "off")
+        await screen.press("down")
+        documents = screen.app._gateway.documents
+        await documents.edit_and_save(do.lights, lambda document: document.remove_case(0), label="remove on")
+        before = lights.read_bytes()
+        await documents.look(do.lights, lambda document: document.undo())  # as if the file changed in between
+        lights.write_bytes(before.replace(b'"off"', b'"theirs"'))
+        await screen.press("ctrl+s")
+        await screen.until("keep mine", "theirs")

@@ -1,0 +1,94 @@
+"""The problems pane: everything that is wrong, with its place, and the way there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+async def test_without_problems_it_says_so(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await screen.press("exclamation_mark")
+        await screen.until("No problems")
+        await screen.press("exclamation_mark")
+        await screen.until_gone("No problems")
+
+
+async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_their_places(
+    open_app: Any, project: Path, lights: Path, do: Any
+) -> None:
+    cases = [do.case("on"), do.case("on"), {"eval_id": "odd", "conversation": 7}]
+    lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}, indent=1))
+    with (project / "workbench.toml").open("a") as settings:
+        settings.write('colour = "x"\n[keys]\nrun_all = "nokey"\n')
+    async with open_app(project) as screen:
+        await screen.until("odd", "4 problems")
+        await screen.press("exclamation_mark")
+        text = await screen.until("Problems", "workbench.toml", "nokey", "'on' 2 times")
+        assert "lights.evalset.json:29:" in text or "found 7" in text
+
+
+async def test_enter_goes_to_the_case(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    cases = [do.case("on"), {"eval_id": "odd", "conversation": 7}]
+    lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
+    async with open_app(project) as screen:
+        await screen.until("odd", "1 problem")
+        await screen.press("exclamation_mark", "enter")
+        await screen.pilot.pause(0.2)
+        assert screen.state.selected_case is not None and screen.state.selected_case.eval_id == "odd"
+
+
+async def test_enter_opens_a_file_at_its_line_in_the_editor(
+    open_app: Any, project: Path, lights: Path, editor: Any, monkeypatch: Any
+) -> None:
+    lights.write_text('{"eval_set_id": "x",\n oops')
+    log = editor("")
+    async with open_app(project) as screen:
+        await screen.until("1 problem")
+        await screen.press("exclamation_mark")
+        await screen.until("enter opens the file")
+        await screen.press("enter")
+        for _ in range(200):
+            if log.exists():
+                break
+            await screen.pilot.pause(0.02)
+    assert log.read_text().strip() == str(lights)
+
+
+async def test_the_file_of_a_case_opens_with_its_own_key(
+    open_app: Any, project: Path, lights: Path, editor: Any, do: Any
+) -> None:
+    cases = [{"eval_id": "odd", "conversation": 7}]
+    lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
+    log = editor("")
+    async with open_app(project) as screen:
+        await screen.until("1 problem")
+        await screen.press("exclamation_mark", "F")
+        for _ in range(200):
+            if log.exists():
+                break
+            await screen.pilot.pause(0.02)
+    assert log.read_text().strip() == str(lights)
+
+
+async def test_a_history_that_cannot_be_used_is_listed(open_app: Any, project: Path) -> None:
+    (project / ".workbench" / "history.db").mkdir(parents=True)
+    async with open_app(project) as screen:
+        await screen.until("1 problem")
+        await screen.press("exclamation_mark")
+        await screen.until("history.db", "it is a folder")
+
+
+async def test_rows_can_be_walked_and_the_selected_one_is_copied(
+    open_app: Any, project: Path, lights: Path, do: Any
+) -> None:
+    cases = [{"eval_id": f"odd{number}", "conversation": number} for number in range(30)]
+    lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
+    async with open_app(project, size=(80, 24)) as screen:
+        await screen.until("30 problems")
+        await screen.press("exclamation_mark", "j", "G", "k")
+        await screen.until("found 28")
+        await screen.press("y")
+        await screen.until("copied")

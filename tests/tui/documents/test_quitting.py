@@ -1,0 +1,81 @@
+"""Quitting with unsaved edits: saved, kept for the next start, or not quitting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def recovery_files(project: Path) -> list[Path]:
+    return list((project / ".workbench" / "recovery").glob("*.recovery"))
+
+
+async def test_quitting_without_edits_asks_nothing(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await screen.press("q")
+        await screen.pilot.pause(0.2)
+        assert not screen.app.is_running
+
+
+async def test_all_can_be_saved_on_the_way_out(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await do.insert(screen, "mine")
+        await screen.press("q")
+        await screen.until("Unsaved edits in lights.evalset.json")
+        await screen.press("enter")
+        await screen.pilot.pause(0.5)
+        assert not screen.app.is_running
+
+    assert b'"mine"' in lights.read_bytes() and recovery_files(project) == []
+
+
+async def test_edits_can_be_kept_for_the_next_start(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    before = lights.read_bytes()
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await do.insert(screen, "mine")
+        await screen.press("q")
+        await screen.until("Unsaved edits")
+        await screen.press("down", "enter")
+        await screen.pilot.pause(0.5)
+        assert not screen.app.is_running
+
+    assert lights.read_bytes() == before
+    (file,) = recovery_files(project)
+    assert b'"mine"' in file.read_bytes()
+
+
+async def test_staying_leaves_everything_as_it_is(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await do.insert(screen, "mine")
+        await screen.press("q")
+        await screen.until("Unsaved edits")
+        await screen.press("escape")
+        await screen.until_gone("Unsaved edits")
+        assert screen.app.is_running and (await screen.app._gateway.documents.dirty()) == (lights.name,)
+
+
+async def test_a_conflict_on_the_way_out_is_decided_first(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await do.insert(screen, "mine")
+        do.write(lights, "theirs")
+        await screen.press("q")
+        await screen.until("Unsaved edits")
+        await screen.press("enter")
+        await screen.until("keep mine")
+        await screen.press("escape")
+        await screen.until_gone("keep mine")
+        assert screen.app.is_running
+
+        await screen.press("q")
+        await screen.until("Unsaved edits")
+        await screen.press("enter")
+        await screen.until("keep mine")
+        await screen.press("m")
+        await screen.pilot.pause(0.5)
+        assert not screen.app.is_running
+    assert b'"mine"' in lights.read_bytes()

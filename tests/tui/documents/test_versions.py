@@ -1,0 +1,74 @@
+"""Two versions of a set as a difference of texts."""
+
+from __future__ import annotations
+
+from workbench.engine.set_versions import VersionPart, Versions
+from workbench.store.documents import CaseDifference
+from workbench.tui.state.blocks import Both, Columns, Whole
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.versions import mark_left, merged_text, version_blocks
+
+
+def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
+    return Versions(
+        ours=ours.encode(),
+        theirs=theirs.encode(),
+        differences=(CaseDifference(eval_id=title, occurrence=0, how="changed"),),
+        parts=(VersionPart(title=title, ours=ours, theirs=theirs),),
+    )
+
+
+def shown(two: Versions, *, width: int = 80, side_by_side: bool = False) -> list[str]:
+    lines = lay_out(version_blocks(two, ours="mine", theirs="disk"), width=width, side_by_side=side_by_side)
+    return ["".join(piece.text for piece in line).rstrip() for line in lines]
+
+
+def test_what_differs_is_marked_and_what_is_the_same_is_left_out() -> None:
+    same = [f"line {number}" for number in range(20)]
+    two = versions("\n".join([*same, "ours", "end"]), "\n".join([*same, "theirs", "end"]))
+
+    text = shown(two)
+
+    assert "- theirs" in text and "+ ours" in text
+    assert "  line 19" in text and "  line 0" not in text
+    assert "  … 18 lines are the same" in text
+    assert text[0] == "1 case not the same in both: a (changed)"
+
+
+def test_wide_screens_show_both_sides_beside_each_other() -> None:
+    (line,) = [line for line in shown(versions("ours", "theirs"), side_by_side=True) if "ours" in line]
+    assert line.index("theirs") < line.index("│") < line.index("ours")
+
+
+def test_markup_and_control_characters_are_shown_as_text() -> None:
+    text = "\n".join(shown(versions("[bold]x\x1b[31m", "[/b]", title="[red]\n")))
+    assert "[bold]x" in text and "[/b]" in text and "\x1b" not in text
+
+
+def test_a_missing_and_a_broken_file_are_said() -> None:
+    gone = Versions(ours=b"{}", theirs=None, differences=None, parts=(), problem="there is no such file any more")
+    assert any("no such file" in line for line in shown(gone))
+
+
+def test_versions_that_are_the_same_are_said_to_be() -> None:
+    same = Versions(ours=b"x", theirs=b"x", differences=(), parts=())
+    assert shown(same)[0] == "Both versions are the same."
+
+
+def test_a_huge_difference_is_cut_off_and_says_so() -> None:
+    ours, theirs = ("\n".join(f"{side} {number}" for number in range(20_000)) for side in ("o", "t"))
+
+    blocks = version_blocks(versions(ours, theirs), ours="mine", theirs="disk")
+
+    assert 1_000 < len(blocks) < 2_000
+    assert isinstance(blocks[-1], Whole) and "your editor shows all" in blocks[-1].pieces[0].text
+    assert sum(isinstance(block, Columns) for block in blocks) == 1
+    assert all(block.differs for block in blocks if isinstance(block, Both))
+
+
+def test_both_versions_in_one_text_keep_every_byte_of_what_is_the_same() -> None:
+    text = merged_text(versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
+
+    assert text == "a\r\n<<<<<<< mine\nours\r\n=======\ntheirs\r\n>>>>>>> disk\nb\n"
+    assert (mark_left(text) or "").startswith("line 2: the mark <<<<<<< is left")
+    assert mark_left("a\r\nours\r\nb\n") is None
