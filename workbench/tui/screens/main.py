@@ -193,7 +193,7 @@ class MainScreen(Screen[None]):
             return self.state.is_running
         if action in ("next_failing", "previous_failing"):
             return self.state.has_failing
-        if action in ("undo", "redo", "save", "edit"):
+        if action in ("save", "edit"):
             return self.state.selected_set is not None
         if action == "edit_text":
             return self.state.selected_case is not None

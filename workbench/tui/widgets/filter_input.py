@@ -71,6 +71,11 @@ class FilterLine(Vertical):
         line.set_class(problem, "-problem")
         line.update(Content(text))
 
+    def on_descendant_focus(self) -> None:
+        """Help is there while something is written."""
+        self.add_class("-writing")
+
     @on(FilterInput.Blurred)
     def _on_blurred(self, message: FilterInput.Blurred) -> None:
+        self.remove_class("-writing")
         self.display = bool(message.value)

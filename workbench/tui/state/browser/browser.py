@@ -314,16 +314,14 @@ class Browser:
         return rows
 
     def _restore_cursor(self, selected: Row | None) -> None:
-        """Stay on the same row; where it is gone, on a neighbour in the same set, else on what it was in."""
+        """Stay on the same row; where it is gone, on a neighbour, else on what it was in."""
         if selected is None or self._put_cursor_on(selected.place):
             self.move_to(self.cursor)
             return
         for index in (self.cursor, self.cursor - 1):
-            if selected.case is not None and 0 <= index < len(self.rows):
-                row = self.rows[index]
-                if row.case is not None and row.case.eval_set == selected.eval_set:
-                    self.cursor = index
-                    return
+            if 0 <= index < len(self.rows) and _are_neighbours(self.rows[index], selected):
+                self.cursor = index
+                return
         if not self._put_cursor_on((selected.target, selected.eval_set, None)):
             self._put_cursor_on((selected.target, "", None))
         self.move_to(self.cursor)
@@ -348,3 +346,10 @@ class Browser:
                 self.cursor = index
                 return True
         return False
+
+
+def _are_neighbours(row: Row, other: Row) -> bool:
+    """Whether both are cases of one set, or sets of one agent."""
+    if row.kind is not other.kind or row.kind is RowKind.TARGET:
+        return False
+    return row.target == other.target and (row.case is None or row.eval_set == other.eval_set)
