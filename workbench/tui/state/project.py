@@ -305,8 +305,8 @@ class ProjectState:
         ]
         if reading:
             pieces.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
-        if self.problems:
-            pieces.append(Piece(f"   ! {plural(len(self.problems), 'problem')}", Tone.WARNING))
+        if self.problems:  # before the folder, whose name may be long, so that it is never cut off
+            pieces.insert(1, Piece(f" ! {plural(len(self.problems), 'problem')} ", Tone.WARNING))
         return tuple(pieces)
 
     def run_line(self, *, now: float) -> Line:
