@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench.engine.plan import Selection
+from workbench.model.criteria import EvalConfig
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
 from workbench.store.history import StoredJob
@@ -66,6 +67,7 @@ class ProjectState:
     pinned: Pinned | None = None  # looked at in place of the newest result
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned
+    chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

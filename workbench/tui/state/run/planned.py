@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
@@ -82,7 +83,9 @@ class PlanSettings:
 
     def applied_to(self, options: RunOptions) -> RunOptions:
         """The options of a run with these settings."""
-        values = {name: value if name == "timeout_seconds" else int(value) for name, value in self._values.items()}
+        values: dict[str, float] = {
+            name: value if name == "timeout_seconds" else int(value) for name, value in self._values.items()
+        }
         return options.model_copy(update=values)
 
 
@@ -109,14 +112,14 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     if cost.model_jobs:
         words = _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing="unknown")
         yield _fact("tokens", words)
+    for metric, missing in cost.lacking.items():
+        yield Whole.of(f"! {safe_line(metric)} {missing}: its cases will end in ERROR", Tone.ERROR, hang=2)
+    for problem in planned.plan.problems[:_MOST_PROBLEMS]:
+        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
     yield BLANK
     yield from _sets(planned.plan)
     yield BLANK
     yield from _criteria(planned.plan)
-    for metric, missing in cost.lacking.items():
-        yield Whole.of(f"! {safe_line(metric)} {missing}: every case will end in ERROR", Tone.ERROR, hang=2)
-    for problem in planned.plan.problems[:_MOST_PROBLEMS]:
-        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
     for notice in planned.plan.notices[:_MOST_PROBLEMS]:
         yield Whole.of(f"· {safe_line(notice)}", Tone.MUTED, hang=2)
 
@@ -146,7 +149,13 @@ def _criteria(plan: Plan) -> Iterator[Block]:
     configs = {id(case.config): case.config for case in plan.cases}
     for config in configs.values():
         criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
-        yield _fact("judged by", f"{criteria} ({safe_line(config.source)})")
+        yield _fact("judged by", f"{criteria} ({safe_line(_source(config, plan))})")
+
+
+def _source(config: EvalConfig, plan: Plan) -> str:
+    """Where criteria come from; of files in the project their path from its root."""
+    path = Path.cwd() / config.source
+    return str(path.relative_to(plan.root)) if path.is_relative_to(plan.root) else config.source
 
 
 def criterion_words(criterion: Criterion) -> str:

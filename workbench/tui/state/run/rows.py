@@ -69,9 +69,7 @@ class RunRows:
         entry = self._at(self._cursor)[1]
         if isinstance(entry, FailureGroup):
             return next(iter(entry.jobs), None)
-        if isinstance(entry, RunningJob):
-            return entry.key
-        return entry.key if isinstance(entry, FinishedJob) else None
+        return _job_of(entry)
 
     @property
     def selected_failures(self) -> Sequence[JobKey]:
@@ -87,7 +85,7 @@ class RunRows:
     def show(self, progress: RunProgress, *, now: float) -> None:
         """Take the rows of a run as it is now."""
         self._now = now
-        self._repeats = any(job.key.repeat for job in (*progress.jobs.running.values(), *progress.jobs.finished[-1:]))
+        self._repeats = self._repeats or any(key.repeat for key in progress.jobs.running)
         self._sections = [section for section in _sections(progress) if section.entries]
         self._follow_selected()
 
@@ -98,8 +96,8 @@ class RunRows:
         self._selected = None
         if isinstance(entry, FailureGroup):
             self._selected = section, (entry.standing, entry.message)
-        elif isinstance(entry, RunningJob | FinishedJob):
-            self._selected = section, entry.key
+        elif (job := _job_of(entry)) is not None:
+            self._selected = section, job
 
     def __len__(self) -> int:
         return sum(len(section.entries) + 1 for section in self._sections)
@@ -224,6 +222,11 @@ def _sections(progress: RunProgress) -> Iterator[_Section]:
     yield _Section("ended", f"ended {len(ended):,}, newest first", ended, find_ended)
 
 
+def _job_of(entry: Entry | None) -> JobKey | None:
+    """The job that a row is about; None for headings and for what went wrong."""
+    return entry.key if isinstance(entry, (RunningJob, FinishedJob)) else None
+
+
 def _index(entries: Sequence[Entry], identity: Identity) -> int | None:
     return next((index for index, entry in enumerate(entries) if _is_about(entry, identity)), None)
 
@@ -231,7 +234,7 @@ def _index(entries: Sequence[Entry], identity: Identity) -> int | None:
 def _is_about(entry: Entry, identity: Identity) -> bool:
     if isinstance(entry, FailureGroup):
         return (entry.standing, entry.message) == identity
-    return isinstance(entry, RunningJob | FinishedJob) and entry.key == identity
+    return _job_of(entry) == identity
 
 
 def _running_facts(job: RunningJob, now: float) -> Line:

@@ -1,0 +1,278 @@
+"""The criteria picker: what judges the cases is chosen, tried, and kept in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AGENT = """
+def answer(prompt):
+    return {"response": prompt, "predicted_trajectory": []}
+"""
+
+FILE = """\
+{
+  "criteria": {
+    "tool_trajectory_avg_score": 1.0, // every call
+    "mine": {"threshold": 0.5}
+  },
+  "custom_metrics": {"mine": {"code_config": {"name": "agent.mine"}, "description": "Whether [b] it is mine."}}
+}
+"""
+
+
+@pytest.fixture
+def hello(make_project: Callable[..., Path], make: Any) -> Path:
+    """A project with two cases, of which one expects no response, judged by a file with comments."""
+    mute = make.turn("hi", None)
+    cases = [{"eval_id": "one", "conversation": [make.turn("hi", "hi")]}, {"eval_id": "two", "conversation": [mute]}]
+    project = make_project(agent=AGENT, lights=cases)
+    (project / "test_config.json").write_text(FILE)
+    return project
+
+
+async def opened(screen: Any) -> None:
+    """Open the picker."""
+    await screen.until("one")
+    await screen.press("c")
+    await screen.until("criteria of", "[x] tool_trajectory_avg_score")
+
+
+async def test_all_metrics_are_listed_by_kind_with_what_there_is_to_know(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello, size=(160, 60)) as screen:
+        await opened(screen)
+
+        text = await screen.until("all 2 have what it needs")
+
+        for title in ("tool calls", "responses", "final state", "metrics of this project", "judged by a model"):
+            assert title in text
+        assert "[x] mine" in text and "[ ] hallucinations_v1" in text and "not in this version" in text
+        assert "a number from 0 to 1, more is better" in text and "match_type" in text
+
+
+async def test_a_metric_says_which_of_the_selected_cases_it_can_judge(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("slash", *"response_match_s", "enter")
+
+        await screen.until("1 of 2 cases; the others lack an")
+
+
+async def test_a_metric_is_switched_on_and_off(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("slash", *"response_match_s", "enter")
+        await screen.until("[ ] response_match_score")
+
+        await screen.press("space")
+        await screen.until("[x] response_match_score", "≥ 0.8", "● changed, not in the file")
+
+        await screen.press("space")
+        await screen.until("[ ] response_match_score")
+        await screen.until_gone("● changed")
+
+
+async def test_the_threshold_goes_in_steps_within_its_range(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("right")
+        await screen.until("≥ 1 ")
+        await screen.press("h", "left")
+        await screen.until("≥ 0.9 ")
+        await screen.press("l")
+        await screen.until("≥ 0.95")
+
+
+async def test_the_threshold_is_typed_and_checked_as_it_is(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("enter")
+        await screen.until("threshold of tool_trajectory_avg_score")
+        await screen.press("ctrl+u", "7")
+        await screen.until("expected a number from 0 to 1")
+        await screen.press("ctrl+u", *"0.25", "enter")
+
+        await screen.until("≥ 0.25")
+
+
+async def test_nothing_typed_makes_a_metric_inform_only(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("enter")
+        await screen.until("threshold of")
+        await screen.press("ctrl+u", "enter")
+
+        await screen.until("informs", "none: it is reported, and fails no case")
+
+
+async def test_an_option_is_changed_to_its_next_value_or_typed(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("j", "right")
+        await screen.until("IN_ORDER", "EXACT, IN_ORDER, ANY_ORDER")
+        await screen.press("left")
+        await screen.until_gone("match_type                            IN_ORDER")
+
+        await screen.press("j", "j", "enter")
+        await screen.until("args_match of tool_trajectory_avg_score")
+        await screen.press(*"exakt")
+        await screen.until("expected one of exact, ignore, subset, superset")
+        await screen.press("ctrl+u", *"subset", "enter")
+        await screen.until("subset", "● changed")
+
+
+async def test_a_preset_replaces_the_criteria_and_says_what_is_missing(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+
+        await screen.press("p")
+        await screen.until("Judge for which purpose?", "safety: No response may do harm")
+        await screen.press("j", "enter")
+        await screen.until("[x] final_response_match_v2", "needs a judge model")
+
+        await screen.press("p")
+        await screen.until("Judge for which purpose?")
+        await screen.press("enter")
+        await screen.until("[x] tool_trajectory_avg_score", "[x] response_match_score")
+
+
+async def test_b_goes_back_to_what_the_file_says(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("left")
+        await screen.until("● changed")
+
+        await screen.press("b")
+
+        await screen.until_gone("● changed")
+        await screen.until("≥ 1 ")
+
+
+async def test_cases_are_run_with_the_chosen_criteria_and_the_file_stays(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("slash", *"mine", "enter")
+        await screen.press("space", "escape", "left", "r")
+
+        await screen.until("finished", "2/2")
+
+        stored = await screen.app._main._gateway.call(_newest_criteria)
+        assert stored.source == "chosen for this run"
+        assert [criterion.metric for criterion in stored.criteria] == ["tool_trajectory_avg_score"]
+        assert (hello / "test_config.json").read_text() == FILE
+
+
+def _newest_criteria(workspace: Any) -> Any:
+    with workspace.history() as history:
+        return history.run("latest").criteria["lights.evalset.json"]
+
+
+async def test_the_choice_is_remembered_for_the_set(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("left", "escape")
+        await screen.until_gone("criteria of")
+
+        await screen.press("c")
+
+        await screen.until("≥ 0.95", "● changed, not in the file")
+
+
+async def test_an_unsound_choice_does_not_run(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("slash", *"single_tool", "enter", "space")
+        await screen.until("[x] trajectory_single_tool_use", "!")
+
+        await screen.press("r")
+
+        await screen.until("trajectory_single_tool_use: found")
+        assert "criteria of" in screen.text
+
+
+async def test_criteria_are_kept_in_the_file_and_taken_back(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.press("left", "ctrl+s")
+
+        await screen.until("kept in test_config.json")
+        assert (hello / "test_config.json").read_text() == FILE.replace("1.0, //", "0.95, //")
+        assert "● changed" not in screen.text
+
+        await screen.press("u")
+        await screen.until("test_config.json is as it was")
+        assert (hello / "test_config.json").read_text() == FILE
+
+
+async def test_where_there_is_no_file_one_is_made_beside_the_set(hello: Path, open_app: Callable[..., Any]) -> None:
+    file = hello / "test_config.json"
+    file.unlink()
+    async with open_app(hello) as screen:
+        await opened(screen)
+        await screen.until("keeping them makes test_config.json")
+
+        await screen.press("left", "ctrl+s")
+
+        await screen.until("kept in test_config.json")
+        assert json.loads(file.read_text()) == {
+            "criteria": {"tool_trajectory_avg_score": 0.95, "response_match_score": 0.8}
+        }
+        await screen.press("u")
+        await screen.until("test_config.json is gone again")
+        assert not file.exists()
+
+
+async def test_a_file_that_changed_meanwhile_is_asked_about(hello: Path, open_app: Callable[..., Any]) -> None:
+    file = hello / "test_config.json"
+    async with open_app(hello) as screen:
+        await opened(screen)
+        file.write_text('{"criteria": {"bleu": 0.1}, "theirs": 1}')
+
+        await screen.press("left", "ctrl+s")
+        await screen.until("was changed by another program", "Write these criteria into it")
+        await screen.press("n")
+        assert json.loads(file.read_text())["criteria"] == {"bleu": 0.1}
+
+        await screen.press("ctrl+s")
+        await screen.until("Write these criteria into it")
+        await screen.press("y")
+        await screen.until("kept in test_config.json")
+        kept = json.loads(file.read_text())
+        assert kept["theirs"] == 1 and kept["criteria"]["tool_trajectory_avg_score"] == 0.95
+
+
+async def test_a_file_that_cannot_be_read_is_said_and_the_picker_closes(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    (hello / "test_config.json").write_text("{")
+    async with open_app(hello) as screen:
+        await screen.until("one")
+
+        await screen.press("c")
+
+        await screen.until("test_config.json:1:2")
+        await screen.until_gone("criteria of")
+
+
+async def test_the_picker_is_usable_in_a_small_terminal(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello, size=(80, 24)) as screen:
+        await opened(screen)
+
+        await screen.until("≥ 1", "Whether the agent made the expected tool calls")

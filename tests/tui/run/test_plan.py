@@ -1,0 +1,156 @@
+"""The plan before a run: seen, changed, run or left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.state.run.planned import check_setting
+
+AGENT = """
+def answer(prompt):
+    return {"response": prompt, "predicted_trajectory": []}
+"""
+
+
+@pytest.fixture
+def hello(make_project: Callable[..., Path], make: Any) -> Path:
+    """A project with two cases."""
+    cases = [{"eval_id": name, "conversation": [make.turn("hi", "hi")]} for name in ("one", "two")]
+    return make_project(agent=AGENT, lights=cases)
+
+
+def set_run(project: Path, setting: str) -> None:
+    """Add a setting of `[run]`."""
+    with (project / "workbench.toml").open("a") as file:
+        file.write(f"\n[run]\n{setting}\n")
+
+
+async def test_a_run_of_functions_is_not_asked_about(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+
+        await screen.press("R")
+
+        await screen.until("finished", "2/2")
+
+
+async def test_the_plan_says_what_the_run_does_takes_and_is_judged_by(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+
+        await screen.press("C")
+
+        text = await screen.until("2 cases × 1 repeat = 2 jobs")
+        assert "2 turns of functions, which cost nothing" in text
+        assert "none of the cases has run before" in text
+        assert "tool_trajectory_avg_score 1" in text and "test_config.json" in text
+
+
+async def test_enter_runs_and_escape_does_not(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 jobs")
+        await screen.press("escape")
+        await screen.until("no run in this session")
+
+        await screen.press("C")
+        await screen.until("2 jobs")
+        await screen.press("enter")
+
+        await screen.until("finished", "2/2")
+        await screen.press("C")
+        await screen.until("from earlier runs of 2 of 2 cases")
+
+
+async def test_repeats_are_changed_with_the_arrows_and_the_plan_follows(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 jobs")
+
+        await screen.press("right", "right")
+        await screen.until("2 cases × 3 repeats = 6 jobs")
+        await screen.press("left", "enter")
+
+        await screen.until("finished", "4/4")
+
+
+async def test_a_value_is_typed_and_a_wrong_one_refused(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 jobs")
+
+        await screen.press("j", "e")
+        await screen.until("cases at a time", "enter done")
+        await screen.press("ctrl+u", *"none", "enter")
+        await screen.until("expected a whole number of at least 1")
+        await screen.press("ctrl+u", "3", "enter")
+
+        await screen.until_gone("enter done")
+        await screen.until("2 jobs")
+        await screen.press("enter")
+        await screen.until("finished", "2/2")
+
+
+@pytest.mark.parametrize(
+    ("setting", "asks"),
+    [("runs = 2", True), ('runs = 2\nconfirm = "never"', False), ('confirm = "always"', True), ("runs = 1", False)],
+)
+async def test_the_settings_say_which_runs_are_asked_about(
+    hello: Path, open_app: Callable[..., Any], setting: str, asks: bool
+) -> None:
+    set_run(hello, setting)
+    async with open_app(hello) as screen:
+        await screen.until("one")
+
+        await screen.press("R")
+
+        await screen.until("enter run" if asks else "finished")
+
+
+async def test_criteria_are_chosen_from_the_plan(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 jobs")
+
+        await screen.press("c")
+        await screen.until("criteria of")
+        await screen.press("left", "r")
+
+        await screen.until("tool_trajectory_avg_score 0.95", "chosen for this run")
+
+
+async def test_criteria_that_cannot_judge_are_said_before_the_run(
+    make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any]
+) -> None:
+    case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
+    project = make_project(agent=AGENT, criteria={"hallucinations_v1": 0.8}, lights=[case])
+    async with open_app(project, size=(80, 24)) as screen:
+        await screen.until("one")
+
+        await screen.press("C")
+
+        await screen.until("hallucinations_v1 needs a judge model", "its cases will end in ERROR")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_right"), [("runs", "3", True), ("runs", "0", False), ("runs", "x", False)]
+)
+def test_repeats_are_whole_numbers(name: Any, text: str, is_right: bool) -> None:
+    assert (check_setting(name, text) is None) is is_right
+
+
+@pytest.mark.parametrize(("text", "is_right"), [("0.5", True), ("nan", False), ("inf", False), ("-1", False)])
+def test_a_time_limit_is_a_positive_number(text: str, is_right: bool) -> None:
+    assert (check_setting("timeout_seconds", text) is None) is is_right

@@ -1,0 +1,328 @@
+"""The criteria picker: which metrics judge the selected cases, from which score on, and with which options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input
+
+from workbench.metrics.fitting import CaseFacts
+from workbench.metrics.presets import PRESETS
+from workbench.metrics.registry import known_metrics
+from workbench.model.criteria import EvalConfig
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.hub import Hub
+from workbench.tui.keys import bindings
+from workbench.tui.messages import ProjectChanged
+from workbench.tui.screens.ask import AskScreen
+from workbench.tui.screens.choose import ChooseScreen
+from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
+from workbench.tui.state.pieces import Line, plural, safe_line
+from workbench.tui.state.run.criteria import CriteriaChoice, MetricRow, OptionRow, read_value
+from workbench.tui.state.run.criteria_view import CriteriaFile, CriteriaRows, detail_blocks, header_line, written
+from workbench.tui.widgets.lines import StatusLine
+from workbench.tui.widgets.lines_view import LinesView
+from workbench.tui.widgets.row_list import RowList
+from workbench.tui.widgets.saying import say
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Selection
+
+
+@dataclass(frozen=True)
+class ChosenCriteria:
+    """The user wants to run with these criteria; `config` is None where they are those of the files."""
+
+    config: EvalConfig | None
+
+
+class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
+    """Gives the criteria to run with, None where the user only looked, or kept them in the file.
+
+    The choice is remembered for each eval set until the session ends.
+    """
+
+    CSS_PATH = "criteria.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("criteria")]
+
+    def __init__(self, hub: Hub, selections: Sequence[Selection]) -> None:
+        super().__init__()
+        self._hub = hub
+        self._selections = selections
+        self._eval_sets = list(dict.fromkeys(selection.eval_set for selection in selections))
+        self._file: CriteriaFile | None = None
+        self._choice: CriteriaChoice | None = None
+        self._facts: CaseFacts | None = None
+
+    def compose(self) -> ComposeResult:
+        """What is judged, the metrics beside or above what there is to know of one, the keys."""
+        yield StatusLine(id="criteria-header")
+        with Container(id="criteria-body"):
+            yield RowList(id="criteria-rows")
+            yield LinesView(id="criteria-detail")
+        yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Read the file, then look at the cases."""
+        self.query_one("#criteria-search").display = False
+        self.query_one(RowList).focus()
+        self._read()
+        self._count()
+
+    def on_resize(self) -> None:
+        """Side by side where there is room."""
+        self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
+
+    @on(RowList.Moved)
+    def _on_moved(self, message: RowList.Moved) -> None:
+        if self._choice is not None:
+            self._choice.move_to(self._choice.cursor + message.by)
+            self._show()
+
+    @on(RowList.WentTo)
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        if self._choice is not None:
+            self._choice.move_to(message.index)
+            self._show()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        row = self._choice.selected if self._choice is not None else None
+        if isinstance(row, MetricRow):
+            self._type_threshold(row)
+        elif isinstance(row, OptionRow):
+            self._type_option(row)
+
+    @on(Input.Changed, "#criteria-search")
+    def _on_search(self, message: Input.Changed) -> None:
+        if self._choice is not None:
+            self._choice.find(message.value)
+            self._show()
+
+    @on(Input.Submitted, "#criteria-search")
+    def _on_searched(self) -> None:
+        self.query_one(RowList).focus()
+
+    def action_switch(self) -> None:
+        """Switch the selected metric on or off."""
+        if self._choice is not None:
+            self._choice.toggle()
+            self._show()
+
+    def action_step(self, by: int) -> None:
+        """Change the threshold of the selected metric, or the value of the selected option."""
+        if self._choice is not None:
+            self._choice.step(by)
+            self._show()
+
+    def action_reset(self) -> None:
+        """Choose what the file says."""
+        if self._choice is not None:
+            self._choice.reset()
+            self._show()
+
+    def action_search(self) -> None:
+        """List only some metrics."""
+        search = self.query_one("#criteria-search", Input)
+        search.display = True
+        search.focus()
+
+    def action_close(self) -> None:
+        """End the search; without one, close and remember the choice."""
+        search = self.query_one("#criteria-search", Input)
+        if search.display:
+            search.value = ""
+            search.display = False
+            self.query_one(RowList).focus()
+            return
+        self._remember()
+        self.dismiss(None)
+
+    def action_run(self) -> None:
+        """Run with these criteria."""
+        if self._choice is None or not self._is_sound():
+            return
+        self._remember()
+        self.dismiss(ChosenCriteria(self._choice.config if self._choice.is_changed else None))
+
+    @work
+    async def action_preset(self) -> None:
+        """Choose criteria for a purpose."""
+        lacking = [
+            any(not known_metrics()[criterion.metric].available for criterion in preset.criteria) for preset in PRESETS
+        ]
+        names = [
+            f"{preset.name}: {preset.purpose}{' (not in this version)' if lacks else ''}"
+            for preset, lacks in zip(PRESETS, lacking, strict=True)
+        ]
+        chosen = await self.app.push_screen_wait(ChooseScreen("Judge for which purpose?", names))
+        if chosen is None or self._choice is None:
+            return
+        preset = PRESETS[chosen]
+        self._choice.take_preset(preset)
+        self._go_to(preset.criteria[0].metric)
+        missing = [
+            known_metrics()[c.metric].missing for c in preset.criteria if not known_metrics()[c.metric].available
+        ]
+        if missing:
+            say(self, f"{preset.name} {missing[0]}: cases will end in ERROR", severity="warning")
+
+    @work(group="keep", exclusive=True)
+    async def action_keep(self) -> None:
+        """Write these criteria into the file."""
+        if self._choice is None or self._file is None or not self._is_sound():
+            return
+        if not self._choice.is_changed and not self._file.config.is_default:
+            say(self, f"{self._file.path} says so already")
+            return
+        criteria, existed = self._choice.config.criteria, self._file.exists
+        try:
+            try:
+                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+            except FileChanged:
+                question = (
+                    f"{safe_line(self._file.path)} was changed by another program since it was read.\n"
+                    "Write these criteria into it as it is now? Everything else in it stays."
+                )
+                if not await self.app.push_screen_wait(ConfirmScreen(question)):
+                    return
+                await self._hub.gateway.criteria.read(self._eval_sets)
+                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._take(file, was_there=existed)
+        say(self, f"kept in {file.path}; u takes it back")
+
+    @work(group="keep", exclusive=True)
+    async def action_undo(self) -> None:
+        """Take back what was written last."""
+        if self._file is None or not self._file.undoable:
+            say(self, "nothing was kept in this session")
+            return
+        existed = self._file.exists
+        try:
+            file = await self._hub.gateway.criteria.undo(self._eval_sets)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        chosen = self._choice.config if self._choice is not None else None
+        self._take(file, was_there=existed, chosen=chosen)
+        say(self, f"{file.path} is as it was" if file.exists else f"{file.path} is gone again")
+
+    @work(group="read")
+    async def _read(self) -> None:
+        try:
+            file = await self._hub.gateway.criteria.read(self._eval_sets)
+        except StoreError as error:
+            self.app.notify(str(error), severity="error", markup=False, timeout=10)
+            self.dismiss(None)
+            return
+        self._file = file
+        chosen = self._hub.state.chosen_criteria.get(self._eval_sets[0])
+        self._choice = CriteriaChoice(file.config, chosen=chosen)
+        self._show()
+
+    @work(group="count")
+    async def _count(self) -> None:
+        self._facts = await self._hub.gateway.criteria.facts(self._selections)
+        self._show()
+
+    @work
+    async def _type_threshold(self, row: MetricRow) -> None:
+        choice = self._choice
+        if choice is None:
+            return
+        threshold = choice.criterion(row.metric).threshold
+        typed = await self.app.push_screen_wait(
+            AskScreen(
+                f"threshold of {row.metric} (nothing: it only informs)",
+                value="" if threshold is None else f"{threshold:g}",
+                check=lambda text: choice.check_threshold(row.metric, text),
+            )
+        )
+        if typed is not None:
+            choice.put_threshold(row.metric, float(typed) if typed.strip() else None)
+            self._show()
+
+    @work
+    async def _type_option(self, row: OptionRow) -> None:
+        choice = self._choice
+        if choice is None:
+            return
+        value = choice.option(row.metric, row.option)
+        typed = await self.app.push_screen_wait(
+            AskScreen(
+                f"{row.option} of {row.metric} (nothing: the default)",
+                value="" if value is None else written(value),
+                check=lambda text: choice.check_option(row.metric, row.option, text),
+            )
+        )
+        if typed is not None:
+            choice.put_option(row.metric, row.option, read_value(typed))
+            self._show()
+
+    def _take(self, file: CriteriaFile, *, was_there: bool, chosen: EvalConfig | None = None) -> None:
+        """The file was written: what is chosen is held against what it says now."""
+        self._file = file
+        if self._choice is not None:
+            cursor = self._choice.cursor
+            self._choice = CriteriaChoice(file.config, chosen=chosen)
+            self._choice.move_to(cursor)
+        self._remember()
+        if file.exists != was_there:
+            self.app.screen_stack[0].post_message(ProjectChanged())
+        self._show()
+
+    def _remember(self) -> None:
+        """The choice is what the picker shows when it is opened for these sets again."""
+        if self._choice is None:
+            return
+        for eval_set in self._eval_sets:
+            if self._choice.is_changed:
+                self._hub.state.chosen_criteria[eval_set] = self._choice.config
+            else:
+                self._hub.state.chosen_criteria.pop(eval_set, None)
+
+    def _is_sound(self) -> bool:
+        """Whether the choice can be used; else what is wrong is said, and the cursor put there."""
+        if self._choice is None:
+            return False
+        for metric, problems in self._choice.problems.items():
+            self._go_to(metric)
+            say(self, f"{metric}: {problems[0]}", severity="error")
+            return False
+        if not self._choice.config.criteria:
+            say(self, "no metric is on: cases would be judged by nothing", severity="error")
+            return False
+        return True
+
+    def _go_to(self, metric: str) -> None:
+        if self._choice is not None:
+            self._choice.find("")
+            self._choice.move_to(self._choice.rows.index(MetricRow(metric)))
+            self._show()
+
+    def _show(self) -> None:
+        choice, file = self._choice, self._file
+        if choice is None or file is None:
+            return
+        of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
+        self.query_one(StatusLine).show(header_line(choice, file, of=of))
+        self.query_one(RowList).show(CriteriaRows(choice))
+        blocks = tuple(detail_blocks(choice, self._facts))
+
+        def lay_out_detail(width: int) -> list[Line]:
+            return lay_out(blocks, width=width, side_by_side=False)
+
+        self.query_one(LinesView).show(lay_out_detail, from_top=True)
