@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -31,20 +30,15 @@ if TYPE_CHECKING:
     from workbench.engine.chat_case import NewCase
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A chat that was written down: as which case, and whether its set is new."""
-
-    key: CaseKey
-    is_new_set: bool
-
-
 class NotKept(Exception):
     """The user changed their mind."""
 
 
-async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: int | None) -> Kept:
-    """Ask what has to be known, and write the case. Raises NotKept and StoreError; nothing is written then."""
+async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: int | None) -> CaseKey:
+    """Ask what has to be known and write the case, whose key is given.
+
+    Raises NotKept and StoreError; then the set is as it was.
+    """
     first = await _ask_first(app, conversation, chosen)
     shelf = await _ask_shelf(app, hub, conversation)
     is_new_set = shelf.eval_set is None
@@ -65,7 +59,7 @@ async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: 
         if not await app.push_screen_wait(ConflictScreen(hub.gateway.documents, eval_set)):
             raise
     target = await hub.gateway.chats.agent_of(eval_set)
-    return Kept(CaseKey(target=target or "", eval_set=eval_set, eval_id=eval_id), is_new_set)
+    return CaseKey(target=target or "", eval_set=eval_set, eval_id=eval_id)
 
 
 async def _ask_first(app: App[None], conversation: Conversation, chosen: int | None) -> int:

@@ -18,7 +18,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.gateway.chats import CannotChat
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
-from workbench.tui.messages import CaseWanted, DocumentsChanged, ProjectChanged, SessionWanted
+from workbench.tui.messages import ProjectChanged, SessionWanted
 from workbench.tui.panes.chat.keeping import NotKept, keep
 from workbench.tui.panes.chat.prompt import Prompt
 from workbench.tui.panes.chat.session_screen import SessionScreen
@@ -242,22 +242,18 @@ class ChatPane(Pane):
             say(self, "nothing was answered yet: there is nothing to keep", severity="warning")
             return
         try:
-            kept = await keep(self.app, self.hub, conversation, chosen=chat.chosen)
+            key = await keep(self.app, self.hub, conversation, chosen=chat.chosen)
         except NotKept:
             return
         except StoreError as error:
             say(self, str(error), severity="error")
             return
         chat.kept_turns = len(conversation.answered)
-        say(self, f"kept as {kept.key}")
-        if kept.key.target != conversation.target:
-            why = f"{kept.key.eval_set} belongs to {kept.key.target or 'no agent'}, not to {conversation.target}"
+        say(self, f"kept as {key}")
+        if key.target != conversation.target:
+            why = f"{key.eval_set} belongs to {key.target or 'no agent'}, not to {conversation.target}"
             say(self, f"{why}: name it in workbench.toml, [targets.NAME] eval_sets", severity="warning")
-        if kept.is_new_set:
-            self.post_message(ProjectChanged(select=kept.key))
-        else:
-            self.post_message(DocumentsChanged(frozenset([kept.key.eval_set])))
-            self.post_message(CaseWanted(kept.key))
+        self.post_message(ProjectChanged(select=key))  # a new case can be selected only once it is listed
 
     async def _may_give_up(self, chat: TargetChat) -> bool:
         """Whether the session may end: asked where something in it was not kept."""

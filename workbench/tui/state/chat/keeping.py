@@ -25,16 +25,17 @@ class Shelf:
 
 
 def shelves(sets: Sequence[ListedSet], *, target: str, eval_set: str | None, case: CaseKey | None) -> list[Shelf]:
-    """Every place there is, the nearest first: the selected set, the case there, the other sets of the agent, ..."""
-    names = list(dict.fromkeys(listed.relative for listed in sets if not listed.problem))
-    own = {listed.relative for listed in sets if listed.target == target}
-    names.sort(key=lambda name: (name != eval_set, name not in own))
-    found = [Shelf(f"in {safe_line(name)}", name) for name in names]
-    if case is not None and case.eval_set == eval_set and not case.occurrence:
-        found.insert(1, Shelf(f"in place of the case {safe_line(case.eval_id)}", case.eval_set, case))
-    if eval_set is None:
-        return [Shelf("in a new eval set"), *found]
-    return [*found, Shelf("in a new eval set")]
+    """Every place there is, the nearest first: the selected set, the case there, the agent's, a new one, all others."""
+    target_of = {listed.relative: listed.target for listed in sets if not listed.problem}
+    near = [name for name in target_of if name == eval_set]
+    own = [name for name, owner in target_of.items() if owner == target and name not in near]
+    others = [name for name in target_of if name not in near and name not in own]
+    found = [Shelf(f"in {safe_line(name)}", name) for name in near]
+    if case is not None and case.eval_set in near and not case.occurrence:
+        found.append(Shelf(f"in place of the case {safe_line(case.eval_id)}", case.eval_set, case))
+    found += [Shelf(f"in {safe_line(name)}", name) for name in own]
+    found.append(Shelf("in a new eval set"))
+    return [*found, *(Shelf(f"in {safe_line(name)} · of {_owner(target_of[name])}", name) for name in others)]
 
 
 def new_set_name(sets: Sequence[ListedSet], *, target: str) -> str:
@@ -89,3 +90,7 @@ def problem_of_case_id(eval_id: str, *, taken: Collection[str]) -> str | None:
     if eval_id in taken:
         return "the set has a case of this id already"
     return None
+
+
+def _owner(target: str) -> str:
+    return safe_line(target) or "no agent"

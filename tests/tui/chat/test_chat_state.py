@@ -1,0 +1,341 @@
+"""The state of the chat: conversations as their events tell them, prompts, cursor, names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workbench.model.chat import ChatEnded, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
+from workbench.model.evalset import Content, SessionInput
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.chat import ChatLines, Conversation, Phase, TargetChat
+from workbench.tui.state.chat.keeping import (
+    new_case_id,
+    new_set_name,
+    problem_of_case_id,
+    problem_of_set_name,
+    set_id_of,
+    shelves,
+)
+from workbench.tui.state.chat.session_form import read_state
+from workbench.tui.state.chat.standing import standing_line
+from workbench.tui.state.pieces import Line
+
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NASTY = "[/b] \x1b[31mred \u202egnp 🕯️ 卧室 e\u0301"
+
+
+def said(text: str) -> Content:
+    return Content.of_text(text, role="user")
+
+
+def conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
+    made = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
+    for prompt in prompts:
+        made.tell(said(prompt))
+    return made
+
+
+def began(turn: int, text: str) -> TurnBegan:
+    return TurnBegan(turn=turn, content=said(text), at=AT)
+
+
+def answered(turn: int, response: str, *, data: dict[str, Any] | None = None, **more: Any) -> TurnAnswered:
+    invocation: dict[str, Any] = {
+        "user_content": {"role": "user", "parts": [{"text": "x"}]},
+        "final_response": {"role": "model", "parts": [{"text": response}]},
+        "intermediate_data": data,
+    }
+    result = TurnResult.model_validate({"invocation": invocation, "duration_seconds": 0.5, **more})
+    return TurnAnswered(turn=turn, result=result)
+
+
+def tool(name: str, *, end: float | None, id: str = "t", **more: Any) -> StepSeen:
+    return StepSeen(span=Span(id=id, kind=SpanKind.TOOL, name=name, start=0.1, end=end, request={"id": 1}, **more))
+
+
+def take(made: Conversation, *events: Any) -> Conversation:
+    for event in events:
+        made.take(event, now=10.0)
+    return made
+
+
+def text_of(lines: list[Line]) -> str:
+    return "\n".join("".join(piece.text for piece in line) for line in lines)
+
+
+def shown(made: Conversation, width: int = 80) -> str:
+    return text_of(ChatLines(made).lay_out(width))
+
+
+def standing(chat: TargetChat, now: float = 12.0) -> str:
+    return text_of([standing_line(chat, now=now)])
+
+
+def failed(turn: int, **more: Any) -> TurnFailed:
+    fields = {"status": CaseStatus.ERROR, "failure": Failure(kind=FailureKind.AGENT, message="ValueError: no")}
+    return TurnFailed(turn=turn, duration_seconds=1.0, **{**fields, **more})
+
+
+def test_a_tool_call_is_shown_while_it_is_at_work_and_when_it_has_come_back() -> None:
+    made = take(conversation("on"), began(0, "on"), tool("set_device", end=None))
+    at_work = shown(made)
+    take(made, tool("set_device", end=0.4, response={"status": "ok"}))
+
+    assert "→ set_device  id=1" in at_work and "… at work" in at_work
+    assert '← {"status": "ok"}' in shown(made) and "at work" not in shown(made)
+
+
+def test_an_answered_turn_shows_everything_in_its_order() -> None:
+    events = [
+        {"author": "root", "content": {"parts": [{"text": "let me see"}]}},
+        {"author": "root", "content": {"parts": [{"function_call": {"id": "1", "name": "roll", "args": {"n": 6}}}]}},
+        {"author": "root", "content": {"parts": [{"function_response": {"id": "1", "response": {"r": 4}}}]}},
+        {"author": "helper", "content": {"parts": [{"text": "thinking", "thought": True}, {"text": "four it is"}]}},
+    ]  # fmt: skip
+    made = take(conversation("roll"), began(0, "roll"), tool("roll", end=None))
+    take(
+        made, answered(0, "You rolled 4.", data={"invocation_events": events}, inference_calls=2, usage={"total": 1234})
+    )
+
+    text = shown(made)
+
+    wanted = [
+        "roll",
+        "root",
+        "let me see",
+        "→ roll  n=6",
+        '← {"r": 4}',
+        "helper",
+        "four it is",
+        "home",
+        "You rolled 4.",
+    ]
+    places = [text.index(item) for item in wanted]
+    assert places == sorted(places)
+    assert "thinking" not in text
+    assert "0.50 s · 1,234 tokens · 2 model calls" in text
+
+
+def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> None:
+    failure = Failure(
+        kind=FailureKind.CRASH, message="it died", traceback="Traceback: api_key=abcdefghij", stderr_tail="last words"
+    )
+    made = take(conversation("x"), began(0, "x"), tool("slow", end=None), failed(0, failure=failure))
+
+    text = shown(made)
+
+    assert "! crash error  it died" in text and "last words" in text and "did not come back" in text
+    assert "abcdefghij" not in text
+
+
+def test_text_from_outside_is_shown_and_never_obeyed() -> None:
+    made = take(conversation(NASTY), began(0, NASTY), tool(NASTY, end=0.2, response=NASTY), answered(0, NASTY))
+
+    text = shown(made, width=30)
+
+    assert "\x1b" not in text and "\u202e" not in text
+    assert "[/b]" in text and "卧室" in text
+
+
+def test_what_is_long_is_shortened_and_says_so() -> None:
+    made = take(
+        conversation("x"), began(0, "x"), tool("big", end=1.0, response="y" * 200_000), answered(0, "z" * 200_000)
+    )
+    take(
+        made,
+        began(1, "x"),
+        StepSeen(span=tool("big", end=1.0, response="y" * 200_000).span.model_copy(update={"turn": 1})),
+    )
+
+    text = shown(made)
+
+    assert "180,000 more characters are not shown" in text
+    assert "more characters are in the trace" in text
+    assert len(text) < 60_000
+
+
+def test_only_what_changed_is_laid_out_again() -> None:
+    made = take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"))
+    lines = ChatLines(made)
+    first = lines.lay_out(80)
+    take(made, answered(1, "B"))
+
+    again = lines.lay_out(80)
+
+    assert again[0] is first[0] and "B" in text_of(again) and "B" not in text_of(first)
+    second = lines.first_line(1, 80)
+    assert lines.turn_at(second, 80) == 1 and lines.turn_at(second - 1, 80) == 0 and lines.turn_at(999, 80) is None
+
+
+def test_how_it_stands_is_said_at_every_point() -> None:
+    chat = TargetChat("home")
+    assert "no session yet" in standing(chat)
+    made = conversation("a", "b")
+    chat.begin(made)
+    take(made, began(0, "a"))
+    assert "2.0 s  waiting for the agent · 1 turn to follow" in standing(chat)
+    take(made, tool("set_device", end=None))
+    assert "set_device" in standing(chat)
+    take(made, answered(0, "A", usage={"prompt": 3, "candidates": 4}), StateSeen(turn=0, state={}), began(1, "b"))
+    take(made, answered(1, "B"))
+    assert standing(chat).strip() == "2 turns · 7 tokens · 1.00 s"
+    take(made, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
+    assert "! the session is over" in standing(chat) and "the 2 turns before again" in standing(chat)
+    chat.problem = "api_key=abcdefghij is wrong"
+    assert "[redacted]" in standing(chat)
+
+
+def test_a_turn_that_failed_is_in_the_input_again_unless_something_else_is() -> None:
+    made = take(conversation("a"), began(0, "a"), failed(0, status=CaseStatus.CANCELLED, failure=None), ChatEnded())
+    chat = TargetChat("home")
+    chat.begin(made)
+
+    assert made.turns[0].phase is Phase.CANCELLED and not made.is_busy
+    assert chat.take_back(made.turns[0]) and chat.draft == "a"
+    chat.draft = "typed meanwhile"
+    assert not chat.take_back(made.turns[0]) and chat.draft == "typed meanwhile"
+
+
+def test_what_is_said_again_where_a_session_starts_again() -> None:
+    made = take(conversation("a", "b", "c"), began(0, "a"), answered(0, "A"), began(1, "b"), failed(1))
+    take(made, ChatEnded(unsaid=(said("c"),)))
+    chat = TargetChat("home")
+    chat.begin(made)
+
+    assert [content.text() for content in chat.again()] == ["a", "b", "c"]
+    assert [content.text() for content in chat.before_lost()] == ["a"]
+
+
+def test_the_result_of_a_chat_is_what_a_case_would_have_left() -> None:
+    made = take(conversation("a", "b", state={"n": 0}), began(0, "a"), tool("t", end=None), tool("t", end=0.3))
+    take(
+        made, answered(0, "A"), StateSeen(turn=0, state={"n": 1}), began(1, "b"), failed(1), ChatEnded(stderr_tail="!")
+    )
+
+    result = made.result()
+
+    assert result.case == CaseKey(target="home", eval_set="", eval_id="chat 1")
+    assert result.status is CaseStatus.NOT_EVALUATED
+    assert [span.end for span in result.execution.spans] == [0.3]
+    assert result.execution.final_state == {"n": 1} and result.execution.stderr_tail == "!"
+    assert result.failure is not None and result.duration_seconds == 1.5
+    assert (made.state_before(0), made.state_before(1)) == ({"n": 0}, {"n": 1})
+
+
+def test_prompts_are_brought_back_and_what_was_typed_with_them() -> None:
+    prompts = TargetChat("home").prompts
+    for text in ("one", "two", "one"):
+        prompts.add(text)
+
+    assert [prompts.earlier("typed"), prompts.earlier("one"), prompts.earlier("two")] == ["one", "two", None]
+    assert [prompts.later("two"), prompts.later("one"), prompts.later("typed")] == ["one", "typed", None]
+
+
+def test_the_cursor_moves_from_turn_to_turn_and_leaves_behind_the_last() -> None:
+    chat = TargetChat("home")
+    chat.choose(-1)
+    assert chat.chosen is None
+    chat.begin(take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"), answered(1, "B")))
+
+    seen = []
+    for by in (-1, -1, -1, 1, 1):
+        chat.choose(by)
+        seen.append(chat.chosen)
+
+    assert seen == [1, 0, 0, 1, None]
+
+
+def test_only_what_was_not_kept_is_lost_with_a_session() -> None:
+    chat = TargetChat("home")
+    chat.begin(take(conversation("a"), began(0, "a"), answered(0, "A")))
+    assert chat.not_kept == 1
+    chat.kept_turns = 1
+    assert chat.not_kept == 0
+    chat.give_up()
+    assert chat.not_kept == 0 and not chat.has_begun
+
+
+SETS = [
+    ListedSet("b/x.evalset.json", "other"),
+    ListedSet("a/y.evalset.json", "home"),
+    ListedSet("a/z.test.json", "home"),
+]
+
+
+def test_the_nearest_place_for_a_case_comes_first() -> None:
+    here = CaseKey(target="home", eval_set="a/z.test.json", eval_id="c")
+
+    assert [item.label for item in shelves(SETS, target="home", eval_set="a/z.test.json", case=here)] == [
+        "in a/z.test.json",
+        "in place of the case c",
+        "in a/y.evalset.json",
+        "in a new eval set",
+        "in b/x.evalset.json · of other",
+    ]
+    assert shelves([], target="home", eval_set=None, case=None)[0].eval_set is None
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a/new.evalset.json", None),
+        ("new.test.json", None),
+        ("a/y.evalset.json", "already"),
+        ("new.json", "end in"),
+        ("/etc/new.evalset.json", "inside the project"),
+        ("a/../../new.evalset.json", "inside the project"),
+        ("a/new set.evalset.json", "letters, digits"),
+        (".evalset.json", "letters, digits"),
+    ],
+)
+def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> None:
+    found = problem_of_set_name(name, sets=SETS)
+
+    assert (found is None) if problem is None else (found is not None and problem in found)
+
+
+def test_names_are_proposed_that_are_free() -> None:
+    assert new_set_name(SETS, target="home") == "a/chats.evalset.json"
+    assert new_set_name([*SETS, ListedSet("a/chats.evalset.json", "home")], target="home") == "a/chats_2.evalset.json"
+    assert new_set_name([], target="home") == "chats.evalset.json" and set_id_of("a/chats.evalset.json") == "chats"
+    assert new_case_id({"chat_1"}) == "chat_2"
+
+
+@pytest.mark.parametrize(
+    ("eval_id", "problem"),
+    [
+        ("灯_1", None),
+        ("", "needs"),
+        (" x", "blanks"),
+        ("a\nb", "cannot be seen"),
+        ("x" * 201, "200"),
+        ("taken", "already"),
+    ],
+)
+def test_the_id_of_a_new_case_is_checked(eval_id: str, problem: str | None) -> None:
+    found = problem_of_case_id(eval_id, taken={"taken"})
+
+    assert (found is None) if problem is None else (found is not None and problem in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "problem"),
+    [
+        ("", {}, ""),
+        ('{"a": [1, null]}', {"a": [1, None]}, ""),
+        ('{"a": 1,}', {}, "line 1, column"),
+        ("[1]", {}, "expected an object"),
+        ('{"a": NaN}', {}, "NaN"),
+        ("[" * 100_000, {}, "nested too deeply"),
+    ],
+)
+def test_the_initial_state_is_read_as_it_is_typed(text: str, state: dict[str, Any], problem: str) -> None:
+    found = read_state(text)
+
+    assert found[0] == state and problem in found[1] and bool(found[1]) == bool(problem)
