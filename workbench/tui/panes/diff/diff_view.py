@@ -1,0 +1,151 @@
+"""A diff on the screen: a line that says where one is, and the lines of both sides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from workbench.engine.accepting import Hunk
+from workbench.tui.state.diff.content import diff_of
+from workbench.tui.state.diff.layout import DiffLines, lay_out_diff
+from workbench.tui.state.diff.source import DiffContent, DiffSource
+from workbench.tui.state.diff.view import DiffState, is_large
+from workbench.tui.state.layout import SIDE_BY_SIDE_FROM
+from workbench.tui.state.pieces import Piece, Tone
+from workbench.tui.widgets.lines import StatusLine
+from workbench.tui.widgets.lines_view import LinesView
+
+_Shape = tuple[int, bool]  # a width in cells, and whether both sides stand side by side
+_WAIT = DiffLines([(Piece("comparing …", Tone.MUTED),)], [None])
+
+
+class DiffLinesView(LinesView):
+    """The lines; a click says on which of them."""
+
+    @dataclass
+    class Clicked(Message):
+        """The mouse was pressed on a line, counted from the first."""
+
+        line: int
+
+    def on_click(self, event: events.Click) -> None:
+        """Say which line it was."""
+        self.post_message(self.Clicked(event.y + self.scroll_offset.y))
+
+
+class DiffView(Vertical):
+    """Shows one source after the other. A large one is compared and laid out beside the event loop."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.state = DiffState()
+        self._lines = DiffLines()
+        self._laid_out: tuple[DiffContent, _Shape] | None = None
+        self._wanted: DiffSource | None = None
+        self._about: object = None
+
+    def compose(self) -> ComposeResult:
+        """Where one is, and the lines."""
+        yield StatusLine(id="diff-status")
+        yield DiffLinesView(id="diff-lines")
+
+    def show(self, source: DiffSource, *, about: object) -> None:
+        """Show a diff; the place in it stays where it is `about` the same as before."""
+        wanted = self.state.wants(source)
+        if wanted is None or wanted == self._wanted:
+            return
+        self._wanted, self._about = wanted, about
+        if is_large(wanted):
+            self._compare(wanted)
+        else:
+            self.workers.cancel_group(self, "compare")
+            self._take(wanted, diff_of(wanted))
+
+    def step(self, by: int) -> bool:
+        """Go to the next difference, or the one before; False where there is none."""
+        moved = self.state.step(by)
+        self._show_cursor()
+        return moved
+
+    def cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.state.cycle_level()
+        self.show(self.state.source, about=self._about)
+
+    def focus_lines(self) -> None:
+        """Put the focus on the lines."""
+        self.query_one(DiffLinesView).focus()
+
+    @property
+    def current(self) -> Hunk | None:
+        """The difference that the cursor is on."""
+        return self.state.current
+
+    @on(DiffLinesView.Clicked)
+    def _on_clicked(self, message: DiffLinesView.Clicked) -> None:
+        message.stop()
+        owner = self._lines.owners[message.line] if message.line < len(self._lines) else None
+        if owner is not None and self.state.go_to(owner):
+            self._show_cursor()
+
+    @work(group="compare", exclusive=True)
+    async def _compare(self, source: DiffSource) -> None:
+        self.query_one(DiffLinesView).show(lambda _: _WAIT, from_top=True)
+        content = await asyncio.to_thread(diff_of, source)
+        width = self.query_one(DiffLinesView).scrollable_content_region.width
+        if width:
+            await self._lay_out(content, self._shape(width))
+        self._take(source, content)
+
+    def _take(self, source: DiffSource, content: DiffContent) -> None:
+        stays = self.state.take(source, content, about=self._about)
+        self._wanted = source
+        self.query_one(DiffLinesView).show(self._lines_for, from_top=not stays)
+        self._show_cursor(scroll=stays)
+
+    def _shape(self, width: int) -> _Shape:
+        return width, self.screen.size.width >= SIDE_BY_SIDE_FROM
+
+    def _lines_for(self, width: int) -> DiffLines:
+        """The lines for a width; of a large diff they come a moment later."""
+        content, shape = self.state.content, self._shape(width)
+        if not self._has(content, shape):
+            if is_large(self.state.source):
+                self._lay_out_again(content, shape)
+                return _WAIT
+            self._keep(content, shape, lay_out_diff(content, width=width, side_by_side=shape[1]))
+        return self._lines.with_cursor(self.state.cursor)
+
+    @work(group="lay-out", exclusive=True)
+    async def _lay_out_again(self, content: DiffContent, shape: _Shape) -> None:
+        await self._lay_out(content, shape)
+        self._show_cursor()
+
+    async def _lay_out(self, content: DiffContent, shape: _Shape) -> None:
+        width, side_by_side = shape
+        lines = await asyncio.to_thread(lay_out_diff, content, width=width, side_by_side=side_by_side)
+        self._keep(content, shape, lines)
+
+    def _has(self, content: DiffContent, shape: _Shape) -> bool:
+        return self._laid_out is not None and self._laid_out[0] is content and self._laid_out[1] == shape
+
+    def _keep(self, content: DiffContent, shape: _Shape, lines: DiffLines) -> None:
+        self._laid_out, self._lines = (content, shape), lines
+
+    def _show_cursor(self, *, scroll: bool = True) -> None:
+        """Mark the difference under the cursor, bring it into sight, and tell of it above."""
+        self.query_one(StatusLine).show(self.state.status())
+        view = self.query_one(DiffLinesView)
+        view.show(self._lines_for, from_top=False)
+        span = None if self.state.cursor is None else self._lines.span_of(self.state.cursor)
+        if span is not None and scroll:
+            view.bring_into_sight(span[1])
+            view.bring_into_sight(span[0])
