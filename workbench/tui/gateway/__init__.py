@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workbench.tui.gateway.accepting import Accepting
 from workbench.tui.gateway.archive import Archive
 from workbench.tui.gateway.chats import Chats
 from workbench.tui.gateway.contents import Contents
@@ -28,6 +29,7 @@ class Gateway:
         self.contents = Contents(self.call)
         self.documents = Documents(self.call)
         self.editing = Editing(self.call, self.documents)
+        self.accepting = Accepting(self.call, self.documents)
         self.runs = Runs(self.call)
         self.criteria = Criteria(self.call)
         self.chats = Chats(self.call, self.documents)

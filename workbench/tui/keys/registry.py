@@ -47,6 +47,8 @@ PLACES: Mapping[str, KeyPlace] = {
         history.COMPARING,
         chat.SESSION,
         editor.TYPING,
+        diff.WHOLE,
+        diff.REVIEW,
         documents.CONFLICT,
         documents.RECOVERY,
         documents.VERSIONS,
