@@ -108,10 +108,11 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     yield _fact("calls", _calls(cost))
     for metric, calls in cost.judge_calls.items():
         yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
-    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing="time unknown"))
+    nothing = "time unknown: none of the cases has run before"
+    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing=nothing))
     if cost.model_jobs:
-        words = _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing="unknown")
-        yield _fact("tokens", words)
+        nothing = "unknown: no earlier run of these cases tells"
+        yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing=nothing))
     for metric, missing in cost.lacking.items():
         yield Whole.of(f"! {safe_line(metric)} {missing}: its cases will end in ERROR", Tone.ERROR, hang=2)
     for problem in planned.plan.problems[:_MOST_PROBLEMS]:
@@ -167,7 +168,7 @@ def criterion_words(criterion: Criterion) -> str:
 
 def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
     if estimate is None:
-        return f"{nothing}: none of the cases has run before"
+        return nothing
     source = f"from earlier runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
     return f"{words(estimate.amount)}, {source}"
 

@@ -1,0 +1,168 @@
+"""The rows of the run pane, without a screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted, RunSummary
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind
+from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.run.rows import RunRows, summary_lines
+
+
+class Watched:
+    """A run whose events the test makes up, and its rows."""
+
+    def __init__(self, make: Any, *, total: int) -> None:
+        self.make = make
+        self.now = 100.0
+        self.progress = RunProgress(total=total, began=self.now)
+        self.rows = RunRows()
+        self._apply(RunStarted(run_id="r1", total=total, at=datetime(2026, 1, 1, tzinfo=UTC)))
+
+    def start(self, eval_id: str, *, turns: int | None = 1, attempt: int = 1) -> None:
+        self._apply(CaseStarted(case=self.make.key(eval_id), repeat=0, turns=turns, attempt=attempt))
+
+    def turn(self, eval_id: str, number: int) -> None:
+        result = self.make.turn_result(self.make.turn("hi", "hello"))
+        self._apply(InvocationFinished(case=self.make.key(eval_id), repeat=0, turn=number, result=result))
+
+    def finish(self, eval_id: str, status: CaseStatus = CaseStatus.PASSED, *, message: str = "no", took: float = 0.25):
+        key = self.make.key(eval_id)
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, message=message) if status is CaseStatus.ERROR else None
+        metrics = self.make.result(key, status).metrics if failure is None else ()
+        result = CaseResult(
+            case=key, eval_set_id="s", status=status, failure=failure, metrics=metrics, execution=Execution()
+        )
+        facts = {"case": key, "repeat": 0, "status": status, "duration_seconds": took, "result": result}
+        self._apply(CaseFinished(**facts, failure=failure))
+
+    def end(self) -> None:
+        self._apply(RunFinished(run_id="r1", summary=RunSummary(), duration_seconds=5.0))
+
+    def lines(self, width: int = 100) -> list[str]:
+        self.rows.show(self.progress, now=self.now)
+        return ["".join(piece.text for piece in self.rows.line(i, width)).rstrip() for i in range(len(self.rows))]
+
+    def row(self, text: str) -> int:
+        return next(index for index, line in enumerate(self.lines()) if text in line)
+
+    def _apply(self, event: Any) -> None:
+        self.progress.apply(event, now=self.now)
+
+
+def test_a_job_under_way_tells_its_turn_its_try_and_how_long_it_goes_on(make: Any) -> None:
+    run = Watched(make, total=4)
+    run.start("fixed", turns=3)
+    run.turn("fixed", 0)
+    run.start("open", turns=None)
+    run.turn("open", 0)
+    run.start("tried", turns=1, attempt=1)
+    run.now += 2
+    run.start("tried", turns=1, attempt=3)
+    run.start("scored", turns=1)
+    run.turn("scored", 0)
+
+    lines = run.lines()
+
+    assert "running 4, 0 waiting" in lines[0]
+    assert "turn 2 of 3" in lines[1] and lines[1].endswith("2.00 s")
+    assert "turn 2 " in lines[2] and "of" not in lines[2].split("turn 2")[1]
+    assert "retry 2" in lines[3] and lines[3].endswith("2.00 s")
+    assert "judging" in lines[4]
+
+
+def test_what_went_wrong_alike_is_counted_once_and_runs_again_as_one(make: Any) -> None:
+    run = Watched(make, total=5)
+    for number in range(3):
+        run.finish(f"e{number}", CaseStatus.ERROR, message=f"connection refused: 10.0.0.{number} 'case {number}'")
+    run.finish("other", CaseStatus.ERROR, message="503")
+    run.finish("low", CaseStatus.FAILED)
+
+    at = run.row("went wrong")
+    lines = run.lines()
+
+    assert lines[at + 1] == "  ! 3 × infrastructure: connection refused: 10.0.0.0 'case 0'"
+    assert lines[at + 2] == "  ! 1 × infrastructure: 503"
+    assert lines[at + 3] == "  ✗ 1 × fell short in tool_trajectory_avg_score"
+    run.rows.move_to(at + 1)
+    assert [key.case.eval_id for key in run.rows.selected_failures] == ["e0", "e1", "e2"]
+
+
+def test_a_case_that_passes_on_its_second_go_no_longer_counts_as_a_failure(make: Any) -> None:
+    run = Watched(make, total=1)
+    run.finish("a", CaseStatus.FAILED)
+    run.progress.jobs.requeue(JobKey(case=make.key("a")))
+    assert run.progress.waiting == 1
+
+    run.start("a")
+    run.finish("a")
+
+    assert not any("went wrong" in line for line in run.lines())
+    assert run.progress.done == 1
+
+
+def test_the_cursor_stays_with_its_job_when_that_ends_and_others_come(make: Any) -> None:
+    run = Watched(make, total=9)
+    for eval_id in "abc":
+        run.start(eval_id)
+    run.rows.move_to(run.row(" b  "))
+
+    run.finish("a")
+    run.lines()
+    assert run.rows.selected_job.case.eval_id == "b" and run.rows.is_on_running
+
+    run.finish("b")
+    run.finish("c")
+    run.lines()
+    assert run.rows.selected_job.case.eval_id == "b" and not run.rows.is_on_running
+
+
+def test_after_the_run_the_slowest_come_first_and_kept_results_are_not_among_them(make: Any) -> None:
+    run = Watched(make, total=3)
+    for eval_id, took in (("quick", 0.1), ("slow", 9.0), ("middle", 1.0)):
+        run.finish(eval_id, took=took)
+    run.end()
+
+    at = run.row("slowest")
+
+    assert [line.split()[1] for line in run.lines()[at + 1 : at + 4]] == ["slow", "middle", "quick"]
+    assert "ended 3, newest first" in run.lines()[at + 4]
+
+
+def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
+    run = Watched(make, total=6)
+    run.start("a")
+    run.now += 2
+    run.finish("b")
+    run.finish("c", CaseStatus.FAILED)
+
+    how_far, counts = summary_lines(run.progress, now=run.now, width=120)
+
+    text = "".join(piece.text for piece in how_far)
+    assert "2 of 6 · 2.00 s elapsed · about 4.00 s left · 1.0/s" in text
+    words = "".join(piece.text for piece in counts)
+    assert words == " ◐ 1 running  ○ 3 waiting  ✓ 1 passed  ✗ 1 failed "
+
+
+def test_text_from_outside_cannot_disturb_the_rows(make: Any) -> None:
+    run = Watched(make, total=2)
+    run.start("[b]\x1b[2J两盏灯‮" + "x" * 300)
+    run.finish("e", CaseStatus.ERROR, message="line 1\nline 2 \x07 api_key=sk-abcdefghijklmnopqrstuv")
+
+    for line in run.lines(60):
+        assert "\x1b" not in line and "\n" not in line and "\x07" not in line and "abcdefghijklmnop" not in line
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_row_is_as_wide_as_there_is_room(make: Any, width: int) -> None:
+    from rich.cells import cell_len
+
+    run = Watched(make, total=2)
+    run.start("很长的名字" * 20, turns=12)
+
+    assert cell_len(run.lines(width)[1]) <= max(width, 53)
