@@ -331,10 +331,10 @@ async def test_quitting_asks_only_while_a_run_is_going_on(running: Any, lights: 
 
 
 async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> None:
-    async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+r"})) as screen:
+    async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
-        await screen.until("In the eval sets", "ctrl+r", "go to the next case")
+        await screen.until("In the eval sets", "ctrl+b", "go to the next case")
         await screen.press("G")
         await screen.until("not evaluated", "run_failed")
         await screen.press("escape")

@@ -74,6 +74,7 @@ PLACE = KeyPlace(
         ),
         KeyAction("chat_write", "chat", "i", "write", "write", explanation="go to the input"),
     ),
+    made_of=("lines",),
 )
 
 PROMPT = KeyPlace(
@@ -99,6 +100,7 @@ PROMPT = KeyPlace(
             explanation="in the last line: what was said after, and then what was typed",
         ),
     ),
+    made_of=("chat",),
 )
 
 SESSION = KeyPlace(
@@ -108,5 +110,6 @@ SESSION = KeyPlace(
         KeyAction("chat_session_done", "chat_session", "ctrl+s", "done", "done", footer=True, priority=True),
         KeyAction("chat_session_cancel", "chat_session", "escape", "cancel", "never mind", footer=True),
     ),
+    made_of=(),
     is_modal=True,
 )
