@@ -22,6 +22,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.messages import DocumentsChanged, ProjectChanged
 from workbench.tui.panes.case.editor_box import EditorBox
 from workbench.tui.panes.case.outline_list import OutlineList
+from workbench.tui.panes.case.typed_text import TypedText
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
@@ -257,12 +258,11 @@ class CasePane(Pane):
             slot = addition.with_key(key)
         self._begin(slot)
 
-    @work(group="ask")
-    async def action_edit_external(self) -> None:
+    def action_edit_external(self) -> None:
         """Edit the row in the user's own editor."""
         row, opened = self.desk.row, self.desk.opened
         if row is not None and opened is not None:
-            await self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
+            self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
 
     # Typing.
 
@@ -287,34 +287,33 @@ class CasePane(Pane):
         if draft is not None:
             self._judge(draft)
 
-    @on(EditorBox.FormWanted)
+    @on(TypedText.FormWanted)
     def _on_form_wanted(self) -> None:
         self.desk.next_form()
         self._show_typing()
 
-    @on(EditorBox.OriginalWanted)
+    @on(TypedText.OriginalWanted)
     def _on_original_wanted(self) -> None:
         self.desk.restore()
         self._show_typing()
 
-    @on(EditorBox.Left)
+    @on(TypedText.Left)
     def _on_left(self) -> None:
         if self.desk.leave():
             say(self, "what you typed is kept as a draft (~); enter on its row goes on with it")
         self.query_one(OutlineList).focus()
         self._show_desk()
 
-    @on(EditorBox.ApplyWanted)
-    def _on_apply_wanted(self, message: EditorBox.ApplyWanted) -> None:
+    @on(TypedText.ApplyWanted)
+    def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
         self._apply(then_save=message.then_save)
 
-    @on(EditorBox.ExternalWanted)
-    @work(group="ask")
-    async def _on_external_wanted(self) -> None:
+    @on(TypedText.ExternalWanted)
+    def _on_external_wanted(self) -> None:
         draft = self.desk.typing
         if draft is not None:
             self.desk.leave()
-            await self._edit_outside(draft)
+            self._edit_outside(draft)
 
     def _judge(self, draft: Draft) -> None:
         """Say what is wrong with what is typed: by itself at once, in the case as soon as the user pauses."""
@@ -360,6 +359,7 @@ class CasePane(Pane):
         if then_save:
             await self.run_action("screen.save")
 
+    @work(group="ask")
     async def _edit_outside(self, draft: Draft) -> None:
         """Edit a draft in the user's own editor; where it cannot be applied it is kept."""
         suffix = ".json" if draft.form is Form.JSON else ".txt"

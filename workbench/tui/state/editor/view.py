@@ -175,7 +175,8 @@ def _shown(row: Row) -> tuple[Tone, str]:
     if row.is_heading:
         return Tone.MUTED, _summary(row)
     if isinstance(value, dict | list):
-        return (Tone.TEXT, safe_line(json.dumps(value, ensure_ascii=False))) if value else (Tone.MUTED, "none")
+        words = safe_line(json.dumps(value, ensure_ascii=False)) if value else "empty"
+        return Tone.TEXT if value else Tone.MUTED, words
     return (Tone.MUTED if value is None else Tone.TEXT), json.dumps(value)
 
 

@@ -1,0 +1,522 @@
+"""The case pane on a real project: every key, and that nothing typed is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.messages import DocumentsChanged, ProjectChanged
+from workbench.tui.panes.case.editor_box import EditorBox
+from workbench.tui.panes.case.pane import CasePane
+from workbench.tui.panes.case.typed_text import TypedText
+
+CALL = {"name": "find", "args": {"location": "Bedroom", "depth": 2, "exact": True}}
+
+
+def _turn(prompt: str, response: str, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "intermediate_data": {"tool_uses": list(calls)},
+        "final_response": {"role": "model", "parts": [{"text": response}]},
+    }
+
+
+LAMP = {
+    "eval_id": "lamp",
+    "conversation": [_turn("Find the lamp.", "It is there.", CALL), _turn("Thanks.", "You are welcome.")],
+    "session_input": {"app_name": "home", "user_id": "u", "state": {}},
+}
+TEA = {
+    "eval_id": "tea",
+    "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": "Get tea.", "user_persona": "NOVICE"},
+}
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path]) -> Path:
+    return make_project(home=[LAMP, TEA])
+
+
+async def _open(screen: Any, case: str = "lamp") -> None:
+    """Open the case in tab 1 with the cursor on its first row."""
+    await screen.until(case)
+    rows = screen.state.browser.rows
+    at = next(index for index, row in enumerate(rows) if row.label == case)
+    screen.state.browser.move_to(at)
+    await screen.press("1")
+    screen.app.screen._after_cursor()
+    await screen.until("eval id")
+    await screen.pilot.pause()
+
+
+async def _go(screen: Any, label: str, *, number: int = 0) -> None:
+    """Put the cursor on a row by its label."""
+    view = _pane(screen).desk.view
+    wanted = [index for index, row in enumerate(view.rows) if row.label == label][number]
+    await screen.press("g", *["j"] * wanted)
+    await screen.pilot.pause()
+    assert view.row.label == label
+
+
+async def _type(screen: Any, text: str) -> None:
+    """Replace what stands in the box."""
+    screen.app.screen.query_one(TypedText).text = text
+    await screen.pilot.pause()
+
+
+async def _idle(screen: Any) -> None:
+    """Wait until everything that was asked for is done."""
+    await screen.app.workers.wait_for_complete()
+    await screen.pilot.pause()
+
+
+def _pane(screen: Any) -> CasePane:
+    pane = screen.app.screen_stack[0].query_one(CasePane)
+    assert isinstance(pane, CasePane)
+    return pane
+
+
+def _data(screen: Any) -> Any:
+    return _pane(screen).desk.opened.data
+
+
+def _on_disk(project: Path) -> Any:
+    return json.loads((project / "home.evalset.json").read_text())["eval_cases"]
+
+
+async def test_a_case_is_shown_in_its_own_words(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+
+        text = await screen.until("You are welcome.")
+
+    for words in ("eval id", "turn 1", "Find the lamp.", "call", "find", '"Bedroom"', "app name", "turn 2"):
+        assert words in text
+
+
+async def test_enter_edits_a_text_and_ctrl_s_saves_it_alone(open_app: Any, project: Path) -> None:
+    before = (project / "home.evalset.json").read_text()
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("enter")
+        await _type(screen, "Find the lamps.")
+        await screen.press("ctrl+j")
+        await screen.until("unsaved edits", "* ")
+        assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
+        assert (project / "home.evalset.json").read_text() == before
+
+        await screen.press("ctrl+s")
+        await screen.until_gone("unsaved edits")
+
+    assert (project / "home.evalset.json").read_text() == before.replace("the lamp.", "the lamps.")
+
+
+async def test_an_argument_keeps_its_type_and_can_get_another(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "depth")
+        await screen.press("enter")
+        await _type(screen, "x")
+        await screen.until("expected a number")
+        await screen.press("enter")
+        assert _pane(screen).desk.typing is not None
+        await _type(screen, "2.5")
+        await screen.press("enter")
+        await _idle(screen)
+        assert _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["depth"] == 2.5
+
+        await _go(screen, "location")
+        await screen.press("enter", "ctrl+t", "ctrl+t", "ctrl+t", "ctrl+t")
+        await screen.until("JSON")
+        await _type(screen, '["a", {"b": null}]')
+        await screen.press("ctrl+j")
+        await _idle(screen)
+
+        args = _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+        assert args["location"] == ["a", {"b": None}]
+
+
+async def test_wrong_json_says_where_and_stays_in_the_box(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "call")
+        await screen.press("b")
+        await _type(screen, '{\n  "a": 1,\n  b\n}')
+        await screen.press("ctrl+j")
+
+        await screen.until("line 3, column 3")
+
+        assert screen.app.screen.query_one(EditorBox).text == '{\n  "a": 1,\n  b\n}'
+        assert _data(screen) == LAMP
+
+
+async def test_what_the_format_does_not_allow_is_said_while_typing(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "turn 1")
+        await screen.press("enter")
+        await _type(screen, '{"user_content": 3}')
+
+        await screen.until("conversation[0].user_content: found 3, expected an object")
+
+        await screen.press("ctrl+j")
+        await _idle(screen)
+        assert _data(screen) == LAMP
+        assert _pane(screen).desk.typing is not None
+
+
+async def test_an_id_that_another_case_has_is_refused(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await screen.press("enter")
+        await _type(screen, "tea")
+        await screen.press("enter")
+
+        await screen.until("is the id of another case of this set")
+
+        assert _data(screen)["eval_id"] == "lamp"
+
+
+async def test_a_case_with_another_id_stays_selected(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await screen.press("enter")
+        await _type(screen, "lamp [bold]2")
+        await screen.press("enter")
+        await _idle(screen)
+
+        await screen.until("lamp [bold]2")
+
+        assert any(isinstance(message, ProjectChanged) for message in screen.messages)
+        assert screen.state.selected_case.eval_id == "lamp [bold]2"
+        assert _data(screen)["eval_id"] == "lamp [bold]2"
+
+
+async def test_undo_and_redo_keep_the_cursor_on_its_row(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "call")
+        await screen.press("d")
+        await _idle(screen)
+        assert len(_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"]) == 2
+        await _go(screen, "response", number=1)
+
+        await screen.press("u")
+        await _idle(screen)
+        assert _data(screen) == LAMP
+        assert _pane(screen).desk.row.value == "You are welcome."
+
+        await screen.press("U")
+        await _idle(screen)
+        assert len(_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"]) == 2
+        assert _pane(screen).desk.row.value == "You are welcome."
+
+
+async def test_rows_move_within_their_list(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "turn 1")
+        await screen.press("J")
+        await _idle(screen)
+        prompts = [turn["user_content"]["parts"][0]["text"] for turn in _data(screen)["conversation"]]
+        assert prompts == ["Thanks.", "Find the lamp."]
+        assert _pane(screen).desk.row.label == "turn 2"
+
+        await screen.press("K")
+        await _idle(screen)
+        assert _data(screen) == LAMP
+
+        await screen.press("K")
+        await screen.until("it is the first already")
+
+
+async def test_a_deleted_row_is_gone_and_what_must_stay_stays(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "exact")
+        await screen.press("D")
+        await _idle(screen)
+        assert "exact" not in _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+
+        await _go(screen, "user")
+        await screen.press("delete")
+
+        await screen.until("conversation[0]: found nothing")
+
+
+async def test_a_key_is_renamed_and_duplicated(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "depth")
+        await screen.press("m")
+        await screen.until("The new key")
+        await screen.press(*["backspace"] * 5, *"exact")
+        await screen.until("there is 'exact' already")
+        await screen.press("2", "enter")
+        await _idle(screen)
+        args = _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+        assert list(args) == ["location", "exact2", "exact"]
+
+        await screen.press("d")
+        await screen.until("The key of the copy")
+        await screen.press("b", "enter")
+        await _idle(screen)
+        args = _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+        assert args["b"] == 2
+
+
+async def test_an_argument_is_added(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "call")
+        await screen.press("plus")
+        await screen.until("Add", "argument", "call id", "state key")
+        await screen.press("enter")
+        await screen.until("The name of the new argument")
+        await screen.press(*"room", "enter")
+        await _idle(screen)
+        await _type(screen, "Attic")
+        await screen.press("enter")
+        await _idle(screen)
+
+        args = _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+        assert args["room"] == "Attic"
+        assert _pane(screen).desk.row.label == "room"
+
+
+async def test_a_turn_is_added_in_one_step(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "turn 2")
+        await screen.press("i")
+        await screen.until("Add")
+        labels = [item.label for item in _pane(screen).desk.additions()]
+        await screen.press(*["j"] * labels.index("turn"), "enter")
+        await _idle(screen)
+        await _type(screen, "And\nnow?")
+        await screen.press("ctrl+j")
+        await _idle(screen)
+        assert _data(screen)["conversation"][2]["user_content"]["parts"] == [{"text": "And\nnow?"}]
+
+        await screen.press("u")
+        await _idle(screen)
+
+        assert _data(screen) == LAMP
+
+
+async def test_turns_are_jumped_to(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await screen.press("}", "}")
+        assert _pane(screen).desk.row.label == "turn 2"
+        await screen.press("{")
+        assert _pane(screen).desk.row.label == "turn 1"
+
+
+async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("enter")
+        await _type(screen, "half a")
+        await screen.press("escape")
+        await screen.until("~ 1 typed, not applied")
+        await _open(screen, "tea")
+        await screen.until("NOVICE")
+        await screen.until_gone("not applied")
+        await _open(screen)
+        await screen.until("~ 1 typed, not applied")
+
+        await _go(screen, "user")
+        await screen.press("enter")
+        assert screen.app.screen.query_one(EditorBox).text == "half a"
+
+        await screen.press("ctrl+o")
+        assert screen.app.screen.query_one(EditorBox).text == "Find the lamp."
+        await screen.press("escape")
+        await screen.until_gone("not applied")
+
+
+async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("enter")
+        await _type(screen, "typed")
+        path = project / "home.evalset.json"
+        path.write_text(path.read_text().replace("Find the lamp.", "Find the light."))
+        screen.app.screen.post_message(DocumentsChanged(frozenset(["home.evalset.json"])))
+
+        await screen.until("this was changed meanwhile")
+
+        assert screen.app.screen.query_one(EditorBox).text == "typed"
+        await screen.press("ctrl+j")
+        await _idle(screen)
+        assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
+
+
+async def test_applying_and_saving_is_one_key(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen, "tea")
+        await _go(screen, "plan")
+        await screen.press("enter")
+        await _type(screen, "Get much tea.")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    assert _on_disk(project)[1]["conversation_scenario"]["conversation_plan"] == "Get much tea."
+
+
+async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        rows = screen.state.browser.rows
+        screen.state.browser.move_to(next(i for i, row in enumerate(rows) if row.eval_set and row.case is None))
+        screen.app.screen._after_cursor()
+        await screen.until("eval set id", "home.evalset.json", "test_config.json")
+        await screen.press("plus")
+        await screen.until("description")
+        await screen.press("j", "enter")
+        await _idle(screen)
+        await _type(screen, "All about lamps.")
+        await screen.press("ctrl+j")
+        await screen.until("All about lamps.")
+
+        await screen.press("g", "enter")
+        await _type(screen, " ")
+        await screen.press("enter")
+        await screen.until("expected an id, which a set must have")
+
+
+async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        screen.state.browser.move_to(0)
+        screen.app.screen._after_cursor()
+
+        await screen.until("kind", "function")
+
+        assert _pane(screen).desk.opened is None
+        await screen.press("plus", "D", "enter")
+        await _idle(screen)
+
+
+async def test_one_field_is_edited_in_the_users_editor(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app(project) as screen:
+
+        async def edited(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
+            assert (text, suffix) == ("Find the lamp.", ".txt")
+            assert check("x") is None
+            return "Found\ttabs."
+
+        monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edited)
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("ctrl+e")
+        await _idle(screen)
+
+        assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Found\ttabs."
+
+
+async def test_what_the_users_editor_gave_is_kept_where_it_cannot_be_applied(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def edited(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
+        return "tea"
+
+    monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edited)
+    async with open_app(project) as screen:
+        await _open(screen)
+        await screen.press("enter")
+        await screen.press("ctrl+e")
+        await screen.until("as a draft", "~ 1 typed, not applied")
+
+        assert _data(screen)["eval_id"] == "lamp"
+
+
+async def test_the_value_of_a_row_is_copied(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        assert _pane(screen).copyable() == "Find the lamp."
+        await _go(screen, "depth")
+        assert _pane(screen).copyable() == "2"
+
+
+async def test_a_click_selects_a_row_and_two_open_it(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await screen.pilot.click("#case-rows", offset=(5, 2))
+        assert _pane(screen).desk.row.label == "user"
+        await screen.pilot.click("#case-rows", offset=(5, 2), times=2)
+        await screen.pilot.pause()
+        assert _pane(screen).desk.typing is not None
+
+
+async def test_a_text_with_control_characters_is_typed_as_json(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    nasty = "a\x1b[31mred [/b] \u202eתורה 你好 \u0301"
+    project = make_project(home=[{"eval_id": "nasty", "conversation": [_turn(nasty, "x" * 1_000_000)]}])
+    async with open_app(project, size=(80, 24)) as screen:
+        await _open(screen, "nasty")
+        await screen.until("more characters")
+        assert "\x1b" not in screen.text
+        await _go(screen, "user")
+        await screen.press("enter")
+        await screen.until("JSON", "\\u001b[31mred")
+        await screen.press("ctrl+j")
+        await _idle(screen)
+        assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == nasty
+
+        await _go(screen, "response")
+        await screen.press("enter")
+        await screen.until("20,000", "ctrl+e")
+
+
+async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> None:
+    path = project / "home.evalset.json"
+    path.write_text(path.read_text().replace('"Tea?",', '"Tea?"'))
+    async with open_app(project) as screen:
+        await screen.until("tea")
+        screen.state.browser.move_to(len(screen.state.browser.rows) - 1)
+        await screen.press("1")
+        screen.app.screen._after_cursor()
+
+        await screen.until("can only be mended as text")
+
+
+async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_project: Callable[..., Path]) -> None:
+    project = make_project()
+    path = project / "old.evalset.json"
+    path.write_text('[{"name": "kettle", "data": [{"query": "Boil.", "reference": "Done."}]}]')
+    async with open_app(project) as screen:
+        await _open(screen, "kettle")
+        await screen.until("an old format")
+        await _go(screen, "response")
+        await screen.press("enter")
+        await _type(screen, "Boiled.")
+        await screen.press("ctrl+j")
+        await screen.until("unsaved edits")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    assert path.read_text() == '[{"name": "kettle", "data": [{"query": "Boil.", "reference": "Boiled."}]}]'
+
+
+async def test_a_set_that_vanishes_leaves_a_sentence(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        (project / "home.evalset.json").unlink()
+        await _go(screen, "turn 1")
+        await screen.press("d")
+        await _idle(screen)
+
+        assert _pane(screen).desk.opened is not None
