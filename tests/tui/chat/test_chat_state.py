@@ -160,6 +160,16 @@ def test_what_is_long_is_shortened_and_says_so() -> None:
     assert len(text) < 60_000
 
 
+def test_of_thousands_of_steps_the_newest_are_shown_and_then_the_first() -> None:
+    made = take(conversation("x"), began(0, "x"), *(tool(f"tool{n}", end=1.0, id=str(n)) for n in range(5_000)))
+    live = shown(made)
+    calls = [{"name": f"tool{n}", "args": {}} for n in range(1_000)]
+    take(made, answered(0, "done", data={"tool_uses": calls}))
+
+    assert "4,600 earlier steps" in live and "tool4999" in live and "tool4599 " not in live
+    assert "600 more steps" in shown(made) and "tool399" in shown(made) and "tool400" not in shown(made)
+
+
 def test_only_what_changed_is_laid_out_again() -> None:
     made = take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"))
     lines = ChatLines(made)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from workbench.model.evalset import Content, InvocationEvents
+from workbench.model.evalset import Content, Invocation, InvocationEvents
 from workbench.model.results import Failure
 from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
@@ -20,6 +21,9 @@ from workbench.tui.state.progress import duration
 
 _MOST_OF_VALUE = 2_000
 """Characters of what a tool was given or gave back. The trace shows all of it."""
+
+_MOST_STEPS = 400
+"""What is shown of the calls and words of a turn, so that a turn of thousands is laid out while one waits."""
 
 _INDENT = 2
 
@@ -69,9 +73,9 @@ def turn_blocks(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
     )
     yield Whole.of(safe(_text(turn.content)), indent=_INDENT)
     if turn.result is None:
-        yield from _steps_so_far(turn)
+        yield from _newest(_steps_so_far(turn))
     else:
-        yield from _what_was_done(turn)
+        yield from _first(_what_was_done(turn.result.invocation))
         yield Whole.of(safe_line(agent), Tone.HEADING)
         response = turn.result.invocation.final_response
         spoken = _text(response) if response is not None else ""
@@ -86,24 +90,53 @@ def tokens_of(turn: ChatTurn) -> int | None:
     return usage.spent if usage is not None else None
 
 
-def _what_was_done(turn: ChatTurn) -> Iterator[Block]:
+_Step = Callable[[], Iterable[Block]]
+"""Makes the blocks of a call or of words on the way, where they are shown."""
+
+
+def _first(steps: Iterable[_Step]) -> Iterator[Block]:
+    """The first steps of an answered turn."""
+    every = list(steps)
+    for step in every[:_MOST_STEPS]:
+        yield from step()
+    if (hidden := len(every) - _MOST_STEPS) > 0:
+        yield _note(f"… {plural(hidden, 'more step')}: the trace has all of them")
+
+
+def _newest(steps: Iterable[_Step]) -> Iterator[Block]:
+    """The last steps of a turn that goes on."""
+    every = list(steps)
+    if (hidden := len(every) - _MOST_STEPS) > 0:
+        yield _note(f"… {plural(hidden, 'earlier step')}: the trace has all of them")
+    for step in every[-_MOST_STEPS:]:
+        yield from step()
+
+
+def _what_was_done(invocation: Invocation) -> Iterator[_Step]:
     """Tool calls with what came back, and what others said, in the order in which the answered turn has them."""
-    assert turn.result is not None
-    invocation = turn.result.invocation
     side = side_of(invocation)
     calls = iter(zip(side.calls, side.responses, strict=True))
     if isinstance(invocation.intermediate_data, InvocationEvents):
         for event in invocation.intermediate_data.invocation_events:
             for part in (event.content.parts or ()) if event.content is not None else ():
                 if part.function_call is not None:
-                    yield from _finished_call(*next(calls))
+                    yield partial(_finished_call, *next(calls))
                 elif part.text and part.text.strip() and not part.thought:
-                    yield from _said(event.author, part.text)
+                    yield partial(_said, event.author, part.text)
         return
     for call, response in calls:
-        yield from _finished_call(call, response)
+        yield partial(_finished_call, call, response)
     for said in side.said:
-        yield from _said(said.author, said.text)
+        yield partial(_said, said.author, said.text)
+
+
+def _steps_so_far(turn: ChatTurn) -> Iterator[_Step]:
+    """The same while the turn goes on, or where it failed, as the steps tell it."""
+    for step in turn.steps.values():
+        if step.kind is SpanKind.TOOL:
+            yield partial(_call_so_far, step, turn.phase)
+        elif step.kind is SpanKind.MODEL and (text := _words(step.response)):
+            yield partial(_said, str(step.attributes.get("agent", step.name)), text)
 
 
 def _finished_call(call: ToolCall, response: Mapping[str, Any] | None) -> Iterator[Block]:
@@ -112,14 +145,9 @@ def _finished_call(call: ToolCall, response: Mapping[str, Any] | None) -> Iterat
         yield _gave(response)
 
 
-def _steps_so_far(turn: ChatTurn) -> Iterator[Block]:
-    """The same while the turn goes on, or where it failed, as the steps tell it."""
-    for step in turn.steps.values():
-        if step.kind is SpanKind.TOOL:
-            yield _call(step.name, step.request if isinstance(step.request, Mapping) else None)
-            yield from _came_of(step, turn.phase)
-        elif step.kind is SpanKind.MODEL and (text := _words(step.response)):
-            yield from _said(str(step.attributes.get("agent", step.name)), text)
+def _call_so_far(step: Span, phase: Phase) -> Iterator[Block]:
+    yield _call(step.name, step.request if isinstance(step.request, Mapping) else None)
+    yield from _came_of(step, phase)
 
 
 def _came_of(step: Span, phase: Phase) -> Iterator[Block]:
