@@ -113,6 +113,23 @@ PLACE = KeyPlace(
         KeyAction("save", "screen", "ctrl+s", "save", "save", explanation="save the edits of the eval set"),
         KeyAction("edit", "screen", "e", "edit", "edit", footer=True, explanation="edit the case"),
         KeyAction(
+            "accept",
+            "screen",
+            "a",
+            "accept",
+            "accept",
+            explanation="go to the diff; there, take the actual side of a difference as the new expectation",
+        ),
+        KeyAction(
+            "review",
+            "screen",
+            "v",
+            "review",
+            "review",
+            footer=True,
+            explanation="go through the cases that did not pass: accept, skip or edit each",
+        ),
+        KeyAction(
             "edit_text",
             "screen",
             "E",

@@ -38,6 +38,7 @@ from workbench.tui.messages import (
     TabWanted,
 )
 from workbench.tui.panes.browser import BrowserPane
+from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.screens.drawer import Drawer
@@ -45,7 +46,9 @@ from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.plan import PlanScreen
+from workbench.tui.screens.review import ReviewScreen
 from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.state.run.planned import PlannedRun
@@ -87,6 +90,7 @@ class MainScreen(Screen[None]):
         self._gateway = hub.gateway
         self._followed: list[FollowedRun] = []
         self._left_width: int | None = None  # None: as the stylesheet has it
+        self._review: ReviewWalk | None = None  # one that was left for the editor
         self._changed = False
         self._settling: Timer | None = None
         self._possible: tuple[bool | None, ...] = ()
@@ -191,7 +195,7 @@ class MainScreen(Screen[None]):
             return True if self._can_run(action) else None
         if action == "cancel_run":
             return self.state.is_running
-        if action in ("next_failing", "previous_failing"):
+        if action in ("next_failing", "previous_failing", "review"):
             return self.state.has_failing
         if action in ("save", "edit"):
             return self.state.selected_set is not None
@@ -263,6 +267,31 @@ class MainScreen(Screen[None]):
     async def action_edit(self) -> None:
         """Edit the case."""
         await self.action_open_tab("case")
+
+    async def action_accept(self) -> None:
+        """Accept the difference under the cursor of the diff; elsewhere, go there first."""
+        frame = self.query_one(Frame)
+        if isinstance(frame.pane, DiffPane):
+            frame.pane.action_accept_hunk()
+        else:
+            await self.action_open_tab("diff")
+
+    def action_review(self) -> None:
+        """Go through the cases that did not pass; one that was left for the editor is gone on with."""
+        if self._review is None:
+            self._review = ReviewWalk(self.state.failing_cases())
+        if not self._review.keys:
+            self._review = None
+            say(self, "no case that did not pass is listed", severity="warning")
+            return
+        self.app.push_screen(ReviewScreen(self._hub, self._review, self.post_message), self._after_review)
+
+    def _after_review(self, to_edit: CaseKey | None) -> None:
+        if to_edit is None:
+            self._review = None
+        else:
+            say(self, "v goes on with the review")
+            self.post_message(CaseWanted(to_edit, tab="case"))
 
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
@@ -590,4 +619,4 @@ class MainScreen(Screen[None]):
         return self.state.has_agents if action == "run_all" else self.state.has_agent_selected
 
 
-_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "save")
+_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save")

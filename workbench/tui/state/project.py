@@ -218,6 +218,12 @@ class ProjectState:
         """What `run failed` runs: the marked or listed cases that did not pass when they last ran."""
         return wanted_of(self.browser, self._falls_short)
 
+    def failing_cases(self) -> Sequence[CaseKey]:
+        """The marked or listed cases that did not pass when they last ran, in the order of the list."""
+        marked = self.browser.marks
+        listed = (row.case for row in self.browser.listed_case_rows() if row.case is not None)
+        return [key for key in listed if self._falls_short(key) and (not len(marked) or key in marked)]
+
     def select(self, place: CaseKey | str) -> None:
         """Put the cursor on a case, or on the eval set of this file."""
         if isinstance(place, CaseKey):

@@ -1,0 +1,199 @@
+"""The review: one case that did not pass after the other, each accepted, skipped, or taken to the editor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Footer
+
+from workbench.engine.accepting import Hunk, hunks
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.store.errors import StoreError
+from workbench.tui.hub import Hub
+from workbench.tui.keys import bindings
+from workbench.tui.messages import DocumentsChanged
+from workbench.tui.panes.diff.acceptor import Acceptor
+from workbench.tui.panes.diff.diff_view import DiffView
+from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.diff.review import ReviewWalk
+from workbench.tui.state.diff.source import DiffSource
+from workbench.tui.state.pieces import Tone, safe
+from workbench.tui.state.subject import ReadCase
+from workbench.tui.widgets.lines import StatusLine
+from workbench.tui.widgets.saying import say
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The case that is looked at, as it is now, and what the agent did in it."""
+
+    key: CaseKey
+    case: EvalCase | None
+    result: CaseResult | None
+    hunks: Sequence[Hunk] = ()
+
+
+class ReviewScreen(ModalScreen[CaseKey | None]):
+    """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("review",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("review")]
+
+    def __init__(self, hub: Hub, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
+        super().__init__()
+        self._hub = hub
+        self._walk = walk
+        self._tell = tell
+        self._acceptor = Acceptor(hub, self, tell)
+        self._shown: _Shown | None = None
+
+    def compose(self) -> ComposeResult:
+        """Where the walk is, the diff, the keys."""
+        yield StatusLine(id="review-progress")
+        yield DiffView(id="review-diff")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show the first case."""
+        self.query_one(DiffView).focus_lines()
+        self._look()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Nothing can be done to a case where the walk is over."""
+        if action in ("accept_hunk", "accept_case", "skip", "edit"):
+            return True if self._walk.key is not None else None
+        if action == "undo":
+            return True if self._walk.accepted else None
+        return True
+
+    def action_accept_hunk(self) -> None:
+        """Accept the difference under the cursor."""
+        current = self.query_one(DiffView).current
+        self._accept([] if current is None else [current], is_whole=False)
+
+    def action_accept_case(self) -> None:
+        """Accept the whole case."""
+        self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
+
+    def action_skip(self) -> None:
+        """Leave the case as it is."""
+        self._walk.skip()
+        self._look()
+
+    def action_back(self) -> None:
+        """Look at the case before."""
+        if self._walk.back():
+            self._look()
+
+    def action_edit(self) -> None:
+        """Go to the editor with this case; the review can be gone on with."""
+        self.dismiss(self._walk.key)
+
+    def action_undo(self) -> None:
+        """Take back what was accepted last, and look at that case again."""
+        self._undo()
+
+    def action_step(self, by: int) -> None:
+        """Go to another difference of the case."""
+        self.query_one(DiffView).step(by)
+
+    def action_cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.query_one(DiffView).cycle_level()
+
+    def action_quit(self) -> None:
+        """End the review: first with its summary, then for good."""
+        if self._walk.key is None or not self._walk.decisions:
+            self.dismiss(None)
+            return
+        self._walk.place = len(self._walk.keys)
+        self._look()
+
+    @work(group="review", exclusive=True)
+    async def _look(self) -> None:
+        await self._show_case()
+
+    async def _show_case(self) -> None:
+        """Show the case that the walk is at, or its summary."""
+        key = self._walk.key
+        view = self.query_one(DiffView)
+        if key is None:
+            self._shown = None
+            view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
+        else:
+            read = await self._hub.gateway.project.read_case(key, stored=True)
+            self._shown = shown = self._found(key, read)
+            source = DiffSource(
+                case=shown.case,
+                turns=shown.result.execution.turns if shown.result is not None else (),
+                result=shown.result,
+                head=tuple(self._head(read.problem)),
+            )
+            view.show(source, about=key)
+        self.query_one("#review-progress", StatusLine).show(self._walk.progress())
+        self.refresh_bindings()
+
+    def _found(self, key: CaseKey, read: ReadCase) -> _Shown:
+        """The repeat that fell short: of this session, else as it is stored."""
+        record = self._hub.state.board.record(key)
+        known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
+        results = sorted(known or read.stored, key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
+        result = results[0] if results else None
+        found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
+        return _Shown(key, read.case, result, found)
+
+    def _head(self, problem: str) -> Sequence[Block]:
+        told = [f"! {safe(problem)}"] if problem else []
+        reason = self._walk.reason()
+        if reason is not None:
+            told.append(f"! not accepted: {safe(reason)}")
+        return [block for text in told for block in (Whole.of(text, Tone.ERROR), BLANK)]
+
+    def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
+        shown = self._shown
+        if shown is None:
+            return
+        if shown.case is None or shown.result is None:
+            self._refuse("the case cannot be read, or has no result")
+        elif not found:
+            self._refuse("there is no difference that could be accepted")
+        else:
+            self._carry_out(shown.case, shown.result, found, is_whole=is_whole)
+
+    @work(group="review", exclusive=True)
+    async def _carry_out(self, case: EvalCase, result: CaseResult, found: Sequence[Hunk], *, is_whole: bool) -> None:
+        refused = await self._acceptor.accept(case, result, found, is_whole=is_whole)
+        if refused is not None:
+            self._walk.refuse(refused)
+        else:
+            assert self._shown is not None
+            self._walk.accept(is_done=len(found) == len(self._shown.hunks))
+        await self._show_case()
+
+    def _refuse(self, reason: str) -> None:
+        self._walk.refuse(reason)
+        self._look()
+
+    @work(group="review", exclusive=True)
+    async def _undo(self) -> None:
+        key = self._walk.undo()
+        if key is None:
+            say(self, "nothing was accepted in this review")
+            return
+        try:
+            await self._hub.gateway.documents.undo(key.eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+        self._tell(DocumentsChanged(frozenset([key.eval_set])))
+        await self._show_case()
+        if self._shown is not None and self._shown.case is not None and self._shown.result is not None:
+            await self._acceptor.score_if_undone(self._shown.result, self._shown.case)
