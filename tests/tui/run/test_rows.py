@@ -134,6 +134,31 @@ def test_after_the_run_the_slowest_come_first_and_kept_results_are_not_among_the
     assert "ended 3, newest first" in run.lines()[at + 4]
 
 
+def test_at_the_end_of_the_run_what_it_came_to_is_in_sight(make: Any) -> None:
+    run = Watched(make, total=2)
+    run.start("a")
+    run.finish("b", CaseStatus.FAILED)
+    run.rows.move_to(run.row(" a  "))
+    run.finish("a")
+    run.end()
+
+    assert "went wrong" in run.lines()[0] and run.rows.cursor == 0
+
+    run.rows.move_to(run.row(" a  "))
+    run.lines()
+    assert run.rows.selected_job.case.eval_id == "a"
+
+
+def test_tokens_and_retries_are_told(make: Any) -> None:
+    run = Watched(make, total=1)
+    run.start("a", attempt=2)
+    run.turn("a", 0)
+
+    counts = summary_lines(run.progress, now=run.now, width=80)[1]
+
+    assert "".join(piece.text for piece in counts).endswith("  10 tokens  1 retry")
+
+
 def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
     run = Watched(make, total=6)
     run.start("a")
@@ -151,7 +176,7 @@ def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
 
 def test_text_from_outside_cannot_disturb_the_rows(make: Any) -> None:
     run = Watched(make, total=2)
-    run.start("[b]\x1b[2J两盏灯‮" + "x" * 300)
+    run.start("[b]\x1b[2J两盏灯\u202e" + "x" * 300)
     run.finish("e", CaseStatus.ERROR, message="line 1\nline 2 \x07 api_key=sk-abcdefghijklmnopqrstuv")
 
     for line in run.lines(60):

@@ -57,6 +57,7 @@ class RunRows:
         self._cursor = 0
         self._selected: tuple[str, Identity] | None = None  # the section and what the row there is about
         self._repeats = False
+        self._has_ended = False
 
     @property
     def cursor(self) -> int:
@@ -87,6 +88,9 @@ class RunRows:
         self._now = now
         self._repeats = self._repeats or any(key.repeat for key in progress.jobs.running)
         self._sections = [section for section in _sections(progress) if section.entries]
+        if progress.ended is not None and not self._has_ended:
+            self._has_ended = True
+            self.move_to(0)  # what the run came to stands at the top
         self._follow_selected()
 
     def move_to(self, index: int) -> None:
@@ -114,7 +118,8 @@ class RunRows:
             return (Piece(f"  {look.symbol} {len(entry.jobs):,} × ", look.tone), Piece(entry.message))
         if isinstance(entry, RunningJob):
             return self._job_line(entry.key, Standing.RUNNING, _running_facts(entry, self._now), width)
-        facts = (Piece(look_of(entry.standing).word, Tone.MUTED), Piece(f"  {duration(entry.seconds):>9}"))
+        word = look_of(entry.standing).word
+        facts = (Piece(f"{word:<22}", Tone.MUTED), Piece(f"{duration(entry.seconds):>9}"))
         return self._job_line(entry.key, entry.standing, facts, width)
 
     def _job_line(self, key: JobKey, standing: Standing, facts: Line, width: int) -> Line:
@@ -161,8 +166,8 @@ class RunRows:
 
 
 def summary_lines(progress: RunProgress, *, now: float, width: int) -> tuple[Line, Line]:
-    """The two lines above the rows: how far the run is, and how its jobs ended."""
-    bar = min(_BAR_WIDTH, max(width // 4, 8))
+    """The two lines above the rows: how far the run is, and how its jobs ended and what they have used."""
+    bar = min(_BAR_WIDTH, max(width // 5, 8))
     filled = bar * progress.done // progress.total if progress.total else bar
     rate, left = progress.rate(now=now), progress.seconds_left(now=now)
     took = duration(progress.elapsed(now=now))
@@ -174,10 +179,6 @@ def summary_lines(progress: RunProgress, *, now: float, width: int) -> tuple[Lin
         facts.append(f"about {duration(left)} left")
     if rate is not None:
         facts.append(f"{rate:,.1f}/s")
-    if progress.tokens:
-        facts.append(f"{thousands(progress.tokens)} tokens")
-    if progress.retries:
-        facts.append(f"{progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}")
     head = (
         Piece(f" {progress.activity} ", Tone.STRONG),
         Piece("█" * filled, Tone.RUNNING),
@@ -199,6 +200,10 @@ def _counts(progress: RunProgress) -> Iterator[Piece]:
         if count:
             look = look_of(standing)
             yield Piece(f" {look.symbol} {count:,} {look.word} ", look.tone)
+    if progress.tokens:
+        yield Piece(f"  {thousands(progress.tokens)} tokens", Tone.MUTED)
+    if progress.retries:
+        yield Piece(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Tone.WARNING)
 
 
 def _sections(progress: RunProgress) -> Iterator[_Section]:
