@@ -225,7 +225,7 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
         try:
             file = await self._hub.gateway.criteria.read(self._eval_sets)
         except StoreError as error:
-            self.app.notify(str(error), severity="error", markup=False, timeout=10)
+            say(self, str(error), severity="error")
             self.dismiss(None)
             return
         self._file = file
