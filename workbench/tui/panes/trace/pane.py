@@ -56,7 +56,7 @@ class TracePane(Pane):
         self._source: object = None  # where the steps on the screen are from, and how many there were of what
         self._known: object = None
         self._absence: list[Block] | None = None
-        self._share = 2
+        self._shares = {False: 2, True: 3}  # which of _SHARES, below each other and beside each other
         self._ready_at = 0.0
         self._later: Timer | None = None
         self._typing: Timer | None = None
@@ -107,9 +107,7 @@ class TracePane(Pane):
         self._session, self._source, self._known = session, source, known
         began = time.monotonic()
         self._view.show(spans, turns, prompts)
-        self._absence = None
-        self.query_one("#trace-absence").display = False
-        self.query_one("#trace-whole").display = True
+        self._end_absence()
         if self._view.search is not None:
             self._look_for(self._view.search.text)
         self._show_all()
@@ -212,8 +210,10 @@ class TracePane(Pane):
 
     def action_resize(self, by: int) -> None:
         """More or less room for the tree."""
-        self._share = min(max(self._share + by, 0), len(_SHARES) - 1)
+        beside = self.has_class("-beside")
+        self._shares[beside] = min(max(self._shares[beside] + by, 0), len(_SHARES) - 1)
         self._give_room()
+        self.call_after_refresh(self._show_lines)
 
     # Searching.
 
@@ -317,6 +317,16 @@ class TracePane(Pane):
 
         view.show(lay_out_blocks, from_top=True)
 
+    def _end_absence(self) -> None:
+        self.query_one("#trace-absence").display = False
+        whole = self.query_one("#trace-whole")
+        if not whole.display:
+            whole.display = True
+            self.call_after_refresh(self._show_lines)  # their width is known then
+        if self._absence is not None and self.query_one("#trace-absence").has_focus:
+            self.query_one(SpanList).focus()
+        self._absence = None
+
     def _show_all(self) -> None:
         self._show_lines()
         is_other = self._detail.show(self._view)
@@ -338,7 +348,7 @@ class TracePane(Pane):
 
     def _give_room(self) -> None:
         """Divide the room between tree and detail."""
-        share = _SHARES[self._share]
+        share = _SHARES[self._shares[self.has_class("-beside")]]
         left, right = self.query_one("#trace-left"), self.query_one("#trace-right")
         if self.has_class("-beside"):
             left.styles.width, right.styles.width = f"{share}fr", f"{100 - share}fr"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.tui.state.trace.facts import time_text
 
-_LABEL_WIDTH = 12  # cells that a time of the axis needs, with a gap
+_LABEL_WIDTH = 9  # cells that a time of the axis needs, with a gap
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ class Columns(NamedTuple):
     bar: int
 
     @classmethod
-    def of(cls, width: int) -> Columns:
-        """How a row of this width is divided."""
-        tokens = _TOKENS if width >= _TOKENS_FROM else 0
+    def of(cls, width: int, *, tokens_known: bool) -> Columns:
+        """How a row of this width is divided; no column for tokens where no step told of any."""
+        tokens = _TOKENS if tokens_known and width >= _TOKENS_FROM else 0
         time = _TIME if width >= _LEAST_NAME + _TIME else 0
         left = width - tokens - time
         bar = left * 2 // 5 if left - _LEAST_BAR >= _LEAST_NAME else 0

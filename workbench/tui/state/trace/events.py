@@ -31,11 +31,11 @@ class _Calls:
     """The tool calls of a turn, each of which stands for one span only."""
 
     def __init__(self, invocation: Invocation | None) -> None:
-        self._by_id: dict[str, int] = {}
+        self._by_id: dict[str, list[int]] = {}  # a model may give two calls the same id
         self._by_content: dict[str, list[int]] = {}
         for number, call in enumerate(_calls(invocation) if invocation is not None else (), start=1):
             if call.id:
-                self._by_id[call.id] = number
+                self._by_id.setdefault(call.id, []).append(number)
             else:
                 self._by_content.setdefault(_content(call.name, call.args), []).append(number)
 
@@ -44,10 +44,9 @@ class _Calls:
         if span.kind is not SpanKind.TOOL or not (self._by_id or self._by_content):
             return None
         call_id = span.attributes.get("function_call_id")
-        number = self._by_id.pop(call_id, None) if isinstance(call_id, str) else None
-        if number is None and (same := self._by_content.get(_content(span.name, span.request))):
-            number = same.pop(0)
-        return None if number is None else f"tool call {number} of this turn"
+        same = self._by_id.get(call_id) if isinstance(call_id, str) else None
+        same = same or self._by_content.get(_content(span.name, span.request))
+        return f"tool call {same.pop(0)} of this turn" if same else None
 
 
 def _content(name: str | None, args: Any) -> str:

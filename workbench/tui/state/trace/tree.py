@@ -79,12 +79,16 @@ class TurnNode:
         return None if self.start is None or self.end is None else self.end - self.start
 
 
-_SLOW_SHARE = 0.25  # of the turn
+_SLOW_SHARE = 0.4  # of the turn
 _LEAST_STEPS_FOR_SLOW = 4  # fewer are seen at a glance, and one of them always takes the most
 
 
 class TraceTree:
-    """The steps of one session."""
+    """The steps of one session.
+
+    `errors` are the failed ones in order, `slowest` the one with the most time of its own (None below two with times).
+    `start` and `end` are those of all steps; `seconds` and `tokens` add up the turns. All None where nothing is known.
+    """
 
     def __init__(self, spans: Iterable[Span], turns: Sequence[TurnResult] = ()) -> None:
         latest = {SpanKey(span.turn, span.id): span for span in spans}
@@ -97,26 +101,10 @@ class TraceTree:
         self.errors = [node for node in self.ordered if node.span.error is not None]
         timed = [node for node in self.ordered if node.own_seconds is not None]
         self.slowest = max(timed, key=lambda node: node.own_seconds or 0.0) if len(timed) > 1 else None
-
-    @property
-    def start(self) -> float | None:
-        """When the first timed step began, in seconds since the session was opened."""
-        return min((turn.start for turn in self.turns if turn.start is not None), default=None)
-
-    @property
-    def end(self) -> float | None:
-        """When the last timed step ended."""
-        return max((turn.end for turn in self.turns if turn.end is not None), default=None)
-
-    @property
-    def seconds(self) -> float | None:
-        """The times of all turns together; None where no turn has one."""
-        return _sum(turn.seconds for turn in self.turns)
-
-    @property
-    def tokens(self) -> int | None:
-        """What all turns spent; None where nothing was told."""
-        return _sum(turn.tokens for turn in self.turns)
+        self.start = min((turn.start for turn in self.turns if turn.start is not None), default=None)
+        self.end = max((turn.end for turn in self.turns if turn.end is not None), default=None)
+        self.seconds = _sum(turn.seconds for turn in self.turns)
+        self.tokens = _sum(turn.tokens for turn in self.turns)
 
 
 def preorder(roots: Sequence[Node]) -> Iterator[Node]:

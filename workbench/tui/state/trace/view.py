@@ -82,7 +82,7 @@ class TraceView:
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn now."""
         row = self._rows[index]
-        columns = Columns.of(width)
+        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded
         if isinstance(row, TurnNode):
             axis = self._axis(row.index, columns.bar)
@@ -238,7 +238,7 @@ class TraceView:
 
     def axis_line(self, width: int) -> Line:
         """The times above the bars, of the turn of the cursor or of the session."""
-        columns = Columns.of(width)
+        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
         turn = self.selected.key.turn if self.selected is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
