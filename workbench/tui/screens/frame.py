@@ -86,7 +86,8 @@ class Frame(Vertical):
         self.border_subtitle = Content(heading.ran)
         whole = self.query_one("#title", Static)
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
-        whole.update(Content(title))
+        if whole.display:  # it lays out the screen anew, which takes longer than all else that a key press does
+            whole.update(Content(title))
         self.pane.show(subject)
 
     def _make(self, tab: str) -> Pane:

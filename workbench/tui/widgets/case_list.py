@@ -28,10 +28,16 @@ class CaseList(RowList):
     class Marked(Message):
         """The user marks the selected row."""
 
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._frame = ("", "")  # what its border says
+
     def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state` as they are now, with the cursor in sight."""
-        self.border_title = Content(border_title(state.browser))
-        self.border_subtitle = Content(border_subtitle(state.browser))
+        frame = border_title(state.browser), border_subtitle(state.browser)
+        if frame != self._frame:
+            self._frame = frame
+            self.border_title, self.border_subtitle = map(Content, frame)
         self.show(_Rows(state))
 
     def on_click(self, event: events.Click) -> None:

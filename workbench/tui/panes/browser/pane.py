@@ -143,8 +143,7 @@ class BrowserPane(Vertical):
         self._after_move()
 
     def _after_move(self) -> None:
-        self.show()
-        self.post_message(self.CursorMoved())
+        self.post_message(self.CursorMoved())  # whoever hears it shows the list with all else
 
     # Filter and order.
 
