@@ -72,8 +72,8 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 
 def score_change_text(score: ScoreChange) -> str:
-    """`0.5 → 1 (+0.5)`."""
-    difference = "" if score.difference is None else f" ({score.difference:+.4g})"
+    """`0.5 → 1 (+0.5)`; without the difference where there is none."""
+    difference = f" ({score.difference:+.4g})" if score.difference else ""
     return f"{_number(score.before)} → {_number(score.after)}{difference}"
 
 

@@ -29,7 +29,7 @@ PLACE = KeyPlace(
         KeyAction(
             "history_table",
             "history",
-            "t",
+            "T",
             "open_table",
             "table",
             footer=True,
@@ -46,7 +46,7 @@ COMPARING = KeyPlace(
                   explanation="list only regressions, fixes and flaky cases, or all cases again"),
         KeyAction("comparing_swap", "comparing", "x", "swap", "swap", footer=True,
                   explanation="exchange the earlier and the later run"),
-        KeyAction("comparing_close", "comparing", "escape,q", "close", "back", footer=True,
+        KeyAction("comparing_close", "comparing", "escape", "close", "back", footer=True,
                   explanation="back to the history"),
     ),
     is_modal=True,

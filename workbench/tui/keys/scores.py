@@ -11,7 +11,7 @@ PLACE = KeyPlace(
         KeyAction(
             "scores_open",
             "scores",
-            "space,right,l",
+            "right,l",
             "open_row",
             "open",
             footer=True,

@@ -23,7 +23,7 @@ PLACE = KeyPlace(
         KeyAction("table_copy", "table", "y", "copy_row", "copy", footer=True, explanation="copy the row"),
         KeyAction("table_export", "table", "e", "export", "export", footer=True,
                   explanation="write the rows to a CSV, Markdown or JSON file"),
-        KeyAction("table_close", "table", "escape,q,t", "close", "back", footer=True,
+        KeyAction("table_close", "table", "escape,t", "close", "back", footer=True,
                   explanation="end the filter, then go back"),
     ),
     made_of=("rows",),

@@ -41,6 +41,7 @@ class RowsAndText(Vertical):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: DetailedRows | None = None
+        self._stands_in = False  # whether the text has the focus only because there is no list
 
     def compose(self) -> ComposeResult:
         """List and text."""
@@ -54,22 +55,27 @@ class RowsAndText(Vertical):
         rows_list.display = True
         rows_list.styles.height = max(len(rows), 1)
         rows_list.show(rows)
+        if self._stands_in and self.query_one(LinesView).has_focus:
+            rows_list.focus()
+        self._stands_in = False
         self._show_text(rows.blocks(), from_top=from_top)
 
     def show_text(self, blocks: Sequence[Block]) -> None:
         """Show a text alone."""
-        had_focus = self.query_one(RowList).has_focus
+        rows_list = self.query_one(RowList)
+        had_focus = rows_list.has_focus
         self._rows = None
-        self.query_one(RowList).display = False
-        self.query_one(RowList).show(NoRows())
+        rows_list.display = False
+        rows_list.show(NoRows())
         self._show_text(blocks, from_top=True)
         if had_focus:
-            self.query_one(LinesView).focus()
+            self.focus_first()
 
     def focus_first(self) -> None:
-        """The list, or the text where there is no list."""
+        """The list; the text as long as there is no list."""
         rows_list = self.query_one(RowList)
-        (rows_list if rows_list.display else self.query_one(LinesView)).focus()
+        self._stands_in = not rows_list.display
+        (self.query_one(LinesView) if self._stands_in else rows_list).focus()
 
     def focus_text(self) -> None:
         """The text."""

@@ -112,9 +112,8 @@ class HistoryPane(Pane):
         run = shown.selected_run if shown is not None else None
         if shown is None or run is None:
             return
-        if shown.marked not in (None, run.run_id):
-            first, second = sorted([shown.marked or "", run.run_id])  # ids begin with the time
-            self._compare(first, second)
+        if shown.marked is not None and shown.marked != run.run_id:
+            self._compare(*shown.in_order(shown.marked, run.run_id))
         elif shown.older_run is not None:
             self._compare(shown.older_run.run_id, run.run_id)
         else:

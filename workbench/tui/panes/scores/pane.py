@@ -49,7 +49,7 @@ class ScoresPane(Pane):
         self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
         self._group: GroupScores | None = None
         self._place: Place | None = None  # of the set or target that is shown or gathered
-        self._gathered = -1  # how many results this session had brought when the set was gathered
+        self._gathered: tuple[int, int] | None = None  # how much there was when the set was gathered
         self._gathering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -117,17 +117,15 @@ class ScoresPane(Pane):
             self._place, self._group = place, None
             self.query_one(RowsAndText).show_text([Whole.of("gathering the scores …", Tone.MUTED)])
             self._gathering = self._gather(place)
-        elif self.hub.state.board.results != self._gathered and (
-            self._gathering is None or self._gathering.is_finished
-        ):
+        elif self._there_is(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
             self._gathering = self._gather(place)
 
     @work(group="gather", exclusive=True)
     async def _gather(self, place: Place) -> None:
         """Show the scores of a set or target, and again after a while as long as results come."""
         target, eval_set, _ = place
-        self._gathered = -1
-        while self._gathered != (results := self.hub.state.board.results):
+        self._gathered = None
+        while self._gathered != (there_is := self._there_is(place)):
             sets = [listed for listed in self.hub.state.browser.sets_of(target) if eval_set in ("", listed.relative)]
             keys = chain.from_iterable(listed.keys for listed in sets)
             try:
@@ -136,9 +134,14 @@ class ScoresPane(Pane):
                 self._group = None
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
                 return
-            self._gathered = results
+            self._gathered = there_is
             self._take(spread)
             await asyncio.sleep(_PAUSE)
+
+    def _there_is(self, place: Place) -> tuple[int, int]:
+        """How many results this session has brought, and how many cases are listed: changes where there is more."""
+        board, (target, eval_set, _) = self.hub.state.board, place
+        return board.results, sum(board.counts(target, eval_set or None).values())
 
     def _take(self, spread: GroupSpread) -> None:
         if not spread.statuses:

@@ -101,6 +101,11 @@ class Executions:
         run_id = next((run_id for run_id in older if run_id != self.selected.run_id), None)
         return None if run_id is None else self.history.runs[run_id]
 
+    def in_order(self, *run_ids: str) -> list[str]:
+        """Runs from old to new."""
+        newest_first = list(self.history.runs)
+        return sorted(run_ids, key=newest_first.index, reverse=True)
+
     def blocks(self) -> list[Block]:
         """The course of scores and durations, and the execution under the cursor in detail."""
         job = self.selected

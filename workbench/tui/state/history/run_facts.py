@@ -21,13 +21,13 @@ def when(at: datetime) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def criteria_blocks(config: EvalConfig | None, eval_set: str) -> Iterator[Block]:
-    """What the cases of a set were judged by, and which file said so."""
+def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:
+    """What the cases `of` a set (or several) were judged by, and which file said so."""
     if config is None:
         return
     yield BLANK
     source = "the default ones" if config.is_default else f"from {safe_line(config.source)}"
-    yield Whole((Piece("judged by", Tone.HEADING), Piece(f"  {source}, {safe_line(eval_set)}", Tone.MUTED)), hang=2)
+    yield Whole((Piece("judged by", Tone.HEADING), Piece(f"  {source}, of {safe_line(of)}", Tone.MUTED)), hang=2)
     for criterion in config.criteria:
         name = Piece(f"{safe_line(criterion.metric)}  ", Tone.KEY)
         yield Whole((name, Piece(threshold_text(criterion))), indent=2, hang=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.text import redact
 from workbench.report.wording import counts_text
@@ -69,6 +70,11 @@ class GroupRuns:
         """The run before the one under the cursor."""
         return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
 
+    def in_order(self, *run_ids: str) -> list[str]:
+        """Runs from old to new."""
+        newest_first = [part.run.run_id for part in self.parts]
+        return sorted(run_ids, key=newest_first.index, reverse=True)
+
     def blocks(self) -> list[Block]:
         """The pass rates over time, and the run under the cursor in detail."""
         run = self.selected_run
@@ -107,11 +113,20 @@ class GroupRuns:
             yield Whole((Piece(f"{safe_line(name)}  ", Tone.KEY), Piece(text)), indent=2, hang=2)
 
     def _criteria(self, run: StoredRun) -> Iterator[Block]:
+        """The criteria of its sets, those that are the same told once."""
         chosen = {name: config for name, config in run.criteria.items() if self.eval_set in (None, name)}
-        for name, config in list(chosen.items())[:_MOST_CONFIGS]:
-            yield from criteria_blocks(config, name)
-        if len(chosen) > _MOST_CONFIGS:
-            yield Whole.of(f"… and {len(chosen) - _MOST_CONFIGS} more eval sets", Tone.MUTED, indent=2)
+        told: list[tuple[EvalConfig, list[str]]] = []
+        for name, config in chosen.items():
+            same = next((names for other, names in told if other == config), None)
+            if same is None:
+                told.append((config, [name]))
+            else:
+                same.append(name)
+        for config, names in told[:_MOST_CONFIGS]:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield from criteria_blocks(config, f"{names[0]}{more}")
+        if len(told) > _MOST_CONFIGS:
+            yield Whole.of(f"… and {len(told) - _MOST_CONFIGS} more", Tone.MUTED, indent=2)
 
 
 def pass_rate(summary: RunSummary) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from workbench.model.results import CaseStatus
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, share_of, sparkline
@@ -135,7 +137,7 @@ def _metric_line(metric: MetricSpread, *, is_unfolded: bool, width: int) -> Line
     short = f"  ✗ {metric.failed:,}" if metric.failed else ""
     errors = f"  ! {metric.errors:,}" if metric.errors else ""
     name = fit((Piece(safe_line(metric.name)), Piece(short, Tone.FAILED), Piece(errors, Tone.ERROR)), room)
-    gap = " " * max(room - sum(len(piece.text) for piece in name), 0)
+    gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 0)
     return (Piece(lead), *name, Piece(gap), Piece(picture, tone), Piece(numbers, tone))
 
 
@@ -144,7 +146,7 @@ def _worst_line(worst: WorstCase, *, width: int) -> Line:
     score = f"{worst.score:.4g} "
     room = max(width - len(score) - 5, 8)
     label = fit((Piece(safe_line(name)),), room)
-    gap = " " * max(room - sum(len(piece.text) for piece in label), 0)
+    gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
     return (Piece("     "), *label, Piece(gap), Piece(score, Tone.KEY))
 
 

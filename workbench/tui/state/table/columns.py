@@ -12,6 +12,9 @@ from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import look_of, look_of_metric
 from workbench.tui.state.table.rows import TableRow
 
+EVAL_SET = "eval_set"
+"""The column that is only of use where there are several sets."""
+
 SortValue = float | str | None
 
 
@@ -49,11 +52,16 @@ def _latency(row: TableRow) -> float:
     return row.latency
 
 
+def _set(row: TableRow) -> str:
+    return safe_line(row.case.eval_set.rpartition("/")[2].partition(".")[0])
+
+
 _FIXED = (
+    Column(EVAL_SET, "eval set", 20, lambda row: Piece(_set(row), Tone.MUTED), lambda row: row.case.eval_set),
     Column("status", "status", 14, _status, lambda row: row.status.value),
     Column("response", "response", 40, lambda row: Piece(row.response), lambda row: row.response),
     Column("trajectory", "trajectory", 32, lambda row: Piece(row.trajectory, Tone.KEY), lambda row: row.trajectory),
-    Column("calls", "calls", 6, _calls, lambda row: row.actual_calls),
+    Column("calls", "calls", 9, _calls, lambda row: row.actual_calls),
     Column("latency", "latency", 10, lambda row: Piece(duration(row.latency)), _latency, _latency),
     Column("failure", "failure", 32, lambda row: Piece(row.failure, Tone.ERROR), lambda row: row.failure or None),
 )

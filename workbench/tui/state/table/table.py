@@ -11,7 +11,7 @@ from workbench.tui.state.cursor import moved, went_to
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural
 from workbench.tui.state.standing import Standing, look_of
-from workbench.tui.state.table.columns import Column, columns_of
+from workbench.tui.state.table.columns import EVAL_SET, Column, columns_of
 from workbench.tui.state.table.rows import TableRow, merged
 
 _ID_WIDTH = 30
@@ -31,6 +31,7 @@ class ResultTable:
         self.column = 0
         self._offset = 0  # the first column that is drawn
         self._all: list[TableRow] = []
+        self._sets: set[str] = set()
         self._metrics: dict[str, None] = {}
         self.all_columns: list[Column] = columns_of(())
         self._rows: list[TableRow] = []
@@ -55,8 +56,9 @@ class ResultTable:
 
     @property
     def columns(self) -> list[Column]:
-        """The columns that are not hidden."""
-        return [column for column in self.all_columns if column.id not in self.hidden]
+        """The columns that are not hidden; that of the eval set where there are several."""
+        unwanted = self.hidden if len(self._sets) > 1 else {*self.hidden, EVAL_SET}
+        return [column for column in self.all_columns if column.id not in unwanted]
 
     def take_over(self, other: ResultTable) -> None:
         """Show rows as another table does: the same columns, order and filter."""
@@ -69,6 +71,7 @@ class ResultTable:
         before = len(self._metrics)
         for row in rows:
             self._all.append(row)
+            self._sets.add(row.case.eval_set)
             self._metrics.update(dict.fromkeys(row.scores))
         if len(self._metrics) != before:
             self.all_columns = columns_of(self._metrics)

@@ -1,0 +1,22 @@
+"""Pass rates of repeats: the interval, and the chances of k repeats."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.report.reliability import pass_all, pass_at, wilson_interval
+
+
+@pytest.mark.parametrize(
+    ("passed", "total", "interval"),
+    [(0, 10, (0.0, 0.2775)), (5, 10, (0.2366, 0.7634)), (10, 10, (0.7225, 1.0)), (1, 1, (0.2065, 1.0))],
+)
+def test_the_interval_is_wilsons(passed: int, total: int, interval: tuple[float, float]) -> None:
+    assert wilson_interval(passed, total) == pytest.approx(interval, abs=1e-4)
+
+
+def test_chances_of_k_repeats_are_those_of_drawing_without_putting_back() -> None:
+    assert pass_at(1, passed=2, total=4) == pass_all(1, passed=2, total=4) == 0.5
+    assert pass_at(2, passed=2, total=4) == pytest.approx(5 / 6)
+    assert pass_all(2, passed=2, total=4) == pytest.approx(1 / 6)
+    assert (pass_at(4, passed=1, total=4), pass_all(4, passed=3, total=4)) == (1.0, 0.0)

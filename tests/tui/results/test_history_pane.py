@@ -1,0 +1,145 @@
+"""The pane of the history, and two runs side by side, on real projects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from workbench.tui.messages import CaseWanted, SessionWanted
+from workbench.tui.screens.comparing import ComparingScreen
+
+Open = Callable[..., Any]
+
+
+async def test_a_case_has_its_executions_newest_first_with_what_it_was_judged_by(
+    make_ran: Open, open_app: Open
+) -> None:
+    project = make_ran("on")
+    project.run()
+    project.break_on("on")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("0/1")
+        await screen.press("j", "j", "5")
+        text = await screen.until("2 executions, old to new", "judged by", "test_config.json", "workbench run lights")
+        rows = [line for line in text.splitlines() if "tool_trajectory_avg_score" in line and "20" in line]
+        assert "✗ tool_trajectory_avg_score 0" in rows[0]
+        assert "✓ tool_trajectory_avg_score 1" in rows[1]
+
+
+async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_app: Open, make_case: Open) -> None:
+    project = make_ran("on")
+    project.run()
+    (project.path / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 0.5}}')
+    project.run()
+    changed = {"eval_set_id": "lights", "eval_cases": [make_case("on", "another")]}
+    (project.path / "lights.evalset.json").write_text(json.dumps(changed))
+
+    async with open_app(project.path) as screen:
+        await screen.until("on")
+        await screen.press("j", "j", "5")
+        await screen.until(
+            "changed since the run before it",
+            "what it is held against",
+            "threshold 1 became threshold",
+            "changed since then, up to now",
+            "what the agent is asked",
+        )
+
+
+async def test_entering_an_execution_looks_at_it_and_escape_returns(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.break_on("on")
+    project.run()
+    project.break_on("nothing")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "5")
+        await screen.until("2 executions")
+        await screen.press("j", "enter")
+        await screen.until("pong")
+        wanted = next(message for message in screen.messages if isinstance(message, SessionWanted))
+        assert wanted.pinned.result.status.value == "FAILED"
+        await screen.press("4")
+        await screen.until("needs at least 1", "score 0")
+        await screen.press("escape")
+        await screen.until("score 1")
+
+
+async def test_a_set_has_its_runs_with_pass_rates_and_one_is_shown_as_a_table(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on", "off")
+    project.run()
+    project.break_on("on")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("1/2")
+        await screen.press("j", "5")
+        await screen.until("2 runs, old to new", "50%", "100%", "pass rate", "judged by")
+        await screen.press("y")
+        await screen.until("copied")
+        await screen.press("enter")
+        await screen.until("results of run", "2 rows", "1 failed")
+        await screen.press("escape", "j", "T")
+        await screen.until("results of run", "2 passed")
+        await screen.press("j", "enter")
+        await screen.until("off · lights")
+        assert {message.key.eval_id for message in screen.messages if isinstance(message, CaseWanted)} == {"off"}
+
+
+async def test_two_runs_are_compared_marked_ones_first(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on", "off", "dim")
+    project.run()
+    project.break_on("dim")
+    project.run()
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("2/3")
+        await screen.press("j", "5")
+        await screen.until("3 runs")
+        await screen.press("=")
+        await screen.until("3 same")
+        await screen.press("escape", "G", "m", "g", "=")
+        text = await screen.until("1 regression, 2 same", "▼ regression", "dim")
+        assert text.index("▼ regression") < text.index("= same")
+        assert "tool_trajectory_avg_score  1 → 0 (-1)" in text
+
+        await screen.press("f")
+        await screen.until("only the 1 whose verdict flipped")
+        assert "= same" not in screen.text
+        await screen.press("x")
+        await screen.until("1 fix, 2 same", "▲ fix")
+        await screen.press("f", "enter")
+        await screen.until("dim · lights")
+        assert not isinstance(screen.app.screen, ComparingScreen)
+
+
+async def test_the_oldest_run_has_none_to_be_compared_with(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "5")
+        await screen.until("1 execution")
+        await screen.press("=")
+        await screen.until("there is no earlier run to compare with")
+
+
+async def test_a_project_without_history_says_so_keeps_no_file_and_follows_the_first_run(
+    make_ran: Open, open_app: Open
+) -> None:
+    project = make_ran("on")
+
+    async with open_app(project.path) as screen:
+        await screen.until("not run")
+        await screen.press("j", "j", "5")
+        await screen.until("There is no history yet")
+        assert not (project.path / ".workbench" / "history.db").exists()
+        await screen.press("r")
+        await screen.until("1 execution")

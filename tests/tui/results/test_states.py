@@ -1,0 +1,233 @@
+"""Scores, history and table as states, without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
+from workbench.report.comparing import Change, RunComparison, compare
+from workbench.store.history import StoredJob, StoredRun, StoredScores
+from workbench.tui.state.charts import bar, histogram, share_of, sparkline
+from workbench.tui.state.history.comparing import ComparedCases
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.pieces import Line
+from workbench.tui.state.scores.case_scores import CaseScores
+from workbench.tui.state.scores.group_scores import GroupScores
+from workbench.tui.state.scores.spread import spread_of
+from workbench.tui.state.table.exporting import export_problem
+from workbench.tui.state.table.rows import table_row
+from workbench.tui.state.table.table import ResultTable
+from workbench.tui.state.value_tree import value_blocks
+
+NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
+
+
+def text_of(lines: Sequence[Line]) -> str:
+    return "\n".join("".join(piece.text for piece in line) for line in lines)
+
+
+def blocks_text(blocks: Any, width: int = 100) -> str:
+    return text_of(lay_out(blocks, width=width, side_by_side=False))
+
+
+def metric(name: str, score: float | None, threshold: float | None = 0.5, **more: Any) -> MetricResult:
+    if score is None:
+        status = MetricStatus.UNDEFINED
+    elif threshold is None:
+        status = MetricStatus.INFORMATIONAL
+    else:
+        status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
+    return MetricResult(name=name, score=score, threshold=threshold, status=status, scored=1, total=1, **more)
+
+
+def result(eval_id: str, *metrics: MetricResult, repeat: int = 0, status: CaseStatus | None = None) -> CaseResult:
+    failed = any(one.status is MetricStatus.FAILED for one in metrics)
+    return CaseResult(
+        case=CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id),
+        eval_set_id="s",
+        repeat=repeat,
+        status=status or (CaseStatus.FAILED if failed else CaseStatus.PASSED),
+        duration_seconds=0.5,
+        metrics=metrics,
+    )
+
+
+def stored(given: CaseResult) -> StoredScores:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    key = JobKey(case=given.case, repeat=given.repeat)
+    return StoredScores(StoredJob("r", key, given.status, 0.5, None, at, "e", "s"), given.metrics)
+
+
+def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:
+    assert bar(0.5, width=4) == "██░░"
+    assert bar(1.0, width=4, mark=1.0) == "███┃"
+    assert bar(float("nan"), width=2, mark=0.0) == "┃░"
+    assert sparkline([0.0, None, 0.5, 1.0], highest=1.0) == "▁·▅█"
+    assert sparkline([]) == sparkline([None])[1:] == ""
+    assert sparkline([2.0, 2.0]) == "██"
+    assert (share_of(3.0, 1.0, 5.0), share_of(3.0, None, 5.0)) == (0.5, None)
+    assert histogram([0.0, 0.5, 1.0, 7.0], lowest=0.0, highest=1.0, bins=2) == [1, 3]
+
+
+def test_metrics_that_decide_come_first_and_the_heading_is_no_place_for_the_cursor() -> None:
+    scores = CaseScores(result("a", metric("latency", 0.1, None), metric("m", 1.0)), ())
+
+    assert scores.selected is not None and scores.selected.name == "m"
+    scores.move(1)
+    assert scores.selected.name == "latency"
+    scores.move(-1)
+    assert scores.selected.name == "m"
+    scores.move_to(99)
+    assert scores.selected.name == "latency"
+
+
+@pytest.mark.parametrize("width", [20, 45, 60, 90, 150])
+def test_no_row_is_wider_than_its_list(width: int) -> None:
+    turns = tuple(InvocationScore(score=0.5) for _ in range(30))
+    given = result(NASTY, metric(f"空 {NASTY}", 0.25, per_invocation=turns), metric("latency", 1e9, None))
+    group, table = GroupScores(spread_of([stored(given)])), ResultTable()
+    group.toggle()
+    table.add([table_row(given, None)])
+    table.arrange()
+    table.fit_columns(width)
+
+    for rows in (CaseScores(given, (given,)), group, table):
+        lines = [rows.line(index, width) for index in range(len(rows))]
+        assert all("\x1b" not in text_of([line]) for line in lines)
+        if width >= 45:  # below, the list cuts
+            assert max(cell_len(text_of([line])) for line in lines) <= width
+
+
+def test_repeats_that_disagree_are_flaky() -> None:
+    repeats = [result("a", metric("m", score), repeat=number) for number, score in enumerate([1.0, 0.0, 1.0])]
+
+    text = blocks_text(CaseScores(repeats[0], repeats).blocks())
+
+    assert "2 of 3 repeats passed · 67%, 95 % interval 21% to 94%  ~ flaky" in text
+    assert "pass@2 100%  pass^2 33%   pass@3 100%  pass^3 0%" in text
+    assert "repeat 2" in text
+
+
+def test_details_of_any_shape_are_a_tree_that_shows_no_secret() -> None:
+    details = {"rubrics": [{"id": "r1", "verdict": True, "why": NASTY}], "api_key": "abcdefgh", "none": None, "n": 0.5}
+
+    text = blocks_text(value_blocks(details, indent=2))
+
+    assert "verdict  yes" in text
+    assert "none  none" in text
+    assert "[redacted]" in text and "abcdefgh" not in text
+    assert "\x1b" not in text and "[/foo]" in text
+
+
+def test_reasons_hints_turns_and_meaning_are_told() -> None:
+    turns = (InvocationScore(score=0.0, reason="turn was wrong"), InvocationScore(score=None, reason="nothing said"))
+    given = metric("trajectory_precision", 0.0, reason="no call fits", hint="look at names", per_invocation=turns)
+
+    text = blocks_text(CaseScores(result("a", given), ()).blocks())
+
+    for wanted in ("why  no call fits", "hint  look at names", "turn was wrong", "nothing said", "higher is better"):
+        assert wanted in text
+    assert "custom metric" in blocks_text(CaseScores(result("a", metric("mine", 1.0)), ()).blocks())
+
+
+def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
+    given = [result(f"c{n}", metric("response_match_score", n / 20)) for n in range(20)]
+    spread = spread_of(stored(one) for one in [*given, result("none", metric("response_match_score", None))])
+
+    (found,) = spread.metrics
+    assert (found.mean, found.std) == (pytest.approx(0.475), pytest.approx(0.29580, abs=1e-4))
+    assert (found.scored, found.total, found.failed) == (20, 21, 10)
+    assert found.bins == (2,) * 10
+    assert [worst.case.eval_id for worst in found.worst] == [f"c{n}" for n in range(10)]
+
+
+def test_the_table_keeps_its_row_when_more_come_and_sorts_what_is_absent_last() -> None:
+    table = ResultTable()
+    table.add([table_row(result("b", metric("m", 0.5)), None), table_row(result("c"), None)])
+    table.arrange()
+    table.move(1)
+    table.column = next(place for place, column in enumerate(table.columns) if column.id == "m")
+    table.sort()
+    table.add([table_row(result("a", metric("m", 0.9)), None)])
+    table.arrange()
+
+    assert [row.name for row in table.rows] == ["b", "a", "c"]
+    assert table.selected is not None and table.selected.name == "c"
+    table.sort()
+    assert [row.name for row in table.rows] == ["a", "b", "c"]
+
+
+def test_repeats_are_one_row_with_means_unless_they_are_wanted_apart() -> None:
+    table = ResultTable()
+    table.add(table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0]))
+    table.arrange()
+
+    (row,) = table.rows
+    assert (row.repeats, row.passed, row.status.value, row.scores["m"].score) == (2, 1, "failed", 0.5)
+    assert "0.5" in text_of(table.feet(200))
+    table.by_repeat = True
+    table.arrange()
+    assert [row.name for row in table.rows] == ["a", "a [2]"]
+
+
+def test_the_column_under_the_cursor_is_drawn_and_the_id_stays() -> None:
+    table = ResultTable()
+    table.add([table_row(result("a", metric("m", 1.0)), None)])
+    table.arrange()
+    for _ in table.columns:
+        table.move_column(1)
+    table.fit_columns(60)
+
+    assert "m why" in text_of([table.head(60)])
+    assert text_of([table.line(0, 60)]).startswith(" a ")
+
+
+def test_one_column_always_stays() -> None:
+    table = ResultTable()
+    for column in table.all_columns:
+        table.toggle_column(column.id)
+
+    assert len(table.columns) == 1
+
+
+def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
+    assert export_problem(str(tmp_path / "a.csv")) is None
+    assert export_problem(" ") == "where to? Give the name of a file"
+    assert "must end in one of .csv" in (export_problem("a.txt") or "")
+    assert "there is no folder" in (export_problem(str(tmp_path / "no" / "a.md")) or "")
+    (tmp_path / "d.csv").mkdir()
+    assert "folder" in (export_problem(str(tmp_path / "d.csv")) or "")
+
+
+def comparison(before: str, after: str) -> RunComparison:
+    from workbench.report.comparing import verdicts
+
+    run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
+    sides = [
+        verdicts(stored(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters))
+        for letters in (before, after)
+    ]
+    return compare(run, run, *sides, earlier=lambda _: ())
+
+
+def test_compared_cases_can_be_narrowed_to_flips() -> None:
+    cases = ComparedCases(comparison("PPFF", "PFPF"))
+
+    assert [case.change for case in cases.cases] == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
+    assert "m  1 → 0 (-1)" in blocks_text(cases.blocks())
+    assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
+    assert "1 regression, 1 fix, 2 same" in text_of(cases.head())
+
+
+def test_runs_without_a_case_compare_to_nothing() -> None:
+    cases = ComparedCases(comparison("", ""))
+
+    assert (len(cases), cases.selected, cases.blocks()) == (0, None, [])
+    assert "no case ran in either" in text_of(cases.head())

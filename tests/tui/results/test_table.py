@@ -1,0 +1,175 @@
+"""The results table on real projects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench.tui.screens.table import TableScreen
+
+Open = Callable[..., Any]
+
+
+def rows_of(screen: Any) -> list[str]:
+    """The ids that are listed, from top to bottom."""
+    table = screen.app.screen
+    assert isinstance(table, TableScreen)
+    return [row.name for row in table._table.rows]
+
+
+async def open_table(screen: Any, *wanted: str) -> None:
+    await screen.press("j", "t")
+    await screen.until("results of", "deviation", *wanted)
+    await screen.until_gone("reading")
+
+
+async def test_a_case_has_a_row_with_everything_and_means_stand_below(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on", "off", "raise")
+    project.break_on("off")
+    project.run()
+
+    async with open_app(project.path, size=(200, 30)) as screen:
+        await screen.until("1/3")
+        await open_table(screen, "3 rows", "1 passed", "1 failed", "1 error")
+        text = screen.text
+        assert "did on [/b]" in text
+        assert "pong" in text
+        assert "x [/foo] [bold]" in text
+        await screen.press("right", "right", "right", "right", "right", "l")
+        await screen.until("tool_trajectory_avg_score", "✗ 0")
+        mean = next(line for line in screen.text.splitlines() if line.startswith(" mean"))
+        assert "0.5" in mean
+        await screen.press("h", "left", "left", "left", "left", "left")
+        await screen.until("✓ passed")
+
+
+async def test_rows_are_sorted_by_any_column_and_back(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on", "off", "dim")
+    project.break_on("off")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("2/3")
+        await open_table(screen, "3 rows")
+        await screen.press("right", "s")
+        await screen.until("response ▲")
+        assert rows_of(screen) == ["dim", "off", "on"]
+        await screen.press("s")
+        await screen.until("response ▼")
+        assert rows_of(screen) == ["on", "off", "dim"]
+        await screen.press("s")
+        await screen.until_gone("▼")
+        assert rows_of(screen) == ["on", "off", "dim"]
+
+
+async def test_rows_are_filtered_by_words_and_escape_ends_that_first(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on", "off", "dim")
+    project.break_on("off")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("2/3")
+        await open_table(screen, "3 rows")
+        await screen.press("slash", *"failed", "enter")
+        await screen.until("1 row ")
+        assert rows_of(screen) == ["off"]
+        await screen.press("slash", *"xyz")
+        await screen.until("no row has these words")
+        await screen.press("escape")
+        await screen.until("3 rows")
+        await screen.press("escape")
+        await screen.until("eval sets")
+
+
+async def test_columns_are_hidden_and_shown(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("1/1")
+        await open_table(screen, "trajectory")
+        await screen.press("c", "j", "j", "enter")
+        await screen.until("✓ trajectory", "  response")
+        await screen.press("escape")
+        await screen.until_gone("did on")
+
+
+async def test_repeats_have_rows_of_their_own_where_they_are_wanted(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run(runs=3)
+
+    async with open_app(project.path) as screen:
+        await screen.until("on")
+        await open_table(screen, "1 row ", "passed 3/3")
+        await screen.press("r")
+        await screen.until("3 rows", "on [2]", "on [3]")
+
+
+async def test_more_than_the_set_can_be_shown_and_a_row_be_gone_to(
+    make_ran: Open, open_app: Open, make_case: Open
+) -> None:
+    project = make_ran("on", doors=[make_case("open"), make_case("shut")])
+    project.run("lights", "doors")
+
+    async with open_app(project.path) as screen:
+        await screen.until("3/3")
+        await open_table(screen, "results of doors.evalset.json", "2 rows")
+        await screen.press("a")
+        await screen.until("results of pinger", "3 rows", "eval set")
+        await screen.press("a")
+        await screen.until("results of everything", "3 rows")
+        await screen.press("G", "enter")
+        await screen.until("on · lights")
+
+
+async def test_a_row_is_copied(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+
+    async with open_app(project.path) as screen:
+        await screen.until("1/1")
+        await open_table(screen, "1 row ")
+        await screen.press("y")
+        await screen.until("copied")
+        assert "case: lights.evalset.json:on" in screen.app.clipboard
+        assert "trajectory: ping" in screen.app.clipboard
+
+
+async def test_the_rows_listed_are_exported_in_their_order_and_nothing_is_replaced_unasked(
+    make_ran: Open, open_app: Open
+) -> None:
+    project = make_ran("on", "off", "dim")
+    project.run()
+    path = project.path / "out.csv"
+
+    async with open_app(project.path) as screen:
+        await screen.until("3/3")
+        await open_table(screen, "3 rows")
+        await screen.press("right", "s", "e")
+        await screen.until("Export 3 results")
+        await screen.press("ctrl+u", *str(path), "enter")
+        await screen.until("3 results written")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert [line.split(",")[4] for line in lines] == ["eval_id", "dim", "off", "on"]
+
+        path.write_text("mine")
+        await screen.press("e")
+        await screen.until("Export 3 results")
+        await screen.press("ctrl+u", *str(path), "enter")
+        await screen.until("Replace it?")
+        await screen.press("n")
+        await screen.until_gone("Replace it?")
+        assert path.read_text() == "mine"
+
+
+async def test_nothing_that_ran_is_an_empty_table_that_says_what_to_do(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+
+    async with open_app(project.path) as screen:
+        await screen.until("not run")
+        await screen.press("t")
+        await screen.until("nothing of it has run yet")
+        await screen.press("e")
+        await screen.until("there is nothing to export")
+        await screen.press("y")
+        await screen.until("there is nothing to copy here")
