@@ -8,7 +8,7 @@ from workbench.store.documents import DocumentFormat, format_place
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.thread import Call
-from workbench.tui.state.editor.opened import Opened, Subject
+from workbench.tui.state.editor.opened import Edited, Opened
 from workbench.tui.state.editor.operations import Edit
 from workbench.tui.state.editor.outline import case_rows, legacy_rows, set_rows
 from workbench.tui.state.editor.rows import Place, folded, value_at
@@ -35,9 +35,9 @@ class Editing:
         self._call = call
         self._documents = documents
 
-    async def open(self, subject: Subject, known: Opened | None) -> Opened:
+    async def open(self, edited: Edited, known: Opened | None) -> Opened:
         """A case or set as it is now, unsaved edits included; what is `known` where nothing has changed."""
-        return await self._call(lambda workspace: _open(workspace, subject, known))
+        return await self._call(lambda workspace: _open(workspace, edited, known))
 
     async def fault(self, opened: Opened, edit: Edit) -> str | None:
         """What would be wrong after an edit, with its place; None where nothing would."""
@@ -54,30 +54,30 @@ class Editing:
                 raise Refused(fault)
             edit.make(document, case=opened.index)
 
-        await self._documents.edit(opened.subject.eval_set, change, label=label)
+        await self._documents.edit(opened.edited.eval_set, change, label=label)
 
 
 def _document(workspace: Workspace, opened: Opened) -> EvalSetDocument:
-    return workspace.documents.document(opened.subject.eval_set)
+    return workspace.documents.document(opened.edited.eval_set)
 
 
-def _open(workspace: Workspace, subject: Subject, known: Opened | None) -> Opened:
-    document = workspace.documents.document(subject.eval_set)
-    is_changed = _is_changed(document, subject)
-    now = (subject, document.revision, is_changed)
-    if known is not None and (known.subject, known.revision, known.is_changed) == now:
+def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+    document = workspace.documents.document(edited.eval_set)
+    is_changed = _is_changed(document, edited)
+    now = (edited, document.revision, is_changed)
+    if known is not None and (known.edited, known.revision, known.is_changed) == now:
         return known
-    if subject.case is None:
-        return _open_set(document, subject)
-    index = document.index_of(subject.case.eval_id, occurrence=subject.case.occurrence)
-    return _open_case(document, subject, index)
+    if edited.case is None:
+        return _open_set(document, edited)
+    index = document.index_of(edited.case.eval_id, occurrence=edited.case.occurrence)
+    return _open_case(document, edited, index)
 
 
-def _open_set(document: EvalSetDocument, subject: Subject) -> Opened:
+def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
     current = document.format is DocumentFormat.CURRENT
     header = _header(document)
     return Opened(
-        subject=subject,
+        edited=edited,
         index=None,
         data=header,
         rows=set_rows(header) if current else (),
@@ -87,15 +87,15 @@ def _open_set(document: EvalSetDocument, subject: Subject) -> Opened:
     )
 
 
-def _open_case(document: EvalSetDocument, subject: Subject, index: int) -> Opened:
-    is_changed = _is_changed(document, subject)
+def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
+    is_changed = _is_changed(document, edited)
     current = document.format is DocumentFormat.CURRENT
     try:
         data = document.raw_case(index)
     except StoreError as error:
         problem = f"{error}; its JSON can only be mended as text"
         return Opened(
-            subject=subject,
+            edited=edited,
             index=index,
             data=None,
             rows=(),
@@ -105,7 +105,7 @@ def _open_case(document: EvalSetDocument, subject: Subject, index: int) -> Opene
         )
     fault = document.fault_of(data)
     return Opened(
-        subject=subject,
+        edited=edited,
         index=index,
         data=data,
         rows=case_rows(data) if current else legacy_rows(data),
@@ -116,10 +116,10 @@ def _open_case(document: EvalSetDocument, subject: Subject, index: int) -> Opene
     )
 
 
-def _is_changed(document: EvalSetDocument, subject: Subject) -> bool:
-    if subject.case is None:
+def _is_changed(document: EvalSetDocument, edited: Edited) -> bool:
+    if edited.case is None:
         return document.dirty
-    return document.dirty and subject.case.eval_id in document.changed_cases()
+    return document.dirty and edited.case.eval_id in document.changed_cases()
 
 
 def _header(document: EvalSetDocument) -> dict[str, Any]:

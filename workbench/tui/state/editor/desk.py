@@ -8,9 +8,9 @@ from typing import Any
 from workbench.tui.state.editor.additions import Addition, additions, additions_to_set
 from workbench.tui.state.editor.draft import Draft, Form
 from workbench.tui.state.editor.drafts import Drafts
-from workbench.tui.state.editor.opened import Opened, Subject, changed_places, is_within
+from workbench.tui.state.editor.opened import Edited, Opened, changed_places
 from workbench.tui.state.editor.operations import Edit, Slot
-from workbench.tui.state.editor.rows import Input, Place, Row, value_at
+from workbench.tui.state.editor.rows import Input, Place, Row, spelt, value_at
 from workbench.tui.state.editor.view import OutlineView
 
 
@@ -22,7 +22,7 @@ class Desk:
         self.opened: Opened | None = None
         self.typing: Draft | None = None
         self._drafts = Drafts()
-        self._saved: dict[Subject, Any] = {}  # of what has unsaved edits: the data before them
+        self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
 
     @property
@@ -38,27 +38,28 @@ class Desk:
         notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note]
         if self.opened.is_changed:
             notes.append("* unsaved edits")
-        if count := self._drafts.count(self.opened.subject):
+        if count := self._drafts.count(self.opened.edited):
             notes.append(f"~ {count} typed, not applied: enter goes on with it")
         return [note for note in notes if note]
 
     def open(self, opened: Opened) -> None:
         """Show a case, or what has become of the one that is shown; text being typed stays."""
-        if self.opened is None or self.opened.subject != opened.subject:
+        if self.opened is None or self.opened.edited != opened.edited:
             self.close()
         if not opened.is_changed:
-            self._saved[opened.subject] = opened.data
+            self._saved[opened.edited] = opened.data
         self.opened = opened
-        self.view.show(opened.rows, changed=self._changed_rows(opened), drafted=self._drafted())
+        self.view.show(opened.rows)
+        self._mark(opened)
         if self._goes_to is not None:
-            self.view.select(_nearest(opened.data, self._goes_to))
+            self.view.select(_nearest(opened.data, spelt(opened.data, self._goes_to)))
             self._goes_to = None
 
     def close(self) -> None:
         """Nothing is open; what is being typed is kept as a draft."""
         self.leave()
         if self.opened is not None and not self.opened.is_changed:
-            self._saved.pop(self.opened.subject, None)
+            self._saved.pop(self.opened.edited, None)
         self.opened = None
         self.view.forget()
 
@@ -68,7 +69,7 @@ class Desk:
             raise RuntimeError("nothing is open to be edited")
         self.leave()
         value = None if slot.index is not None or slot.hole is not None else value_at(self.opened.data, slot.place)
-        self.typing = self._drafts.of(self.opened.subject, slot) or Draft.of(slot, value)
+        self.typing = self._drafts.of(self.opened.edited, slot) or Draft.of(slot, value)
         return self.typing
 
     def type(self, text: str) -> Draft | None:
@@ -86,7 +87,7 @@ class Desk:
         """Type anew, from the value as it is."""
         if self.typing is not None and self.opened is not None:
             slot, self.typing = self.typing.slot, None
-            self._drafts.drop(self.opened.subject, slot)
+            self._drafts.drop(self.opened.edited, slot)
             self.begin(slot)
 
     def take(self, draft: Draft) -> None:
@@ -99,24 +100,24 @@ class Desk:
         if self.typing is None or self.opened is None:
             return False
         draft, self.typing = self.typing, None
-        self._drafts.keep(self.opened.subject, draft)
-        self.view.mark(self._drafted())
+        self._drafts.keep(self.opened.edited, draft)
+        self._mark(self.opened)
         return not draft.is_untouched
 
-    def put(self, slot: Slot | None, edit: Edit, *, became: Subject) -> None:
+    def put(self, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
         """An edit was made, of a draft where there is a slot. It may have changed the id of the case."""
         if self.opened is None:
             return
-        subject = self.opened.subject
+        edited = self.opened.edited
         if slot is not None:
-            self._drafts.drop(subject, slot)
+            self._drafts.drop(edited, slot)
             if self.typing is not None and self.typing.slot == slot:
                 self.typing = None
         self._goes_to = edit.goes_to
-        if became != subject:
-            self._drafts.follow(subject, became)
-            if subject in self._saved:
-                self._saved[became] = self._saved.pop(subject)
+        if now != edited:
+            self._drafts.follow(edited, now)
+            if edited in self._saved:
+                self._saved[now] = self._saved.pop(edited)
 
     @property
     def was_changed_meanwhile(self) -> bool:
@@ -143,21 +144,16 @@ class Desk:
             return Draft(slot, Form.TEXT, draft.begun_from, draft.begun_from)
         return draft
 
-    def _changed_rows(self, opened: Opened) -> frozenset[int]:
-        if not opened.is_changed or opened.subject not in self._saved:
-            return frozenset()
-        places = changed_places(self._saved[opened.subject], opened.data)
-        return frozenset(
-            index
-            for index, row in enumerate(opened.rows)
-            if is_within(row.edits if row.edits is not None else row.place, places)
-            or any(is_within(place, places) for place in row.also)
+    def _mark(self, opened: Opened) -> None:
+        """Mark the rows that have unsaved edits, and those with typed text."""
+        changed: frozenset[Place] = frozenset()
+        if opened.is_changed and opened.edited in self._saved:
+            changed = changed_places(self._saved[opened.edited], opened.data)
+        drafted = [spelt(opened.data, place) for place in self._drafts.places(opened.edited)]
+        found = (self.view.index_of(place) for place in drafted)
+        self.view.mark(
+            changed=self.view.indexes_of(changed), drafted=frozenset(index for index in found if index is not None)
         )
-
-    def _drafted(self) -> frozenset[int]:
-        if self.opened is None:
-            return frozenset()
-        return self._drafts.rows(self.opened.subject, self.opened.rows)
 
 
 def _nearest(data: Any, place: Place) -> Place:

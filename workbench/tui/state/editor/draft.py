@@ -74,6 +74,15 @@ class Draft:
         """Whether it is more than can be edited in the pane."""
         return len(self.text) > MOST_TYPED
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it by itself, whatever the case holds."""
+        try:
+            self.value()
+        except Invalid as invalid:
+            return str(invalid)
+        return None
+
     def typed(self, text: str) -> Draft:
         """The draft with other text."""
         return replace(self, text=text)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.model.keys import CaseKey
+from workbench.tui.state.editor.operations import Edit
 from workbench.tui.state.editor.rows import Place, Row
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Edited:
     """What is edited: a case of a set or, without one, the set itself."""
 
     eval_set: str
@@ -28,7 +29,7 @@ class Opened:
     changed since. `problem` says what is wrong with it, `note` what is to be known about it; both may be empty.
     """
 
-    subject: Subject
+    edited: Edited
     index: int | None
     data: Any
     rows: Sequence[Row]
@@ -43,9 +44,19 @@ def changed_places(old: Any, new: Any) -> frozenset[Place]:
     return frozenset(_differences(old, new, ()))
 
 
-def is_within(place: Place, places: frozenset[Place]) -> bool:
-    """Whether a place is one of these or lies below one."""
-    return bool(places) and any(place[:end] in places for end in range(len(place) + 1))
+def became(opened: Opened, edit: Edit) -> Edited:
+    """What is edited after an edit: the same case, by another id where that was changed."""
+    case = opened.edited.case
+    if case is None or not isinstance(opened.data, dict):
+        return opened.edited
+    id_key = next((key for key in ("eval_id", "evalId") if key in opened.data), "name")
+    if edit.goes_to != (id_key,):
+        return opened.edited
+    new = edit.in_data(opened.data).get(id_key)
+    if not isinstance(new, str) or new == case.eval_id:
+        return opened.edited
+    key = CaseKey(target=case.target, eval_set=case.eval_set, eval_id=new, occurrence=0)
+    return Edited(opened.edited.eval_set, key)
 
 
 def _differences(old: Any, new: Any, place: Place) -> Iterator[Place]:

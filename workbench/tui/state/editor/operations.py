@@ -6,7 +6,6 @@ An edit is made twice: in the data, to see whether what comes of it can be read,
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -248,10 +247,12 @@ def copy_under_key(row: Row, data: Any, key: str) -> SetValue:
     return SetValue((*row.place[:-1], key), copy.deepcopy(value_at(data, row.place)))
 
 
-def keys_beside(data: Any, place: Place) -> Mapping[str, Any]:
-    """The keys that a new or renamed key at a place must differ from."""
+def problem_of_key(key: str, data: Any, place: Place) -> str | None:
+    """What keeps the object at a place from getting a member of this key; None where nothing does."""
     held = value_at(data, place)
-    return held if isinstance(held, dict) else {}
+    if not key:
+        return "expected a name"
+    return f"there is {key!r} already" if isinstance(held, dict) and key in held else None
 
 
 def other_rubric_id(rubric_id: str, rubrics: Any) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
-from workbench.tui.state.editor.rows import Input, Kind, Place, Row, folded
+from workbench.tui.state.editor.rows import Input, Kind, Place, Row
 from workbench.tui.state.layout import wrap
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
 
@@ -28,6 +28,7 @@ class OutlineView:
 
     def __init__(self) -> None:
         self.rows: Sequence[Row] = ()
+        self._index: Mapping[Place, int] = {}
         self._changed: frozenset[int] = frozenset()
         self._drafted: frozenset[int] = frozenset()
         self._width = 80
@@ -54,24 +55,24 @@ class OutlineView:
         """The selected row."""
         return self.rows[self._selected] if self.rows else None
 
-    def show(self, rows: Sequence[Row], *, changed: frozenset[int], drafted: frozenset[int]) -> None:
+    def show(self, rows: Sequence[Row]) -> None:
         """Show other rows; the cursor stays on what it was on, wherever that is now."""
-        old, at = self.row, self._selected
-        self._changed, self._drafted = changed, drafted
         if rows is self.rows:
             return
+        old, at = self.row, self._selected
         self.rows = rows
+        self._index = _index_of(rows)
         self._labels = _label_widths(rows)
-        self._selected = _found_again(rows, old, at)
+        self._selected = self._found_again(old, at)
         self._lay_out()
 
-    def mark(self, drafted: frozenset[int]) -> None:
-        """Other rows have drafts now."""
-        self._drafted = drafted
+    def mark(self, *, changed: frozenset[int], drafted: frozenset[int]) -> None:
+        """Other rows are changed, or have text that is typed and not applied."""
+        self._changed, self._drafted = changed, drafted
 
     def forget(self) -> None:
         """Something else is to be shown: the cursor begins at the top."""
-        self.rows, self._selected = (), 0
+        self.rows, self._index, self._selected = (), {}, 0
         self._lay_out()
 
     def fit(self, width: int) -> None:
@@ -93,12 +94,29 @@ class OutlineView:
 
     def select(self, place: Place) -> None:
         """Select the row of a place or, where it has none, the nearest that it is in."""
-        wanted = folded(place)
-        for end in range(len(wanted), -1, -1):
-            for index, row in enumerate(self.rows):
-                if wanted[:end] in (folded(row.place), folded(row.edits or row.place)) and row.place:
-                    self._select(index)
-                    return
+        index = self.index_of(place)
+        if index is not None:
+            self._select(index)
+
+    def index_of(self, place: Place) -> int | None:
+        """The index of the row that shows a place or, where none does, of the nearest that it is in."""
+        return next((self._index[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._index), None)
+
+    def indexes_of(self, places: Iterable[Place]) -> frozenset[int]:
+        """The indexes of the rows that show these places, and of all rows below them."""
+        found: set[int] = set()
+        for place in places:
+            index = self.index_of(place)
+            if index is None:
+                continue
+            found.add(index)
+            row = self.rows[index]
+            if place == row.place and place != row.edits:
+                for below in range(index + 1, len(self.rows)):
+                    if self.rows[below].depth <= row.depth:
+                        break
+                    found.add(below)
+        return frozenset(found)
 
     def step(self, kind: Kind, by: int) -> None:
         """Go to the next row of a kind, or the one before."""
@@ -120,6 +138,26 @@ class OutlineView:
 
     def _select(self, index: int) -> None:
         self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
+
+    def _found_again(self, old: Row | None, at: int) -> int:
+        """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
+        if old is None or not self.rows:
+            return 0
+        there = self._index.get(old.place)
+        if there is not None and (self.rows[there].value, self.rows[there].edits) == (old.value, old.edits):
+            return there
+        shape = _shape(old)
+        moved = [
+            index
+            for index, row in enumerate(self.rows)
+            if row.label == old.label and row.value == old.value and _shape(row) == shape
+        ]
+        if moved and old.value not in (None, "", [], {}):
+            return min(moved, key=lambda index: abs(index - at))
+        if there is not None:
+            return there
+        above = self.index_of(old.place)
+        return min(at, len(self.rows) - 1) if above is None or old.is_item else above
 
     def _lay_out(self) -> None:
         self._starts = []
@@ -213,26 +251,14 @@ _TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC,
 """Rows that are known by a text of theirs, which stands right after the label."""
 
 
-def _found_again(rows: Sequence[Row], old: Row | None, at: int) -> int:
-    """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
-    if old is None or not rows:
-        return 0
-    place = folded(old.place)
-    there = [index for index, row in enumerate(rows) if folded(row.place) == place]
-    same = [index for index in there if rows[index].value == old.value and rows[index].edits == old.edits]
-    if same:
-        return same[0]
-    shape = _shape(old)
-    moved = [index for index, row in enumerate(rows) if row.value == old.value and _shape(row) == shape]
-    if moved and old.value not in (None, "", [], {}):
-        return min(moved, key=lambda index: abs(index - at))
-    if there:
-        return there[0]
-    above = [index for index, row in enumerate(rows) if row.place and place[: len(row.place)] == folded(row.place)]
-    if above and not old.is_item:
-        return above[-1]
-    return min(at, len(rows) - 1)
+def _index_of(rows: Sequence[Row]) -> Mapping[Place, int]:
+    """Which row shows what."""
+    found: dict[Place, int] = {}
+    for index, row in enumerate(rows):
+        for place in (row.place, row.edits or row.place, *row.also):
+            found.setdefault(place, index)
+    return found
 
 
 def _shape(row: Row) -> tuple[Any, ...]:
-    return row.kind, row.label, *(step if isinstance(step, str) else 0 for step in folded(row.place))
+    return tuple(step if isinstance(step, str) else 0 for step in row.place)
