@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -136,6 +137,14 @@ def terminal(project: Path) -> Iterator[Terminal]:
     terminal.close()
 
 
+@pytest.fixture
+def next_terminal(project: Path) -> Iterator[Terminal]:
+    """Another one, for what a killed screen leaves behind is no place to type in."""
+    terminal = Terminal(project, width=120, height=30)
+    yield terminal
+    terminal.close()
+
+
 def test_the_screen_runs_cases_shows_where_they_differ_and_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"other")
@@ -174,3 +183,60 @@ def test_a_killed_screen_leaves_no_process(terminal: Terminal, project: Path) ->
     subprocess.run(["pkill", "-KILL", "-f", f"{WORKBENCH} slow.evalset.json"], check=True)
 
     eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+
+
+def edit_in_the_editor(terminal: Terminal, project: Path) -> None:
+    """Change a case with $VISUAL, which replaces a word, and leave it unsaved."""
+    editor = project / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/tea please/green tea/' \"$1\"\n")
+    editor.chmod(0o755)
+    terminal.enter("export", f"VISUAL={editor}")
+    terminal.enter(WORKBENCH, "quick.evalset.json")
+    terminal.until(r"other")
+    terminal.keys("G")
+    terminal.until(r"tea please")
+    terminal.keys("E")
+    terminal.until(r"green tea")
+
+
+def tell_the_screen(project: Path, number: signal.Signals) -> None:
+    """Send a signal to the screen that is open on the project."""
+    (screen,) = [line for line in processes(project.name).splitlines() if "quick.evalset.json" in line]
+    os.kill(int(screen.split()[0]), number)
+
+
+def test_edits_of_a_killed_screen_are_offered_by_the_next_one(
+    terminal: Terminal, next_terminal: Terminal, project: Path
+) -> None:
+    before = (project / "quick.evalset.json").read_bytes()
+    edit_in_the_editor(terminal, project)
+    eventually(lambda: "".join(map(str, project.glob(".workbench/recovery/*.recovery"))), "the recovery file")
+
+    tell_the_screen(project, signal.SIGKILL)
+    terminal.until(r"Killed")
+    assert (project / "quick.evalset.json").read_bytes() == before
+    next_terminal.enter(WORKBENCH, "quick.evalset.json")
+    next_terminal.until(r"1 case differs")
+    next_terminal.keys("r")
+    next_terminal.until(r"other \*")
+    next_terminal.keys("G")
+    next_terminal.until(r"green tea")
+    next_terminal.keys("C-s")
+    next_terminal.until(r"saved quick")
+
+    assert (project / "quick.evalset.json").read_bytes() == before.replace(b"tea please", b"green tea")
+    next_terminal.keys("q")
+    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_edits_are_kept_when_the_screen_is_told_to_end(
+    terminal: Terminal, project: Path, number: signal.Signals
+) -> None:
+    edit_in_the_editor(terminal, project)
+
+    tell_the_screen(project, number)
+
+    terminal.until(r"\$ ?\n*$")
+    (kept,) = project.glob(".workbench/recovery/*.recovery")
+    assert b"green tea" in kept.read_bytes()
