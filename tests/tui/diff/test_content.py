@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from workbench.model.results import CaseStatus, Failure, FailureKind, InvocationScore, MetricResult, MetricStatus
 from workbench.tui.state.blocks import Block
-from workbench.tui.state.diff.content import case_blocks
+from workbench.tui.state.diff.content import case_blocks, diff_of
+from workbench.tui.state.diff.layout import lay_out_diff
+from workbench.tui.state.diff.source import DiffSource, Level
 from workbench.tui.state.layout import lay_out
+from workbench.tui.state.pieces import Tone
 
 
 def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
@@ -106,7 +111,7 @@ def test_a_failure_comes_first_with_the_end_of_stderr_and_without_secrets(make: 
     assert "  ␛[31mred" in shown
 
 
-def test_metrics_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
+def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
     metrics = [
         MetricResult(
             name="response_match_score",
@@ -116,7 +121,8 @@ def test_metrics_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
             hint="both texts are short",
             per_invocation=(InvocationScore(score=1.0), InvocationScore(score=None, reason="no words")),
         ),
-        MetricResult(name="bleu", score=None, threshold=None, status=MetricStatus.UNDEFINED, reason="0/0"),
+        MetricResult(name="bleu", score=None, threshold=0.5, status=MetricStatus.UNDEFINED, reason="0/0"),
+        MetricResult(name="latency", score=0.5, threshold=None, status=MetricStatus.INFORMATIONAL),
     ]
     result = make.result(make.key("a"), CaseStatus.FAILED, metrics=metrics)
 
@@ -126,7 +132,7 @@ def test_metrics_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
         "    hint  both texts are short",
         "    turn 1  1",
         "    turn 2  no score  no words",
-        "  ? undefined  bleu  no score",
+        "  ? undefined  bleu  no score  threshold 0.5",
         "    why  0/0",
     ]
 
@@ -151,3 +157,167 @@ def test_the_final_state_is_compared_where_one_is_expected(make: Any) -> None:
 
     assert "final session state" in shown
     assert '-   lamp  {"on": true}' in shown
+
+
+def _metric(name: str, score: float, threshold: float = 1.0, **details: Any) -> MetricResult:
+    status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
+    per_turn = (InvocationScore(score=score),)
+    return MetricResult(
+        name=name, score=score, threshold=threshold, status=status, per_invocation=per_turn, details=details
+    )
+
+
+def _diff(make: Any, expected: Any, actual: Any, *metrics: MetricResult, level: Level = Level.EVERYTHING) -> Any:
+    turns = expected if isinstance(expected, list) else [expected]
+    did = actual if isinstance(actual, list) else [actual]
+    result = make.result(make.key("a"), CaseStatus.FAILED, *did, metrics=metrics)
+    return diff_of(DiffSource(case=make.case("a", *turns), turns=result.execution.turns, result=result, level=level))
+
+
+def test_the_criterion_that_lost_points_is_named_at_the_first_difference_it_minded(make: Any) -> None:
+    expected = make.turn("Go", "On it, one moment please.", ("a", {"n": 1}), ("b", {}))
+    actual = make.turn("Go", "On it, two moments please.", ("a", {"n": 2}))
+
+    diff = _diff(
+        make, expected, actual, _metric("tool_trajectory_avg_score", 0.0), _metric("response_match_score", 0.85, 0.8)
+    )
+
+    assert [[note.text for note in cost.notes] for cost in diff.costs] == [
+        ["tool_trajectory_avg_score 0.00 < 1.00"],
+        [],
+        ["response_match_score 0.85 ≥ 0.80"],
+    ]
+    assert [cost.is_free for cost in diff.costs] == [False, False, True]
+    shown = _shown(diff.blocks, width=90)
+    assert shown.index("  ↳ tool_trajectory_avg_score 0.00 < 1.00") == 1 + next(
+        number for number, line in enumerate(shown) if line.startswith("-   n  1")
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "free"),
+    [
+        (_metric("tool_trajectory_avg_score", 0.0), []),
+        (_metric("tool_trajectory_avg_score", 1.0), ["argument_changed", "call_extra", "call_missing", "call_moved"]),
+        (_metric("tool_trajectory_avg_score", 0.0, match_type="IN_ORDER"), ["call_extra"]),
+        (_metric("tool_trajectory_avg_score", 0.0, match_type="any order"), ["call_extra", "call_moved"]),
+        (_metric("tool_trajectory_avg_score", 0.0, ignore_args=True), ["argument_changed"]),
+        (
+            _metric("tool_trajectory_avg_score", 0.0, args_match={"tools": {"set": {"arguments": {"n": "any"}}}}),
+            ["argument_changed"],
+        ),
+        (_metric("trajectory_precision", 0.5), ["call_missing", "call_moved"]),
+        (_metric("trajectory_recall", 0.5), ["call_extra", "call_moved"]),
+        (
+            _metric("trajectory_single_tool_use", 0.0, tool_name="other"),
+            ["argument_changed", "call_extra", "call_missing", "call_moved"],
+        ),
+        (
+            _metric("response_match_score", 0.1),
+            ["argument_changed", "call_extra", "call_missing", "call_moved"],
+        ),
+        (_metric("metric_of_mine", 0.1), []),
+    ],
+)
+def test_a_difference_that_the_criteria_forgive_cost_nothing(make: Any, metric: MetricResult, free: list[str]) -> None:
+    expected = make.turn("Go", None, ("moved", {}), ("x", {}), ("y", {}), ("set", {"n": 1}), ("missing", {}))
+    actual = make.turn("Go", None, ("x", {}), ("y", {}), ("set", {"n": 2}), ("extra", {}), ("moved", {}))
+
+    diff = _diff(make, expected, actual, metric)
+
+    assert len(diff.hunks) == 4
+    assert sorted(h.difference.kind.value for h, c in zip(diff.hunks, diff.costs, strict=True) if c.is_free) == free
+
+
+def test_nothing_is_free_before_it_was_judged(make: Any) -> None:
+    diff = _diff(make, make.turn("Go", "a"), make.turn("Go", "b"))
+
+    assert [cost.is_free for cost in diff.costs] == [False]
+
+
+def test_turns_as_expected_are_folded_and_differences_can_be_shown_alone(make: Any) -> None:
+    same = make.turn("Hello", "Hi.", ("greet", {}))
+    expected = make.turn("Go", "Gone.", ("a", {}), ("b", {"n": 1, "same": [1, 2]}))
+    actual = make.turn("Go", "Gone.", ("a", {}), ("b", {"n": 2, "same": [1, 2]}))
+
+    folded = _shown(_diff(make, [same, expected], [same, actual], level=Level.FOLDED).blocks)
+    alone = _shown(_diff(make, [same, expected], [same, actual], level=Level.DIFFERENCES).blocks)
+
+    assert folded[0] == "turn 1 · user  Hello  as expected (1 call)"
+    assert any("same" in line for line in folded)
+    assert [line for line in alone if "…" in line] == [
+        "  … 1 call as expected",
+        "    … 1 argument as expected",
+        "  … the response is as expected",
+    ]
+
+
+def test_a_case_without_differences_is_never_folded_away(make: Any) -> None:
+    turn = make.turn("Hello", "Hi.", ("greet", {}))
+
+    assert "Hi." in "\n".join(_shown(_diff(make, [turn, turn], [turn, turn], level=Level.DIFFERENCES).blocks))
+
+
+def test_words_that_differ_stand_out_where_most_stayed_the_same(make: Any) -> None:
+    diff = _diff(make, make.turn("Go", "I turned the lamp off."), make.turn("Go", "I turned the stove off."))
+
+    words = {
+        piece.tone: piece.text
+        for line in lay_out(diff.blocks, width=90, side_by_side=True)
+        for piece in line
+        if piece.tone in (Tone.REMOVED_WORD, Tone.ADDED_WORD)
+    }
+    assert words == {Tone.REMOVED_WORD: " lamp", Tone.ADDED_WORD: " stove"}
+
+
+def test_what_sub_agents_said_and_tools_gave_back_is_compared_where_the_case_has_it(make: Any) -> None:
+    def turn(said: str, gave: int) -> dict[str, Any]:
+        data = make.turn("Go", "Gone.", ("a", {}))
+        data["intermediate_data"]["tool_responses"] = [{"name": "a", "response": {"n": gave}}]
+        data["intermediate_data"]["intermediate_responses"] = [["cook", [{"text": said}]]]
+        return data  # type: ignore[no-any-return]
+
+    shown = "\n".join(_shown(_diff(make, turn("One moment.", 1), turn("Two moments.", 2)).blocks))
+
+    assert '-   gave  {"n": 1}' in shown
+    assert '+   gave  {"n": 2}' in shown
+    assert "- cook  One moment." in shown
+    assert "cook  Two moments." in shown
+
+
+def test_a_text_that_is_cut_says_so_and_can_be_shown_whole(make: Any) -> None:
+    long = "word " * 10_000
+    expected, actual = make.turn("Go", long + "end"), make.turn("Go", long + "END")
+
+    diff = _diff(make, expected, actual)
+    result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
+    source = DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, most=None)
+
+    assert diff.is_cut
+    assert "30,003 more characters, some of them different: enter shows all" in "\n".join(
+        _shown(diff.blocks, width=200)
+    )
+    assert not diff_of(source).is_cut
+    assert "END" in "\n".join(_shown(diff_of(source).blocks))
+
+
+def test_a_thousand_calls_and_a_response_of_200_kB_are_compared_whole(make: Any) -> None:
+    calls = [(f"call_{number % 7}", {"n": number, "deep": {"a": [number]}}) for number in range(1_000)]
+    expected = make.turn("Go", "a word " * 30_000, *calls)
+    actual = make.turn("Go", "a word " * 29_000 + "b" + " a word" * 1_000, *calls[:500], *calls[510:])
+
+    diff = _diff(make, expected, actual)
+
+    assert [h.difference.kind.value for h in diff.hunks] == ["call_missing"] * 10 + ["response_changed"]
+
+
+def test_lines_know_their_difference_and_the_mark_is_drawn_at_the_current_one(make: Any) -> None:
+    expected = make.turn("Go", "a", ("f", {"n": 1, "m": 2}))
+    diff = _diff(make, expected, make.turn("Go", "b", ("f", {"n": 3, "m": 4})))
+
+    lines = lay_out_diff(diff, width=60, side_by_side=True)
+    marked = [index for index, line in enumerate(lines.with_cursor(1)) if line[0].text == "▌"]
+
+    assert lines.span_of(1) == (marked[0], marked[-1])
+    assert "m  2" in "".join(piece.text for piece in lines[marked[0]])
+    assert lines.span_of(7) is None

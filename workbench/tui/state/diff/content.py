@@ -198,10 +198,12 @@ class _Diff:
         yield BLANK
 
     def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
-        if not metrics:
+        """The criteria that decided; what is merely reported stands among the scores."""
+        decided = [metric for metric in metrics if metric.threshold is not None]
+        if not decided:
             return
         yield Whole.of("scores", Tone.HEADING)
-        for metric in metrics:
+        for metric in decided:
             look = look_of_metric(metric.status)
             score = "no score" if metric.score is None else f"{metric.score:.4g}"
             threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"

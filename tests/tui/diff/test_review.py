@@ -1,0 +1,74 @@
+"""The walk through cases that did not pass, without a screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.tui.state.diff.review import Decision, ReviewWalk
+from workbench.tui.state.layout import lay_out
+
+
+@pytest.fixture
+def walk(make: Any) -> ReviewWalk:
+    return ReviewWalk([make.key("a"), make.key("b"), make.key("c")])
+
+
+def text(walk: ReviewWalk) -> str:
+    return "".join(piece.text for piece in walk.progress())
+
+
+def test_the_walk_goes_on_once_a_case_is_done_and_stays_while_it_is_not(walk: ReviewWalk) -> None:
+    walk.accept(is_done=False)
+    assert "review 1 of 3" in text(walk)
+    assert "accepted in part" in text(walk)
+
+    walk.accept(is_done=True)
+    walk.skip()
+
+    assert "review 3 of 3" in text(walk)
+    assert "1 accepted, 1 skipped" in text(walk)
+
+
+def test_undo_goes_back_to_what_was_accepted_last(walk: ReviewWalk, make: Any) -> None:
+    walk.accept(is_done=False)
+    walk.accept(is_done=True)
+    walk.skip()
+
+    assert walk.undo() == make.key("a")
+    assert (walk.place, walk.decisions[0]) == (0, Decision.PARTLY)
+    assert walk.undo() == make.key("a")
+    assert 0 not in walk.decisions
+    assert walk.undo() is None
+
+
+def test_a_refused_case_stays_in_sight_with_the_reason(walk: ReviewWalk) -> None:
+    walk.refuse("it ended in an error")
+
+    assert walk.reason() == "it ended in an error"
+    walk.skip()
+    assert walk.decisions[0] is Decision.REFUSED
+    assert walk.reason() is None
+
+
+def test_going_back_ends_at_the_first_case(walk: ReviewWalk) -> None:
+    walk.skip()
+
+    assert walk.back()
+    assert not walk.back()
+
+
+def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -> None:
+    walk.accept(is_done=True)
+    walk.refuse("no")
+    walk.skip()
+    walk.place = 3
+
+    lines = ["".join(p.text for p in line) for line in lay_out(walk.summary(), width=80, side_by_side=False)]
+
+    assert walk.key is None
+    assert "  accepted  sets/lights.evalset.json:a" in lines
+    assert "  refused  sets/lights.evalset.json:b  no" in lines
+    assert "  not looked at  sets/lights.evalset.json:c" in lines
+    assert "review is over  1 accepted, 1 refused" in text(walk)

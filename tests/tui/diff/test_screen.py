@@ -1,0 +1,258 @@
+"""The diff and the review on the screen, on a real project: every key does what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.messages import DocumentsChanged, RunBegun
+
+AGENT = """
+def answer(prompt):
+    if prompt == "die":
+        raise ValueError("no such lamp")
+    calls = [{"tool_name": "look", "tool_input": {}}, {"tool_name": "set", "tool_input": {"n": 2, "m": [1]}}]
+    return {"response": f"It is done: {prompt}", "predicted_trajectory": calls}
+"""
+
+
+def turn(make: Any, prompt: str, response: str | None = None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return make.turn(prompt, response or f"It is done: {prompt}", *calls)  # type: ignore[no-any-return]
+
+
+RIGHT = (("look", {}), ("set", {"n": 2, "m": [1]}))
+
+
+@pytest.fixture
+def project(make: Any, make_project: Any) -> Path:
+    cases = [
+        {
+            "eval_id": "one",
+            "conversation": [turn(make, "on", "It was done: on", ("look", {}), ("set", {"n": 1, "m": [1]}))],
+        },
+        {"eval_id": "two", "conversation": [turn(make, "hi", None, *RIGHT), turn(make, "off", None, ("look", {}))]},
+        {"eval_id": "broken", "conversation": [turn(make, "die")]},
+        {"eval_id": "right", "conversation": [turn(make, "on", None, *RIGHT)]},
+    ]
+    criteria = {"tool_trajectory_avg_score": 1.0, "exact_match": 1.0}
+    return make_project(agent=AGENT, criteria=criteria, lights=cases)  # type: ignore[no-any-return]
+
+
+def calls_of(project: Path, case: int, turn: int = 0) -> Any:
+    data = json.loads((project / "lights.evalset.json").read_text())
+    return data["eval_cases"][case]["conversation"][turn]["intermediate_data"]["tool_uses"]
+
+
+async def opened(screen: Any, *, case: str = "one") -> None:
+    """Everything has run, and the diff of a case has the focus."""
+    await screen.until("lights", "right")
+    await screen.press("R")
+    await screen.until("✗ one", "! broken", "finished")
+    await screen.press("n")
+    await screen.until("one · lights", "difference 1 of")
+    if case == "two":
+        await screen.press("n")
+        await screen.until("two · lights", "turn 2")
+    await screen.press("2")
+
+
+async def test_the_cursor_goes_from_difference_to_difference(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.until("difference 1 of 2", "↳ tool_trajectory_avg_score 0.00 < 1.00", "EXPECTED", "ACTUAL")
+
+        await screen.press("right_curly_bracket")
+        await screen.until("difference 2 of 2", "exact_match 0.00 < 1.00")
+        await screen.press("right_curly_bracket")
+        await screen.until("no further difference")
+        await screen.press("K")
+        await screen.until("difference 1 of 2")
+        await screen.press("{")
+        await screen.until("no earlier difference")
+
+
+async def test_accepting_one_difference_saves_it_and_scores_again_without_the_agent(
+    open_app: Any, project: Path
+) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        (project / "agent.py").write_text("raise SystemExit('must not run')")
+
+        await screen.press("a")
+        await screen.until("accepted 1 difference", "difference 1 of 1", "passed  tool_trajectory_avg_score")
+        assert calls_of(project, 0)[1]["args"] == {"n": 2, "m": [1]}
+        await screen.until("✗ one")
+        assert any(isinstance(message, RunBegun) for message in screen.messages)
+        assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
+
+        await screen.press("a")
+        await screen.until("no differences", "✓ one", "✓ PASSED")
+
+
+async def test_undo_takes_back_what_was_accepted_and_scores_again(open_app: Any, project: Path) -> None:
+    before = (project / "lights.evalset.json").read_bytes()
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("A")
+        await screen.until("Accept 2 differences of one")
+        await screen.press("y")
+        await screen.until("✓ one", "no differences")
+
+        await screen.press("u")
+
+        await screen.until("✗ one", "difference 1 of 2")
+        assert (project / "lights.evalset.json").read_bytes() == before
+        await screen.press("U")
+        await screen.until("✓ one", "no differences")
+
+
+async def test_a_turn_can_be_accepted_and_equal_turns_are_folded(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen, case="two")
+        await screen.until("turn 1 · user  hi  as expected (2 calls)", "set (not expected)")
+
+        await screen.press("d")
+        await screen.until("only differences", "… 1 call as expected")
+        await screen.press("d")
+        await screen.until("· everything", "It is done: hi")
+        await screen.press("T")
+        await screen.until("accepted 1 difference", "no differences")
+    assert [call["name"] for call in calls_of(project, 1, 1)] == ["look", "set"]
+
+
+async def test_an_error_comes_first_and_cannot_be_accepted(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen, case="two")
+        await screen.press("n")
+        await screen.until("broken · lights", "! agent error at turn 1", "no such lamp", "did not finish this turn")
+
+        await screen.press("a")
+        await screen.until("nothing to accept")
+
+
+async def test_a_case_that_changed_on_disk_is_refused_with_the_reason(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        path = project / "lights.evalset.json"
+        path.write_text(path.read_text().replace('"n": 1', '"n": 7'))
+
+        await screen.press("a")
+
+        await screen.until("not accepted: the case")
+        assert calls_of(project, 0)[1]["args"]["n"] == 7
+
+
+async def test_a_from_the_list_opens_the_diff_and_enter_the_whole_text(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await screen.until("lights", "right")
+        await screen.press("R")
+        await screen.until("✗ one", "finished")
+        await screen.press("n", "4")
+        await screen.press("a")
+        await screen.until("difference 1 of 2")
+
+        await screen.press("enter")
+        await screen.until("· everything", "back")
+        await screen.press("}", "d", "{")
+        await screen.press("escape")
+        await screen.until("1 Case")
+
+
+async def test_a_click_puts_the_cursor_on_a_difference(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.until("difference 1 of 2")
+        rows = screen.text.split("\n")
+        row = next(number for number, line in enumerate(rows) if "It was done: on" in line)
+
+        await screen.pilot.click(offset=(80, row))
+
+        await screen.until("difference 2 of 2")
+
+
+async def test_the_diff_is_unified_where_the_screen_is_narrow(open_app: Any, project: Path) -> None:
+    async with open_app(project, size=(90, 30)) as screen:
+        await screen.until("lights", "right")
+        await screen.press("R")
+        await screen.until("✗ one", "finished")
+        await screen.press("n", "2")
+
+        await screen.until("- EXPECTED  + ACTUAL", "-   n  1", "+   n  2")
+
+
+async def test_a_large_diff_is_made_beside_the_event_loop(open_app: Any, make: Any, make_project: Any) -> None:
+    agent = 'def answer(prompt):\n    return "a word " * 30_000 + "end"\n'
+    cases = [{"eval_id": "large", "conversation": [make.turn("Go", "a word " * 30_000 + "END")]}]
+    project = make_project(agent=agent, criteria={"exact_match": 1.0}, big=cases)
+    async with open_app(project) as screen:
+        await screen.until("large")
+        await screen.press("R")
+        await screen.until("✗ large", "finished")
+        await screen.press("n", "2")
+        await screen.until("difference 1 of 1", "a word a word")
+
+        await screen.press("G")
+        await screen.until("different: enter shows all")
+        await screen.press("enter")
+        await screen.until("everything")
+        await screen.press("G")
+        await screen.until("END", "exact_match 0.00 < 1.00")
+
+
+async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3", "lights.evalset.json:one")
+
+        await screen.press("a")
+        await screen.until("accepted in part", "difference 1 of 1")
+        await screen.press("A")
+        await screen.until("review 2 of 3", "1 accepted")
+        await screen.press("u")
+        await screen.until("review 1 of 3", "accepted in part", "difference 1 of 1")
+        await screen.press("s")
+        await screen.until("review 2 of 3")
+        await screen.press("}", "{", "d", "p")
+        await screen.until("review 1 of 3")
+        await screen.press("n", "A")
+        await screen.until("review 3 of 3", "lights.evalset.json:broken", "no such lamp")
+        await screen.press("A")
+        await screen.until("refused", "not accepted: there is no difference")
+        await screen.press("s")
+        await screen.until("review is over", "3 cases looked through", "accepted  lights.evalset.json:two")
+        await screen.press("q")
+        await screen.until("✓ two", "✗ one")
+    assert calls_of(project, 0)[1]["args"]["n"] == 2
+    assert len(calls_of(project, 1, 1)) == 2
+
+
+async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3")
+        await screen.press("s")
+        await screen.until("review 2 of 3")
+
+        await screen.press("e")
+        await screen.until("v goes on with the review", "two · lights")
+        await screen.press("escape", "v")
+        await screen.until("review 2 of 3")
+        await screen.press("escape")
+        await screen.until("review is over")
+        await screen.press("q")
+        await screen.until("1 Case")
+
+
+async def test_there_is_nothing_to_review_where_all_passed(open_app: Any, make: Any, make_project: Any) -> None:
+    case = {"eval_id": "right", "conversation": [turn(make, "on", None, *RIGHT)]}
+    async with open_app(make_project(agent=AGENT, lights=[case])) as screen:
+        await screen.until("right")
+        await screen.press("R")
+        await screen.until("✓ right", "finished")
+        await screen.press("j", "j", "2", "a")
+        await screen.until("nothing to accept")
