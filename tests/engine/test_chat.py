@@ -150,7 +150,10 @@ def test_an_agent_that_dies_in_the_middle_fails_its_turn_and_ends_the_chat(
     assert [content.text() for content in ended.unsaid] == ["still to be said"]
 
 
-def test_a_hanging_turn_is_cancelled_and_its_process_gone(project: Project) -> None:
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+def test_a_hanging_turn_is_cancelled_and_its_process_gone(project: Project, isolation: str) -> None:
+    with (project.root / "workbench.toml").open("a") as file:
+        file.write(f'[run]\nisolation = "{isolation}"\n')
     talk = chat_with(project, "import os, pathlib, time\n" + DIES.replace("time.sleep", HANG))
     talk.chat.say("hang")
     pid = int(eventually(lambda: _text(project.root / "pid")))

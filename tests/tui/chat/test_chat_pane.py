@@ -137,7 +137,7 @@ async def test_an_outage_is_an_error_of_its_turn_and_retried_with_all_before(pro
         await say(screen, "hello")
         await screen.until("hello makes 1")
         await say(screen, "flaky")
-        await screen.until("infrastructure error", "retry tries the same again")
+        await screen.until("infrastructure error", "retry says everything again")
         (project / "mended").touch()
 
         await screen.press("ctrl+r")

@@ -196,7 +196,8 @@ def test_how_it_stands_is_said_at_every_point() -> None:
     take(made, answered(1, "B"))
     assert standing(chat).strip() == "2 turns · 7 tokens · 1.00 s"
     take(made, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
-    assert "! the session is over" in standing(chat) and "the 2 turns before again" in standing(chat)
+    assert standing(chat).strip() == "! the session is over"
+    assert "! crash error  it died" in shown(made) and "enter says the 2 answered turns again" in shown(made)
     chat.problem = "api_key=abcdefghij is wrong"
     assert "[redacted]" in standing(chat)
 

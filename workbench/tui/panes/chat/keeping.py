@@ -8,7 +8,7 @@ from textual.app import App
 
 from workbench.model.evalset import SessionInput
 from workbench.model.keys import CaseKey
-from workbench.store.errors import FileChanged
+from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
@@ -58,8 +58,7 @@ async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: 
     except FileChanged:
         if not await app.push_screen_wait(ConflictScreen(hub.gateway.documents, eval_set)):
             raise
-    target = await hub.gateway.chats.agent_of(eval_set)
-    return CaseKey(target=target or "", eval_set=eval_set, eval_id=eval_id)
+    return CaseKey(target=await _agent_of(hub, eval_set, conversation), eval_set=eval_set, eval_id=eval_id)
 
 
 async def _ask_first(app: App[None], conversation: Conversation, chosen: int | None) -> int:
@@ -118,6 +117,14 @@ async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[s
     choices = ["no", f"yes: {plural(len(state), 'key')} ({named})"]
     answer = await app.push_screen_wait(ChooseScreen("Expect the final state of the session, too?", choices))
     return state if _answer(answer) else None
+
+
+async def _agent_of(hub: Hub, eval_set: str, conversation: Conversation) -> str:
+    """The agent that the set belongs to; empty for none."""
+    try:
+        return await hub.gateway.chats.agent_of(eval_set) or ""
+    except StoreError:  # of the settings: told where the project is looked at again, and the case is written
+        return conversation.target
 
 
 def _case(conversation: Conversation, *, first: int, eval_id: str, final_state: dict[str, object] | None) -> NewCase:

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 
 from workbench.model.chat import TurnFailed
-from workbench.model.evalset import Content, SessionInput
+from workbench.model.evalset import Content, EvalCase, SessionInput
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.chats import CannotChat
 from workbench.tui.hub import Hub
@@ -81,7 +81,7 @@ class ChatPane(Pane):
             self._timer.resume()
         target = subject.row.target if subject.row is not None else ""
         if target == self._target:
-            if subject.case is not before.case and self._chat.conversation is None:
+            if subject.read is not before.read and self._chat.conversation is None:
                 self._show_talk(to_end=False)  # what can be said first is another case
             return
         self._target = target
@@ -100,13 +100,7 @@ class ChatPane(Pane):
 
     def copyable(self) -> str | None:
         """The answer of the chosen turn, else the last one."""
-        conversation = self._chat.conversation
-        if conversation is None or not conversation.answered:
-            return None
-        chosen = self._chat.chosen
-        turn = conversation.turns[chosen] if chosen is not None else conversation.answered[-1]
-        response = turn.result.invocation.final_response if turn.result is not None else None
-        return response.text(thoughts=False) if response is not None else None
+        return self._chat.answer()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Which actions make sense now: None shows one dimmed."""
@@ -190,7 +184,7 @@ class ChatPane(Pane):
     @work(group="chat_new")
     async def action_load_case(self) -> None:
         """Begin as the selected case does, and say its turns."""
-        chat, case = self._chat, self._subject.case
+        chat, case = self._chat, self._case
         if case is None or not case.conversation:
             say(self, "select a case with turns: a scenario has none of its own", severity="warning")
         elif chat.is_busy:
@@ -309,6 +303,11 @@ class ChatPane(Pane):
         return self._chats.setdefault(self._target or "", TargetChat(self._target or ""))
 
     @property
+    def _case(self) -> EvalCase | None:
+        """The selected case, whatever session is looked at in place of its result."""
+        return self._subject.read.case if self._subject.read is not None else None
+
+    @property
     def _width(self) -> int:
         return self.query_one(TalkView).scrollable_content_region.width
 
@@ -332,7 +331,7 @@ class ChatPane(Pane):
         chat, view = self._chat, self.query_one(TalkView)
         lines = self._lines.get(chat.target) if chat.conversation is not None else None
         if lines is None:
-            blocks = list(greeting(chat, self._subject.case))
+            blocks = list(greeting(chat, self._case))
 
             def lay_out_greeting(width: int) -> list[Line]:
                 return lay_out(blocks, width=width, side_by_side=False)

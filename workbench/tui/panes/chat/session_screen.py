@@ -36,11 +36,11 @@ class SessionScreen(ModalScreen[SessionInput | None]):
         state: dict[str, Any] = self._given.state
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content("How the session starts"))
-            yield Static(Content("app"), classes="dialog-keys")
+            yield Static(Content("app"), classes="session-label")
             yield Input(self._given.app_name, placeholder=self._default_app, compact=True, id="session-app")
-            yield Static(Content("user"), classes="dialog-keys")
+            yield Static(Content("user"), classes="session-label")
             yield Input(self._given.user_id, placeholder=self._default_user, compact=True, id="session-user")
-            yield Static(Content("initial state, a JSON object"), classes="dialog-keys")
+            yield Static(Content("initial state, a JSON object"), classes="session-label")
             text = json.dumps(state, ensure_ascii=False, indent=2) if state else ""
             yield TextArea(text, compact=True, id="session-state", placeholder="{}")
             yield Static(Content(""), classes="dialog-problem")

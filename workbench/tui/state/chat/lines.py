@@ -37,7 +37,8 @@ class ChatLines:
 
     def lay_out(self, width: int) -> list[Line]:
         """All lines, for a width in cells."""
-        return [line for lines in self._turns(width) for line in lines]
+        ending = lay_out(ending_blocks(self._conversation), width=width, side_by_side=False)
+        return [*(line for lines in self._turns(width) for line in lines), *ending]
 
     def first_line(self, number: int, width: int) -> int:
         """The line at which a turn begins."""
@@ -82,6 +83,20 @@ def turn_blocks(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
         yield Whole.of(safe(spoken), indent=_INDENT) if spoken else _note("no final response")
     yield from _end(turn)
     yield BLANK
+
+
+def ending_blocks(conversation: Conversation) -> Iterator[Block]:
+    """Where the session is over: why, where no turn says it, and how it can go on."""
+    if conversation.ended is None:
+        return
+    if conversation.ended.failure is not None:
+        yield from _failure(conversation.ended.failure)
+    yield Whole.of("The session is over.", Tone.STRONG)
+    yield Whole.of("· retry says everything again in a new session, the last turn too", Tone.MUTED, hang=2)
+    if answered := len(conversation.answered):
+        before = f"the {plural(answered, 'answered turn')} again in a new session, then what you send"
+        yield Whole.of(f"· enter says {before}", Tone.MUTED, hang=2)
+    yield Whole.of("· a new session forgets what was said", Tone.MUTED, hang=2)
 
 
 def tokens_of(turn: ChatTurn) -> int | None:

@@ -44,17 +44,12 @@ def _at_work(conversation: Conversation, *, now: float) -> Line:
 
 
 def _over(conversation: Conversation) -> Line:
-    """The session is over: why, and how it can go on."""
     lost, ended = conversation.lost, conversation.ended
     if lost is not None and lost.phase is Phase.CANCELLED:
-        why = Piece(" ■ stopped: the session is over", Tone.WARNING)
-    elif lost is not None or (ended is not None and ended.failure is not None):
-        why = Piece(" ! the session is over", Tone.ERROR)
-    else:
-        why = Piece(" the session is over", Tone.MUTED)
-    answered = len(conversation.answered)
-    replayed = f"says the {plural(answered, 'turn')} before again first" if answered else "starts a new session"
-    return (why, Piece(f" · retry tries the same again · enter {replayed}", Tone.MUTED))
+        return (Piece(" ■ stopped: the session is over", Tone.WARNING),)
+    if lost is not None or (ended is not None and ended.failure is not None):
+        return (Piece(" ! the session is over", Tone.ERROR),)
+    return (Piece(" the session is over", Tone.MUTED),)
 
 
 def _at_rest(conversation: Conversation) -> Line:

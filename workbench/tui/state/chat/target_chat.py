@@ -91,6 +91,14 @@ class TargetChat:
         """What is said where a session starts again for something new to be said after its answered turns."""
         return [turn.content for turn in self.conversation.answered] if self.conversation is not None else []
 
+    def answer(self) -> str | None:
+        """What the agent said in the chosen turn, else last; None where it said nothing."""
+        if self.conversation is None or not self.conversation.answered:
+            return None
+        turn = self.conversation.answered[-1] if self.chosen is None else self.conversation.turns[self.chosen]
+        response = turn.result.invocation.final_response if turn.result is not None else None
+        return response.text(thoughts=False) if response is not None else None
+
     def take_back(self, turn: ChatTurn) -> bool:
         """What was said in a turn that failed is in the input again, unless something else is; whether that is so."""
         text = turn.content.text()
