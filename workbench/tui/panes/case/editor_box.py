@@ -35,9 +35,9 @@ class EditorBox(Vertical):
     def show(self, draft: Draft) -> None:
         """Show a draft, to be typed on."""
         one_line = draft.is_one_line
-        keys = "enter applies" if one_line else "ctrl+j applies"
+        keys = "   enter applies" if one_line else ""  # the footer says what the other keys do
         form = "" if draft.slot.input is Input.JSON else f" · {draft.form}"  # the title says it there
-        title = f"{safe_line(draft.slot.title, width=60)}{form}   {keys}, escape leaves"
+        title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
         self.query_one("#editor-title", Static).update(Content(title))
         text = self.query_one(TypedText)
         text.is_one_line = one_line

@@ -137,7 +137,7 @@ class CasePane(OutlinePane):
         draft = self.desk.begin(slot)
         if draft.is_too_long:
             self.desk.leave()
-            say(self, f"more than {MOST_TYPED:,} characters: ctrl+e edits them in $EDITOR", severity="warning")
+            say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR (ctrl+e)", severity="warning")
             return
         self._show_typing()
         self.query_one(EditorBox).focus_text()
