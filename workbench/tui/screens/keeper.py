@@ -5,7 +5,7 @@ It has no face of its own; the main screen has one and asks it to save.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from textual import work
 from textual.widget import Widget
@@ -57,8 +57,12 @@ class Keeper(Widget):
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them is not saved."""
+        return await self.save_these(await self._documents.dirty())
+
+    async def save_these(self, eval_sets: Collection[str]) -> bool:
+        """Save those of these sets that have unsaved edits. False where one of them is not saved."""
         for eval_set in await self._documents.dirty():
-            if not await self.save(eval_set):
+            if eval_set in eval_sets and not await self.save(eval_set):
                 return False
         return True
 

@@ -469,7 +469,10 @@ class MainScreen(Screen[None]):
         try:
             await self._read_sets(self.state.browser.sets)
             self._read_selected()
-            planned = await self._plan(want())
+            wanted = want()
+            if not await self.query_one(Keeper).save_these({item.eval_set for item in wanted.selections}):
+                return
+            planned = await self._plan(wanted)
             if planned is None:
                 return
             run, jobs = await self._gateway.runs.start(planned)
