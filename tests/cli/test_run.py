@@ -200,6 +200,12 @@ def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:
     assert not (workbench.root / ".workbench").exists()
 
 
+def test_a_dry_run_says_what_earlier_runs_tell_of_its_time(workbench: CommandLine) -> None:
+    workbench("run", "home")
+
+    assert " s, from earlier runs of 2 of 2 cases" in workbench("run", "home", "--dry-run").out
+
+
 def test_failed_runs_what_did_not_pass_last_time(workbench: CommandLine) -> None:
     assert "nothing to run" in workbench("run", "--failed").error
     workbench("run", "home")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,18 @@ def test_an_estimate_leaves_no_history_behind(project: Project) -> None:
 
     assert isinstance(project.workspace().estimate(plan(project)), PlanCost)
     assert not (project.root / ".workbench").exists()
+
+
+def test_a_history_that_cannot_be_read_costs_the_estimate_alone(project: Project) -> None:
+    project.add_set(TWO)
+    workspace = project.workspace()
+    project.run(workspace=workspace)
+    with sqlite3.connect(project.root / ".workbench" / "history.db") as database:
+        database.execute("PRAGMA user_version = 9999")
+
+    made = workspace.estimate(workspace.plan([SET], RunOptions()))
+
+    assert (made.jobs, made.seconds) == (2, None)
 
 
 def test_results_that_still_count_cost_nothing(project: Project) -> None:

@@ -12,6 +12,7 @@ from workbench.cli.options import FILE, display_options, execution_options
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
+    from workbench.engine.cost import PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
     from workbench.engine.workspace import Workspace
 
@@ -89,7 +90,7 @@ def run(
         )
         plan = _plan(workspace, selections, options)
         if dry_run:
-            return _show_plan(plan)
+            return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
         return carry_out(plan, workspace.start, display)[1]
 
@@ -161,7 +162,7 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
             yield Selection(eval_set=selection.eval_set, cases=chosen)
 
 
-def _show_plan(plan: Plan) -> int:
+def _show_plan(plan: Plan, cost: PlanCost) -> int:
     """Print what would run. The exit status says whether all of it could."""
     from workbench.cli.streams import message, write_lines
     from workbench.model.text import one_line
@@ -186,5 +187,19 @@ def _show_plan(plan: Plan) -> int:
         f"{plan.agent_turns} agent turns, {limits.concurrency} at a time, at most {limits.timeout_seconds:g} s each, "
         f"isolation by {limits.isolation}"
     )
+    lines += _estimates(cost)
     write_lines(lines)
     return _WRONG if plan.problems else 0
+
+
+def _estimates(cost: PlanCost) -> Iterator[str]:
+    """What the run will take, as far as earlier ones tell, and what cannot judge."""
+    for estimate, unit in ((cost.seconds, "s"), (cost.tokens, "tokens")):
+        if estimate is not None:
+            known = f"from earlier runs of {estimate.known} of {estimate.of} cases"
+            amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
+            yield f"{amount} {unit}, {known}"
+    for metric, calls in cost.judge_calls.items():
+        yield f"about {calls} judge calls for {metric}"
+    for metric, missing in cost.lacking.items():
+        yield f"{metric} {missing}: its cases will end in ERROR"

@@ -141,11 +141,14 @@ class Workspace:
             return resumed(planned, history, run)
 
     def estimate(self, plan: Plan) -> PlanCost:
-        """What a plan will take, as far as it shows from the plan and from earlier runs. Raises StoreError."""
+        """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
         if not (self.root / FOLDER / FILE_NAME).exists():
             return cost_of(plan)  # opening the history would make one, and looking at a plan must not write
-        with self.history() as history:
-            return cost_of(plan, earlier=history.latest_jobs(), results_of=history.latest_results)
+        try:
+            with self.history() as history:
+                return cost_of(plan, earlier=history.latest_jobs(), results_of=history.latest_results)
+        except StoreError:  # the run itself will say so, and go on without
+            return cost_of(plan)
 
     def plan_recorded(
         self,

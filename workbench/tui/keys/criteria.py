@@ -54,5 +54,6 @@ PLACE = KeyPlace(
             "criteria_close", "criteria", "escape", "close", "close", footer=True, explanation="close; the choice stays"
         ),
     ),
+    made_of=("rows",),
     is_modal=True,
 )

@@ -14,5 +14,6 @@ PLACE = KeyPlace(
         KeyAction("plan_criteria", "plan", "c", "criteria", "criteria", explanation="choose what the run is judged by"),
         KeyAction("plan_close", "plan", "escape,n", "close", "not now", explanation="do not run"),
     ),
+    made_of=("rows",),
     is_modal=True,
 )

@@ -27,4 +27,5 @@ PLACE = KeyPlace(
             explanation="queue the selected case again, or all that went wrong in the selected way",
         ),
     ),
+    made_of=("rows",),
 )
