@@ -20,7 +20,7 @@ PLACE = KeyPlace(
             "run_selected",
             "run",
             footer=True,
-            explanation="run the selected case, or what is listed of the selected eval set or agent",
+            explanation="run the marked cases, else the selected one, or what is listed of the selected set or agent",
         ),
         KeyAction(
             "plan_run",
@@ -38,7 +38,7 @@ PLACE = KeyPlace(
             "criteria",
             explanation="choose what the selected case, eval set or agent is judged by",
         ),
-        KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case, listed or not"),
+        KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case that is listed"),
         KeyAction(
             "run_failed",
             "screen",
@@ -46,7 +46,7 @@ PLACE = KeyPlace(
             "run_failed",
             "failed",
             footer=True,
-            explanation="run the cases that did not pass",
+            explanation="run the marked cases that did not pass, else those listed",
         ),
         KeyAction(
             "cancel_run",
@@ -118,6 +118,7 @@ PLACE = KeyPlace(
             "a",
             "accept",
             "accept",
+            footer=True,
             explanation="go to the diff; there, take the actual side of a difference as the new expectation",
         ),
         KeyAction(

@@ -42,6 +42,7 @@ class FilterLine(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.display = False
+        self._help = ""
 
     def compose(self) -> ComposeResult:
         """The name, where to write, and what can be written."""
@@ -69,7 +70,9 @@ class FilterLine(Vertical):
         """Say below the line what can be written, or what is wrong with what is. The text is never parsed as markup."""
         line = self.query_one("#filter-help", Static)
         line.set_class(problem, "-problem")
-        line.update(Content(text))
+        if text != self._help:  # another help lays out the screen anew
+            self._help = text
+            line.update(Content(text))
 
     def on_descendant_focus(self) -> None:
         """Help is there while something is written."""
