@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tui.editor.cases import FREE, TEXTS
 from workbench.tui.state.editor.draft import Draft, Form, Invalid, is_plain
 from workbench.tui.state.editor.operations import Slot
-from workbench.tui.state.editor.rows import Input
+from workbench.tui.state.editor.rows import ABSENT, Input
 
 
 def _slot(input: Input) -> Slot:
@@ -23,9 +23,8 @@ def test_what_is_not_changed_is_the_same_value(value: Any, input: Input) -> None
     draft = Draft.of(_slot(input), value)
 
     assert draft.is_untouched
-    if value is not None or input is Input.JSON:
-        assert draft.value() == value
-        assert type(draft.value()) is type(value)
+    assert draft.value() == value
+    assert type(draft.value()) is type(value)
 
 
 @given(TEXTS, st.sampled_from([Input.LINE, Input.TEXT]))
@@ -58,12 +57,13 @@ def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any
         ("1e999", Form.NUMBER, "expected a number"),
         ("yes", Form.TRUTH, "expected true or false"),
         ("none", Form.NULL, "expected null"),
-        ('{"a": 1,}', Form.JSON, "line 1, column"),
+        ('{"a": 1,}', Form.JSON, "expected a key in double quotes"),
         ('{"a": 1, "a": 2}', Form.JSON, "stands twice"),
         ("[\n1\n2]", Form.JSON, "line 3, column 1"),
         ("NaN", Form.JSON, "NaN is no number"),
         ("[" * 100_000, Form.JSON, "nested too deeply"),
-        ("", Form.JSON, "found the end"),
+        ("", Form.JSON, "found the end, expected a value"),
+        ("{} x", Form.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
     ],
 )
 def test_what_is_no_value_says_why(text: str, form: Form, why: str) -> None:
@@ -78,6 +78,13 @@ def test_what_is_no_value_says_why(text: str, form: Form, why: str) -> None:
 def test_a_text_stays_a_text(input: Input) -> None:
     assert "in quotes" in (Draft(_slot(input), Form.JSON, "3", "x").problem or "")
     assert Draft(_slot(input), Form.JSON, '"a\\tb"', "x").value() == "a\tb"
+
+
+def test_something_new_begins_empty_and_null_is_no_nothing() -> None:
+    assert Draft.of(_slot(Input.VALUE), ABSENT) == Draft(_slot(Input.VALUE), Form.TEXT, "", ABSENT)
+    assert Draft.of(_slot(Input.JSON), ABSENT).text == ""
+    assert Draft.of(_slot(Input.VALUE), None).form is Form.NULL
+    assert Draft.of(_slot(Input.VALUE), ABSENT).is_new and not Draft.of(_slot(Input.VALUE), None).is_new
 
 
 def test_an_id_has_one_line() -> None:

@@ -289,6 +289,22 @@ async def test_an_argument_is_added(open_app: Any, project: Path) -> None:
         assert _pane(screen).desk.row.label == "room"
 
 
+async def test_an_empty_value_can_be_added(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "state")
+        await screen.press("plus")
+        await screen.until("Add")
+        await screen.press("enter")
+        await screen.until("The name of the new")
+        await screen.press(*"room", "enter")
+        await _idle(screen)
+        await screen.press("enter")
+        await _idle(screen)
+
+        assert _data(screen)["session_input"]["state"] == {"room": ""}
+
+
 async def test_a_turn_is_added_in_one_step(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await _open(screen)

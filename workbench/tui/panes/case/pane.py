@@ -216,7 +216,7 @@ class CasePane(OutlinePane):
         except Invalid as invalid:
             self.query_one(EditorBox).show_problem(str(invalid))
             return
-        if not draft.is_untouched or draft.slot.index is not None or draft.slot.hole is not None:
+        if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
             if problem is not None:
                 self.query_one(EditorBox).show_problem(problem)

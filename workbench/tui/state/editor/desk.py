@@ -10,7 +10,7 @@ from workbench.tui.state.editor.draft import Draft, Form
 from workbench.tui.state.editor.drafts import Drafts
 from workbench.tui.state.editor.opened import Edited, Opened, changed_places
 from workbench.tui.state.editor.operations import Edit, Slot
-from workbench.tui.state.editor.rows import Input, Place, Row, spelt, value_at
+from workbench.tui.state.editor.rows import ABSENT, Input, Place, Row, found_at, spelt, value_at
 from workbench.tui.state.editor.view import OutlineView
 
 
@@ -68,8 +68,7 @@ class Desk:
         if self.opened is None:
             raise RuntimeError("nothing is open to be edited")
         self.leave()
-        value = None if slot.index is not None or slot.hole is not None else value_at(self.opened.data, slot.place)
-        self.typing = self._drafts.of(self.opened.edited, slot) or Draft.of(slot, value)
+        self.typing = self._drafts.of(self.opened.edited, slot) or Draft.of(slot, _value_of(slot, self.opened.data))
         return self.typing
 
     def type(self, text: str) -> Draft | None:
@@ -123,9 +122,9 @@ class Desk:
     def was_changed_meanwhile(self) -> bool:
         """Whether the value that is being typed is no longer the one that the typing began from."""
         draft = self.typing
-        if draft is None or self.opened is None or draft.slot.index is not None or draft.slot.hole is not None:
+        if draft is None or self.opened is None:
             return False
-        return bool(value_at(self.opened.data, draft.slot.place) != draft.begun_from)
+        return bool(_value_of(draft.slot, self.opened.data) != draft.begun_from)
 
     def additions(self) -> Sequence[Addition]:
         """What can be added where the cursor is."""
@@ -154,6 +153,11 @@ class Desk:
         self.view.mark(
             changed=self.view.indexes_of(changed), drafted=frozenset(index for index in found if index is not None)
         )
+
+
+def _value_of(slot: Slot, data: Any) -> Any:
+    """What is there already where a typed value goes; ABSENT where it makes something new."""
+    return ABSENT if slot.index is not None or slot.hole is not None else found_at(data, slot.place)
 
 
 def _nearest(data: Any, place: Place) -> Place:

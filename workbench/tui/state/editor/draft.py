@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from workbench.model.text import neutralise, one_line
 from workbench.tui.state.editor.operations import Slot
-from workbench.tui.state.editor.rows import Input
+from workbench.tui.state.editor.rows import ABSENT, Input
 
 MOST_TYPED = 20_000
 """Characters that are edited in the pane. A longer text is for the user's own editor, which does not stall on it."""
@@ -35,13 +35,30 @@ _FORMS = {
 }
 
 
+_EXPECTED = {
+    "Expecting value": "a value",
+    "Extra data": "nothing after the value",
+    "Expecting ',' delimiter": "a comma or the closing bracket",
+    "Expecting ':' delimiter": "a colon after the key",
+    "Expecting property name enclosed in double quotes": "a key in double quotes",
+    "Illegal trailing comma before end of object": "a key in double quotes",
+    "Illegal trailing comma before end of array": "a value",
+    "Unterminated string starting at": "a closing quote",
+    "Invalid control character at": "no raw control character in a text; a line break is written \\n",
+}
+"""What the standard library's decoder means by its messages."""
+
+
 class Invalid(Exception):
     """The typed text stands for no value that may stand there; the text says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What has been typed for a slot and is not applied yet. `begun_from` is the value that was there at the start."""
+    """What has been typed for a slot and is not applied yet.
+
+    `begun_from` is the value that was there at the start, ABSENT where something new is typed.
+    """
 
     slot: Slot
     form: Form
@@ -50,7 +67,7 @@ class Draft:
 
     @classmethod
     def of(cls, slot: Slot, value: Any) -> Draft:
-        """The draft that one begins with: the value as it is, None where there is none yet."""
+        """The draft that one begins with: the value as it is, nothing where it is ABSENT."""
         form = _form_of(value, slot.input)
         return cls(slot, form, written(value, form), value)
 
@@ -59,6 +76,11 @@ class Draft:
         """Whether nothing was typed: throwing it away loses nothing."""
         begun = Draft.of(self.slot, self.begun_from)
         return (self.text, self.form) == (begun.text, begun.form)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether applying it adds something, however little was typed."""
+        return self.begun_from is ABSENT
 
     @property
     def is_one_line(self) -> bool:
@@ -123,7 +145,9 @@ def read(text: str, form: Form) -> Any:
 
 
 def written(value: Any, form: Form) -> str:
-    """A value as it is typed; one without a value yet is empty."""
+    """A value as it is typed."""
+    if value is ABSENT:
+        return ""
     if form is Form.TEXT:
         return value if isinstance(value, str) else ""
     if form is Form.JSON or not isinstance(value, str):
@@ -149,11 +173,13 @@ def _form_of(value: Any, input: Input) -> Form:
         return Form.NUMBER
     if isinstance(value, str):
         return Form.TEXT if is_plain(value) and (input is not Input.LINE or "\n" not in value) else Form.JSON
-    if input is Input.VALUE and value is not None:
-        if isinstance(value, bool):
-            return Form.TRUTH
-        return Form.NUMBER if isinstance(value, int | float) else Form.JSON
-    return Form.TEXT
+    if value is None:
+        return Form.NULL
+    if isinstance(value, bool):
+        return Form.TRUTH
+    if isinstance(value, int | float):
+        return Form.NUMBER
+    return Form.TEXT if value is ABSENT else Form.JSON
 
 
 def _carried_over(text: str, old: Form, new: Form) -> str:
@@ -205,7 +231,8 @@ def _each_key_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _in_words(error: json.JSONDecodeError) -> str:
     found = error.doc[error.pos : error.pos + 1]
-    return f"found {_quoted(found) if found else 'the end'}; {error.msg[0].lower()}{error.msg[1:]}"
+    expected = _EXPECTED.get(error.msg, error.msg)
+    return f"found {_quoted(found) if found else 'the end'}, expected {expected}"
 
 
 def _quoted(text: str) -> str:

@@ -116,6 +116,29 @@ def spelling_of(data: Mapping[str, Any], key: str) -> str:
     return camel if key not in data and camel in data else key
 
 
+class _Absent:
+    """There is no value."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+"""Stands for a value where there is none; null is a value."""
+
+
+def found_at(data: Any, place: Place) -> Any:
+    """The value at a place, ABSENT where there is none."""
+    if not place:
+        return data
+    held, step = value_at(data, place[:-1]), place[-1]
+    if isinstance(held, dict) and isinstance(step, str):
+        return held.get(spelling_of(held, step), ABSENT)
+    if isinstance(held, list) and isinstance(step, int) and 0 <= step < len(held):
+        return held[step]
+    return ABSENT
+
+
 def value_at(data: Any, place: Place) -> Any:
     """The value at a place, None where there is none. Keys of the format are found in either spelling."""
     for step in place:
