@@ -12,7 +12,9 @@ from workbench.tui.state.trace.tree import Node
 from workbench.tui.state.trace.view import TraceView
 
 
-def span(name: str, parent: str | None = None, *, turn: int = 0, at: tuple[float, float] | None = None, **more: Any) -> Span:
+def span(
+    name: str, parent: str | None = None, *, turn: int = 0, at: tuple[float, float] | None = None, **more: Any
+) -> Span:
     """A span whose id is its name. `at` is when it began and ended."""
     start, end = at if at is not None else (None, None)
     facts: dict[str, Any] = {"id": name, "kind": SpanKind.OTHER, "start": start, "end": end}

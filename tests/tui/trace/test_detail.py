@@ -125,7 +125,7 @@ def test_no_line_is_wider_than_the_view_and_none_holds_a_control_character(width
 
 
 def test_what_is_searched_for_is_opened_and_stands_out_wherever_it_is() -> None:
-    value = {"a": {"b": list(range(300)) + ["needle one"]}, "long": f"{'hay ' * 50_000}NEEDLE two"}
+    value = {"a": {"b": [*range(300), "needle one"]}, "long": f"{'hay ' * 50_000}NEEDLE two"}
     source = JsonText(value)
     source.reveal("needle one")
     assert any("needle one" in line for line in lines(source))
@@ -232,7 +232,9 @@ def tool(name: str, request: Any = None, **more: Any) -> Span:
     return span(name, kind=SpanKind.TOOL, request=request, **more)
 
 
-def test_a_model_call_that_tells_its_event_is_linked_to_it_and_that_of_a_nested_run_is_not_taken_for_the_turns() -> None:
+def test_a_model_call_that_tells_its_event_is_linked_to_it_and_that_of_a_nested_run_is_not_taken_for_the_turns() -> (
+    None
+):
     own = {"event_id": "e1", "invocation_id": "i1", "is_final_response": True}
     spans = [span("m", attributes=own), span("n", attributes={**own, "invocation_id": "i2"}), span("x")]
 
@@ -299,7 +301,7 @@ def test_the_graph_draws_every_agent_with_its_tools_and_counts_what_was_used() -
 
 
 def test_the_graph_marks_the_place_of_the_selected_step() -> None:
-    assert [line for line in graph(3) if "◀" in line][0].count("ƒ look") == 1
+    assert next(line for line in graph(3) if "◀" in line).count("ƒ look") == 1
     assert "◆ expert" in next(line for line in graph(5) if "◀" in line)
     assert not any("◀" in line for line in graph(0))
 
@@ -326,7 +328,10 @@ def test_without_any_agent_the_graph_says_that_none_is_named() -> None:
 
 
 def test_the_graph_fits_narrow_views_and_odd_names() -> None:
-    agents = {f"[b]{'漢' * number}": {"tools": ["\x1b[31m" * 20], "agents": [f"[b]{'漢' * (number + 1)}"]} for number in range(30)}
+    agents = {
+        f"[b]{'漢' * number}": {"tools": ["\x1b[31m" * 20], "agents": [f"[b]{'漢' * (number + 1)}"]}
+        for number in range(30)
+    }
     view = view_of([span("run", kind=SpanKind.INVOCATION, attributes={"agents": agents})])
 
     for line in detail_of(view, 1, DetailTab.GRAPH).lay_out(60):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from workbench.model.trace import SpanKind
@@ -120,13 +122,20 @@ def test_errors_below_are_counted() -> None:
         ({"response": "text"}, None),
     ],
 )
-def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, object], expected: int | None) -> None:
+def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], expected: int | None) -> None:
     assert tokens_of(span("m", kind=SpanKind.MODEL, **facts)) == expected
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.0004, "0.4 ms"), (0.0124, "12 ms"), (1.254, "1.25 s"), (12.34, "12.3 s"), (125.0, "2 min 5 s"), (7260, "2 h 1 min")],
+    [
+        (0.0004, "0.4 ms"),
+        (0.0124, "12 ms"),
+        (1.254, "1.25 s"),
+        (12.34, "12.3 s"),
+        (125.0, "2 min 5 s"),
+        (7260, "2 h 1 min"),
+    ],
 )
 def test_times_are_as_short_as_they_can_be_read(seconds: float, expected: str) -> None:
     assert time_text(seconds) == expected

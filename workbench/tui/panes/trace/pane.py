@@ -134,7 +134,6 @@ class TracePane(Pane):
         beside = self.screen.size.width >= SIDE_BY_SIDE_FROM and event.size.width >= SIDE_BY_SIDE_FROM
         self.set_class(beside, "-beside")
         self._give_room()
-        self.call_after_refresh(self._show_lines)
 
     # What the user does in the tree.
 
@@ -147,6 +146,10 @@ class TracePane(Pane):
     def _on_went_to(self, message: SpanList.WentTo) -> None:
         self._view.move_to(message.index)
         self._show_all()
+
+    @on(SpanList.Resized)
+    def _on_resized(self) -> None:
+        self._show_lines()
 
     @on(SpanList.Entered)
     def _on_entered(self) -> None:
@@ -213,7 +216,6 @@ class TracePane(Pane):
         beside = self.has_class("-beside")
         self._shares[beside] = min(max(self._shares[beside] + by, 0), len(_SHARES) - 1)
         self._give_room()
-        self.call_after_refresh(self._show_lines)
 
     # Searching.
 
@@ -319,10 +321,7 @@ class TracePane(Pane):
 
     def _end_absence(self) -> None:
         self.query_one("#trace-absence").display = False
-        whole = self.query_one("#trace-whole")
-        if not whole.display:
-            whole.display = True
-            self.call_after_refresh(self._show_lines)  # their width is known then
+        self.query_one("#trace-whole").display = True
         if self._absence is not None and self.query_one("#trace-absence").has_focus:
             self.query_one(SpanList).focus()
         self._absence = None

@@ -23,6 +23,14 @@ class SpanList(RowList):
 
         how: str
 
+    @dataclass
+    class Resized(RowList._OfList):
+        """The rows have another width now."""
+
+    def on_resize(self) -> None:
+        """What stands above the rows has to follow."""
+        self.post_message(self.Resized(self))
+
     def action_fold(self, how: str) -> None:
         """Say what the user wants."""
         self.post_message(self.FoldWanted(self, how))
