@@ -53,6 +53,8 @@ def row_view(browser: Browser, board: Board, index: int) -> RowView:
         more = Piece("stored", Tone.MUTED) if record.stored_at is not None else _NOTHING
         if browser.freshness.is_stale(row.case):
             mark, more, right = Piece(STALE.symbol, STALE.tone), right, Piece(f"{look.symbol} {STALE.word}", STALE.tone)
+    elif look is look_of(Standing.NOT_RUN):
+        right, more = _NOTHING, right  # the symbol says it too
     flag = Piece(MARKED.symbol, MARKED.tone) if row.case in browser.marks else _NOTHING
     return RowView(row.depth, flag, mark, Piece(row.label), edited, right, more, can_fold=False)
 
@@ -122,9 +124,10 @@ def line_of(view: RowView, width: int) -> Line:
         lead = lead[:-1]
     fixed = len(lead) + cell_len(view.flag.text) + 2 + cell_len(view.edited.text) + cell_len(view.right.text) + 2
     room = width - fixed
-    extra = (view.more, Piece(" ")) if view.more.text else ()
-    if extra and cell_len(view.label.text) + cell_len(view.more.text) + 1 <= room:
-        room -= cell_len(view.more.text) + 1
+    extra = (view.more, Piece(" " if view.right.text else "")) if view.more.text else ()
+    width_of_extra = sum(cell_len(piece.text) for piece in extra)
+    if cell_len(view.label.text) + width_of_extra <= room:
+        room -= width_of_extra
     else:
         extra = ()
     label = fit((view.label,), max(room, 4))

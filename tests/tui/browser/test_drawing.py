@@ -1,0 +1,68 @@
+"""How a row is drawn: what stands in it, and what goes first where there is little room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from workbench.model.results import CaseStatus
+from workbench.tui.state.rows import border_subtitle, border_title, line_of
+
+SET = "sets/lights.evalset.json"
+
+
+def drawn(project: Any, eval_id: str, width: int = 46) -> str:
+    project.select(eval_id)
+    line = line_of(project.state.row_view(project.browser.cursor), width)
+    assert sum(cell_len(piece.text) for piece in line) == width
+    return "".join(piece.text for piece in line)
+
+
+def test_a_case_shows_symbol_and_time_and_where_they_come_from(listed: Any) -> None:
+    project = listed(["good", "bad", "new"])
+    project.store(good=CaseStatus.PASSED, bad=CaseStatus.ERROR)
+
+    assert drawn(project, "good").split() == ["✓", "good", "stored", "0.25", "s"]
+    assert drawn(project, "bad").split() == ["!", "bad", "stored", "error"]
+    assert drawn(project, "new").split() == ["○", "new", "not", "run"]
+
+
+def test_a_stale_case_still_shows_its_verdict(listed: Any, make: Any) -> None:
+    project = listed(["a"])
+    project.store(a=CaseStatus.FAILED)
+    project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
+
+    assert drawn(project, "a").split() == ["●", "a", "0.25", "s", "✗", "stale"]
+
+
+def test_marks_and_unsaved_edits_have_symbols_of_their_own(listed: Any) -> None:
+    project = listed(["a", "b"])
+    project.browser.marks.add([project.key("a")])
+    project.browser.show_edited(SET, frozenset({"a"}))
+
+    assert drawn(project, "a").startswith("   ◆○ a *")
+    assert drawn(project, "b").startswith("    ○ b ")
+
+
+@pytest.mark.parametrize(
+    "eval_id", ["a_rather_long_name_of_a_case", "关灯_两轮对话_关灯_两轮对话", "[bold]x[/bold] and more"]
+)
+def test_where_there_is_little_room_the_words_go_first_and_then_the_end_of_the_name(listed: Any, eval_id: str) -> None:
+    project = listed([eval_id])
+    assert "not run" in drawn(project, eval_id, 60)
+    narrow = drawn(project, eval_id, 24)
+    assert "not run" not in narrow
+    assert "…" in narrow
+
+
+def test_the_frame_says_how_many_are_listed_and_marked_and_in_which_order(listed: Any) -> None:
+    project = listed(["a", "b"])
+    assert (border_title(project.browser), border_subtitle(project.browser)) == ("eval sets", "file order")
+
+    project.browser.filter("a")
+    project.browser.mark_listed()
+
+    assert border_title(project.browser) == "eval sets · 1 of 2"
+    assert border_subtitle(project.browser) == "◆ 1 marked · file order"

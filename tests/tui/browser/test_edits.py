@@ -1,0 +1,134 @@
+"""What is done to documents from the browser, and the names that are given there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.store.documents import EvalSetDocument
+from workbench.store.errors import StoreError
+from workbench.tui.gateway.cases import add_case, delete_cases, move_case, put_cases, rename_case, take_cases
+from workbench.tui.state.browser.names import (
+    case_id_problem,
+    copied_set_path,
+    free_name,
+    set_id_of,
+    set_path,
+    set_path_problem,
+)
+
+CASE = '{"eval_id": "a", /* why */ "conversation": []}'
+LEGACY = '[{"name": "a", "data": [{"query": "Hi", "reference": "Hello"}]}]'
+
+
+def open_set(folder: Path, text: str, name: str = "s.evalset.json") -> EvalSetDocument:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return EvalSetDocument.open(path)
+
+
+def with_cases(*cases: str) -> str:
+    return f'{{"eval_set_id": "s", "eval_cases": [{", ".join(cases)}]}}'
+
+
+def ids(document: EvalSetDocument) -> list[str]:
+    return [entry.eval_id for entry in document.entries]
+
+
+@pytest.mark.parametrize("text", [with_cases(CASE), LEGACY])
+def test_a_new_case_is_sound_in_the_format_of_its_file(tmp_path: Path, make: Any, text: str) -> None:
+    document = open_set(tmp_path, text)
+
+    add_case(document, "b", after=make.key("a"))
+    add_case(document, "z", after=None)
+    rename_case(document, make.key("z"), "c")
+
+    assert ids(document) == ["a", "b", "c"]
+    assert all(entry.problem is None for entry in document.entries)
+    assert document.case(1).conversation
+
+
+def test_cases_move_within_the_file_as_far_as_there_is_room(tmp_path: Path, make: Any) -> None:
+    document = open_set(tmp_path, with_cases(*(CASE.replace('"a"', f'"{name}"') for name in "abc")))
+
+    move_case(document, make.key("a"), 1)
+    assert ids(document) == ["b", "a", "c"]
+    move_case(document, make.key("a"), -9)
+    assert ids(document) == ["a", "b", "c"]
+
+
+def test_cases_keep_their_comments_in_another_set(tmp_path: Path, make: Any) -> None:
+    source = open_set(tmp_path, with_cases(CASE, CASE.replace('"a"', '"b"').replace("/* why */ ", "")))
+    target = open_set(tmp_path, with_cases(), "t.evalset.json")
+
+    taken = take_cases(source, [make.key("b"), make.key("a")])
+    put_cases(target, taken)
+    delete_cases(source, [make.key("a"), make.key("b")])
+
+    assert (ids(source), ids(target)) == ([], ["a", "b"])
+    assert "/* why */" in target.case_text(0)
+    assert json.loads(target.case_text(1)) == {"eval_id": "b", "conversation": []}
+
+
+def test_cases_are_refused_where_their_id_is_taken_or_the_format_is_another(tmp_path: Path, make: Any) -> None:
+    source = open_set(tmp_path, with_cases(CASE))
+    taken = take_cases(source, [make.key("a")])
+
+    with pytest.raises(StoreError, match="has a case 'a' already"):
+        put_cases(source, taken)
+    with pytest.raises(StoreError, match="format"):
+        put_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), taken)
+
+
+def test_a_case_that_is_gone_is_named(tmp_path: Path, make: Any) -> None:
+    with pytest.raises(StoreError, match="'x' is no longer in this file"):
+        delete_cases(open_set(tmp_path, with_cases(CASE)), [make.key("x")])
+
+
+@pytest.mark.parametrize(
+    ("eval_id", "problem"),
+    [
+        ("", "expected"),
+        ("  ", "expected"),
+        (" a", "blank"),
+        ("a\x1b", "control"),
+        ("a\nb", "control"),
+        ("old", "already"),
+    ],
+)
+def test_ids_that_would_not_do_are_named(eval_id: str, problem: str) -> None:
+    assert problem in (case_id_problem(eval_id, {"old"}) or "")
+    assert case_id_problem("new [/b] 两", {"old"}) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/etc/x", "../x", "a/../../x", "a\\b", "C:/x", ".hidden/x", "a/", "old", "old.evalset.json", " x"]
+)
+def test_paths_outside_the_project_hidden_taken_or_odd_are_refused(path: str) -> None:
+    assert set_path_problem(path, {"old.evalset.json"})
+
+
+def test_a_path_gets_the_ending_that_makes_it_an_eval_set() -> None:
+    assert set_path("a/b") == "a/b.evalset.json"
+    assert set_path("./b.test.json") == "b.test.json"
+    assert set_path_problem("a/new", {"old.evalset.json"}) is None
+    assert set_id_of("a/my set-1.evalset.json") == "my_set_1"
+    assert copied_set_path("a/x.test.json", {"a/x.test.json", "a/x_copy.test.json"}) == "a/x_copy_2.test.json"
+
+
+@given(st.text(max_size=20), st.sets(st.text(max_size=5), max_size=4))
+def test_a_path_that_is_accepted_stays_within_the_project(path: str, taken: set[str]) -> None:
+    if set_path_problem(path, taken) is None:
+        whole = Path("/project") / set_path(path)
+        assert "/project" in map(str, whole.parents)
+        assert set_path(path) not in taken
+
+
+@given(st.text(max_size=3), st.sets(st.text(max_size=5), max_size=6))
+def test_a_free_name_is_free(wanted: str, taken: set[str]) -> None:
+    assert free_name(wanted, taken) not in taken
