@@ -48,4 +48,5 @@ PLACE = KeyPlace(
             "delete the marked cases, else the selected case or eval set; undo brings it back",
         ),
     ),
+    made_of=("rows",),
 )

@@ -95,8 +95,8 @@ PLACE = KeyPlace(
         KeyAction(
             "zoom", "screen", "z", "zoom", "zoom", explanation="give the focused pane the whole screen, or end that"
         ),
-        KeyAction("widen", "screen", ">", "widen(4)", "more columns for the eval sets"),
-        KeyAction("narrow", "screen", "<", "widen(-4)", "fewer columns for the eval sets"),
+        KeyAction("widen", "screen", "ctrl+right", "widen(4)", "more columns for the eval sets"),
+        KeyAction("narrow", "screen", "ctrl+left", "widen(-4)", "fewer columns for the eval sets"),
         KeyAction("run_pane", "screen", "o", "toggle_drawer('run')", "show or hide what the run is doing"),
         KeyAction("problems_pane", "screen", "!", "toggle_drawer('problems')", "show or hide the problems"),
         KeyAction(
