@@ -42,9 +42,9 @@ class RecoveryList:
         found = self.found[index]
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (
-            Piece(f" {safe_line(found.eval_set)}", Tone.KEY),
-            Piece(f"   {written:%Y-%m-%d %H:%M}", Tone.MUTED),
-            Piece(f"   {_how_many(found)}"),
+            Piece(f" {written:%Y-%m-%d %H:%M}", Tone.MUTED),
+            Piece(f"   {_how_many(found)}   "),
+            Piece(safe_line(found.eval_set), Tone.KEY),
         )
         return fit(pieces, width)
 
