@@ -294,9 +294,7 @@ def test_a_text_that_is_cut_says_so_and_can_be_shown_whole(make: Any) -> None:
     source = DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, most=None)
 
     assert diff.is_cut
-    assert "30,003 more characters, some of them different: enter shows all" in "\n".join(
-        _shown(diff.blocks, width=200)
-    )
+    assert "30,003 more characters, some of them different: W shows all" in "\n".join(_shown(diff.blocks, width=200))
     assert not diff_of(source).is_cut
     assert "END" in "\n".join(_shown(diff_of(source).blocks))
 

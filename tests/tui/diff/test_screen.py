@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from workbench.tui.messages import DocumentsChanged, RunBegun
+from workbench.tui.panes.diff.diff_view import DiffView
 
 AGENT = """
 def answer(prompt):
@@ -145,7 +147,7 @@ async def test_a_case_that_changed_on_disk_is_refused_with_the_reason(open_app: 
         assert calls_of(project, 0)[1]["args"]["n"] == 7
 
 
-async def test_a_from_the_list_opens_the_diff_and_enter_the_whole_text(open_app: Any, project: Path) -> None:
+async def test_a_from_the_list_opens_the_diff_and_W_the_whole_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await screen.until("lights", "right")
         await screen.press("R")
@@ -154,7 +156,7 @@ async def test_a_from_the_list_opens_the_diff_and_enter_the_whole_text(open_app:
         await screen.press("a")
         await screen.until("difference 1 of 2")
 
-        await screen.press("enter")
+        await screen.press("W")
         await screen.until("· everything", "back")
         await screen.press("}", "d", "{")
         await screen.press("escape")
@@ -195,8 +197,8 @@ async def test_a_large_diff_is_made_beside_the_event_loop(open_app: Any, make: A
         await screen.until("difference 1 of 1", "a word a word")
 
         await screen.press("G")
-        await screen.until("different: enter shows all")
-        await screen.press("enter")
+        await screen.until("different: W shows all")
+        await screen.press("W")
         await screen.until("everything")
         await screen.press("G")
         await screen.until("END", "exact_match 0.00 < 1.00")
@@ -224,7 +226,7 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
         await screen.until("refused", "not accepted: there is no difference")
         await screen.press("s")
         await screen.until("review is over", "3 cases looked through", "accepted  lights.evalset.json:two")
-        await screen.press("q")
+        await screen.press("escape")
         await screen.until("✓ two", "✗ one")
     assert calls_of(project, 0)[1]["args"]["n"] == 2
     assert len(calls_of(project, 1, 1)) == 2
@@ -244,7 +246,7 @@ async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: 
         await screen.until("review 2 of 3")
         await screen.press("escape")
         await screen.until("review is over")
-        await screen.press("q")
+        await screen.press("escape")
         await screen.until("1 Case")
 
 
@@ -256,3 +258,30 @@ async def test_there_is_nothing_to_review_where_all_passed(open_app: Any, make: 
         await screen.until("✓ right", "finished")
         await screen.press("j", "j", "2", "a")
         await screen.until("nothing to accept")
+
+
+async def test_going_on_before_a_large_diff_is_made_shows_what_is_selected(
+    open_app: Any, make: Any, make_project: Any
+) -> None:
+    agent = 'def answer(prompt):\n    return "a word " * 30_000 + "end" if prompt == "Go" else "short"\n'
+    cases = [
+        {"eval_id": "small", "conversation": [make.turn("Stay", "SHORT")]},
+        {"eval_id": "large", "conversation": [make.turn("Go", "a word " * 30_000 + "END")]},
+    ]
+    project = make_project(agent=agent, criteria={"exact_match": 1.0}, big=cases)
+    async with open_app(project) as screen:
+        await screen.until("large")
+        await screen.press("R")
+        await screen.until("✗ large", "finished")
+        await screen.press("n", "2")
+        await screen.until("small · big", "SHORT")
+        view = screen.app.screen.query_one(DiffView)
+        small = view.state.source
+        large = replace(small, case=make.case("large", make.turn("Go", "a word " * 30_000)))
+
+        view.show(large, about="large")
+        view.show(small, about="small")
+        await screen.pilot.pause(1.0)  # the large one would be there by now
+
+        await screen.until("SHORT", "difference 1 of 1")
+        assert view.state.source == small

@@ -25,28 +25,20 @@ PLACE = KeyPlace(
     "diff",
     "In the diff",
     (
-        KeyAction(
-            "diff_accept",
-            "diff",
-            "a",
-            "accept_hunk",
-            "accept",
-            footer=True,
-            explanation="take the actual side of this difference as the new expectation",
-        ),
         KeyAction("diff_accept_turn", "diff", "T", "accept_turn", "accept turn", explanation="accept this whole turn"),
         KeyAction(
             "diff_accept_case", "diff", "A", "accept_case", "accept case", footer=True, explanation="accept all of it"
         ),
         *_moves("diff"),
-        KeyAction("diff_whole", "diff", "enter", "open_whole", "whole text", explanation="show all of every text"),
+        KeyAction("diff_whole", "diff", "W", "open_whole", "whole text", explanation="show all of every text"),
     ),
+    made_of=("lines",),
 )
 
 WHOLE = KeyPlace(
     "whole",
     "In the whole text",
-    (*_moves("whole"), KeyAction("whole_close", "whole", "escape,q,enter", "close", "back", footer=True)),
+    (*_moves("whole"), KeyAction("whole_close", "whole", "escape,W", "close", "back", footer=True)),
     is_modal=True,
 )
 
@@ -69,7 +61,7 @@ REVIEW = KeyPlace(
         KeyAction("review_edit", "review", "e", "edit", "edit", footer=True, explanation="end here and edit this case"),
         KeyAction("review_undo", "review", "u", "undo", "undo", footer=True, explanation="take back the last one"),
         *_moves("review"),
-        KeyAction("review_quit", "review", "q,escape", "quit", "quit", footer=True, explanation="end the review"),
+        KeyAction("review_quit", "review", "escape", "quit", "quit", footer=True, explanation="end the review"),
     ),
     is_modal=True,
 )

@@ -192,6 +192,5 @@ def _column(side: Side | None, *, width: int, mark: str, tone: Tone) -> list[Lin
 def _side(side: Side, *, width: int, mark: str, tone: Tone) -> list[Line]:
     pieces = side.pieces
     if mark != " ":  # what differs stands out in the colour of its side
-        recoloured = (Tone.TEXT, Tone.REMOVED_WORD, Tone.ADDED_WORD) if tone is Tone.MUTED else (Tone.TEXT,)
-        pieces = tuple(Piece(piece.text, tone if piece.tone in recoloured else piece.tone) for piece in pieces)
+        pieces = tuple(Piece(piece.text, tone if piece.tone is Tone.TEXT else piece.tone) for piece in pieces)
     return _wrapped(pieces, width=width, first=f"{mark} ", indent=side.indent, tone=tone)

@@ -49,6 +49,7 @@ class Acceptor:
             return str(error)
         except StoreError as error:
             return str(error)
+        self._hub.state.accepted.add(result.case)
         self._tell(DocumentsChanged(frozenset([eval_set])))
         if isinstance(begun, str):
             say(self._widget, f"accepted and saved, but not scored again: {begun}", severity="warning")
@@ -58,6 +59,8 @@ class Acceptor:
 
     async def score_if_undone(self, result: CaseResult, now: EvalCase) -> None:
         """Score a result anew where accepting it was undone since."""
+        if result.case not in self._hub.state.accepted:
+            return
         begun = await self._hub.gateway.accepting.score_if_undone(result, now)
         if begun is not None:
             self._follow(begun)

@@ -59,11 +59,14 @@ class DiffView(Vertical):
 
     def show(self, source: DiffSource, *, about: object) -> None:
         """Show a diff; the place in it stays where it is `about` the same as before."""
-        wanted = self.state.wants(source)
-        if wanted is None or wanted == self._wanted:
+        wanted = self.state.wants(source) or self.state.source
+        if wanted == self._wanted:
             return
         self._wanted, self._about = wanted, about
-        if is_large(wanted):
+        if wanted == self.state.source:  # another one was about to come in its place
+            self.workers.cancel_group(self, "compare")
+            self._take(self.state.source, self.state.content)
+        elif is_large(wanted):
             self._compare(wanted)
         else:
             self.workers.cancel_group(self, "compare")

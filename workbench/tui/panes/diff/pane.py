@@ -58,7 +58,8 @@ class DiffPane(Pane):
         if subject.read is not None or subject.pinned is not None:
             source = DiffSource(case=subject.case, turns=tuple(subject.turns), result=subject.result, head=source.head)
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
-        if subject.pinned is None and subject.case is not None and subject.result is not None:
+        was_accepted = subject.key in self.hub.state.accepted
+        if was_accepted and subject.pinned is None and subject.case is not None and subject.result is not None:
             self._score_if_undone(subject)
 
     def focus_first(self) -> None:

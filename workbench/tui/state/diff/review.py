@@ -105,5 +105,5 @@ class ReviewWalk:
             )
             why = f"  {safe_line(self.reasons[place])}" if place in self.reasons else ""
             blocks.append(Whole((word, Piece(safe_line(str(key))), Piece(why, Tone.MUTED)), indent=2, hang=2))
-        blocks += [BLANK, Whole.of("u takes back what was accepted last; q ends the review.", Tone.MUTED)]
+        blocks += [BLANK, Whole.of("u takes back what was accepted last; escape ends the review.", Tone.MUTED)]
         return tuple(blocks)

@@ -64,7 +64,7 @@ class Texts:
         if hidden:
             self.cut = True
             note = ", some of them different" if differs else ""
-            pieces.append(Piece(f"\n… {hidden:,} more characters{note}: enter shows all", Tone.MUTED))
+            pieces.append(Piece(f"\n… {hidden:,} more characters{note}: W shows all", Tone.MUTED))
         return tuple(pieces)
 
 
