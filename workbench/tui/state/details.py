@@ -51,6 +51,8 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
     if listed.config:
         blocks.append(_fact("criteria", listed.config))
     blocks += [BLANK, *_count_blocks(counts)]
+    if listed.cases == ():
+        blocks.append(Whole.of("It has no cases yet: N adds one, chats can be saved to it.", Tone.WARNING))
     if listed.cases is None and not listed.problem:
         blocks.append(Whole.of("reading the file …", Tone.MUTED))
     if listed.problem:
@@ -102,6 +104,7 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
         BLANK,
         Whole.of("What to do", Tone.HEADING),
         Whole.of("· open another folder:  workbench PATH", indent=2, hang=2),
+        Whole.of("· make an eval set here:  ctrl+n", indent=2, hang=2),
         Whole.of("· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2),
         Whole.of("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
     ]
