@@ -497,6 +497,15 @@ async def test_a_text_with_control_characters_is_typed_as_json(
         await screen.until("20,000")
 
 
+async def test_what_is_typed_can_be_seen_on_the_lowest_screen(open_app: Any, project: Path) -> None:
+    async with open_app(project, size=(40, 10)) as screen:
+        await screen.until("lamp")
+        await screen.press("j", "j", "1")
+        await screen.until("eval id")
+        await screen.press("j", "j", "enter")
+        await screen.until("user · text", "Find the lamp.")
+
+
 async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> None:
     path = project / "home.evalset.json"
     path.write_text(path.read_text().replace('"Tea?",', '"Tea?"'))

@@ -12,9 +12,11 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from workbench.tui.panes.case.typed_text import TypedText
-from workbench.tui.state.editor.draft import Draft
+from workbench.tui.state.editor.draft import Draft, Form
 from workbench.tui.state.editor.rows import Input
 from workbench.tui.state.pieces import safe, safe_line
+
+_LEAST_LINES = 3  # of a text that may have several
 
 
 class EditorBox(Vertical):
@@ -41,11 +43,12 @@ class EditorBox(Vertical):
         self.query_one("#editor-title", Static).update(Content(title))
         text = self.query_one(TypedText)
         text.is_one_line = one_line
-        text.set_class(one_line, "-one-line")
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
-            text.move_cursor(text.document.end)
+            if draft.form is not Form.JSON:  # which is read from its beginning
+                text.move_cursor(text.document.end)
+        self.call_after_refresh(self._fit)  # once the text has its width
 
     def show_problem(self, problem: str) -> None:
         """Say what is wrong with the text; nothing where it is right."""
@@ -61,7 +64,19 @@ class EditorBox(Vertical):
         """What is typed."""
         return self.query_one(TypedText).text
 
+    def on_resize(self) -> None:
+        """The text wraps at another width, or there is more or less room for it."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Make the field as high as its text, up to two fifths of the screen."""
+        text = self.query_one(TypedText)
+        least = 1 if text.is_one_line else _LEAST_LINES
+        most = max(self.screen.size.height * 2 // 5, 1)
+        text.styles.height = min(max(text.wrapped_document.height, least), most)
+
     @on(TextArea.Changed)
     def _on_changed(self, message: TextArea.Changed) -> None:
         message.stop()
+        self._fit()
         self.post_message(self.Typed(message.text_area.text))

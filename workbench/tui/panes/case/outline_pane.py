@@ -26,6 +26,8 @@ from workbench.tui.state.subject import ReadCase, Subject
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
 
+_LOW = 8  # lines
+
 _ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename", "edit_external", "step_turn"}
 
 
@@ -64,6 +66,10 @@ class OutlinePane(Pane):
             self._show_desk()
         elif is_news:
             self._reopen()
+
+    def on_resize(self) -> None:
+        """On the lowest screens there is room for the rows or for the box, not for both."""
+        self.set_class(self.size.height < _LOW, "-low")
 
     def focus_first(self) -> None:
         """What is being typed, else the rows."""
