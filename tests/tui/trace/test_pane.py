@@ -64,7 +64,8 @@ async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
     screen.app.screen_stack[0].post_message(wanted)
     await screen.until("a chat")
     pane: TracePane = screen.app.screen.query_one(TracePane)
-    await screen.pilot.pause()
+    while not pane.is_mounted:
+        await screen.pilot.pause()
     pane.focus_first()
     await screen.pilot.pause()
     return pane

@@ -86,6 +86,8 @@ class TracePane(Pane):
     def show(self, subject: Subject) -> None:
         """Show the steps of the session that is selected, as far as they are known."""
         self._stop_waiting()
+        if not self.is_mounted:  # a worker may have news before there is anything to show it in
+            return
         if subject.key is None:
             self._show_absence(self.hub.state.detail().blocks)
             return
@@ -121,7 +123,8 @@ class TracePane(Pane):
 
     def focus_first(self) -> None:
         """The tree, or why there is none."""
-        self.query_one("#trace-absence" if self._absence is not None else "#trace-tree").focus()
+        if self.is_mounted:
+            self.query_one("#trace-absence" if self._absence is not None else "#trace-tree").focus()
 
     def copyable(self) -> str | None:
         """The selected step as JSON; in the detail, what that shows of it."""
