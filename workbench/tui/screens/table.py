@@ -28,7 +28,7 @@ from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
 
-_REFRESH = 0.15  # seconds between two looks at rows that are still being read
+_REFRESH = 0.5  # seconds between two looks at rows that are still being read
 
 
 class TableScreen(Screen[CaseKey | None]):

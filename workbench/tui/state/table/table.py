@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import fmean, stdev
+from math import sqrt
 
 from rich.cells import cell_len
 
@@ -35,6 +36,9 @@ class ResultTable:
         self._metrics: dict[str, None] = {}
         self.all_columns: list[Column] = columns_of(())
         self._rows: list[TableRow] = []
+        self._has_repeats = False
+        self._standings: Counter[Standing] = Counter()
+        self._figures: dict[str, tuple[float | None, float | None]] = {}  # mean and deviation by column
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -72,6 +76,7 @@ class ResultTable:
         for row in rows:
             self._all.append(row)
             self._sets.add(row.case.eval_set)
+            self._has_repeats = self._has_repeats or bool(row.repeat)
             self._metrics.update(dict.fromkeys(row.scores))
         if len(self._metrics) != before:
             self.all_columns = columns_of(self._metrics)
@@ -79,11 +84,13 @@ class ResultTable:
     def arrange(self) -> None:
         """List what there is now: one row a case or a repeat, filtered and sorted. The same row stays selected."""
         selected = self.selected
-        rows = self._all if self.by_repeat else merged(self._all)
+        rows = self._all if self.by_repeat or not self._has_repeats else merged(self._all)
         words = self.filtered_by.casefold().split()
         if words:
             rows = [row for row in rows if all(word in row.searched for word in words)]
         self._rows = self._sorted(rows)
+        self._standings = Counter(row.status for row in self._rows)
+        self._figures.clear()
         if selected is not None:
             same = (index for index, row in enumerate(self._rows) if row.case is selected.case)
             self.cursor = next(same, min(self.cursor, max(len(self._rows) - 1, 0)))
@@ -143,12 +150,9 @@ class ResultTable:
 
     def feet(self, width: int) -> list[Line]:
         """Mean and deviation of what is listed, below the columns that have figures."""
-        numbers = [(column, self._numbers(column)) for _, column in self._drawn()]
-        means = [(Piece(f"{fmean(values):.4g}" if values else ""), column.width) for column, values in numbers]
-        deviations = [
-            (Piece(f"±{stdev(values):.4g}" if len(values) > 1 else "", Tone.MUTED), column.width)
-            for column, values in numbers
-        ]
+        figures = [(column.width, *self._figures_of(column)) for _, column in self._drawn()]
+        means = [(Piece("" if mean is None else f"{mean:.4g}"), cells) for cells, mean, _ in figures]
+        deviations = [(Piece("" if std is None else f"±{std:.4g}", Tone.MUTED), cells) for cells, _, std in figures]
         return [
             self._line(Piece("mean", Tone.KEY), means, width=width),
             self._line(Piece("deviation", Tone.KEY), deviations, width=width),
@@ -158,7 +162,7 @@ class ResultTable:
         """How many rows are listed, and how they stand."""
         pieces = [Piece(plural(len(self._rows), "row"), Tone.STRONG)]
         for standing in Standing:
-            count = sum(row.status is standing for row in self._rows)
+            count = self._standings[standing]
             if count:
                 look = look_of(standing)
                 pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
@@ -178,11 +182,15 @@ class ResultTable:
         known.sort(key=_first, reverse=self.is_descending)
         return [*(row for _, row in known), *absent]
 
-    def _numbers(self, column: Column) -> list[float]:
-        number = column.number
-        if number is None:
-            return []
-        return [value for row in self._rows if (value := number(row)) is not None]
+    def _figures_of(self, column: Column) -> tuple[float | None, float | None]:
+        """Mean and sample deviation of what is listed, reckoned once: there may be ten thousand rows."""
+        if column.id not in self._figures:
+            number = column.number
+            values = [] if number is None else [one for row in self._rows if (one := number(row)) is not None]
+            mean = sum(values) / len(values) if values else None
+            squares = 0.0 if mean is None else sum((value - mean) ** 2 for value in values)
+            self._figures[column.id] = mean, sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
+        return self._figures[column.id]
 
     def _drawn(self) -> list[tuple[int, Column]]:
         return list(enumerate(self.columns))[self._offset :]
