@@ -160,7 +160,7 @@ async def test_keys_of_the_tree_fold_and_unfold(project: Path, open_app: Callabl
 async def test_keys_jump_to_errors_and_the_slowest_and_filter(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
-        for key, name in [("full_stop", "set"), ("full_stop", "later"), ("comma", "set"), ("m", "tell")]:
+        for key, name in [("full_stop", "set"), ("full_stop", "later"), ("semicolon", "set"), ("m", "tell")]:
             await screen.press(key)
             assert here(screen) == name
         await screen.press("i")
@@ -215,7 +215,7 @@ async def test_the_detail_is_read_and_folded_by_keys_and_mouse(project: Path, op
         await screen.until('room: "Kitchen"')
         await screen.pilot.click(DetailView, offset=(2, 0), times=2)
         await screen.until("▸ house: {1}")
-        await screen.press("G", "g", "pagedown", "pageup", "k", "enter")
+        await screen.press("G", "g", "pagedown", "pageup", "k", "l")
         await screen.until('room: "Kitchen"')
 
 
@@ -251,10 +251,10 @@ async def test_tree_and_detail_divide_the_room_by_key(project: Path, open_app: C
         await look_at(screen, pinned(LIGHTS))
         tree = screen.app.screen.query_one(SpanList)
         before = tree.size.height
-        await screen.press("plus")
+        await screen.press("ctrl+down")
         await screen.pilot.pause()
         assert tree.size.height > before
-        await screen.press("minus", "minus")
+        await screen.press("ctrl+up", "ctrl+up")
         await screen.pilot.pause()
         assert tree.size.height < before
 

@@ -20,7 +20,7 @@ PLACE = KeyPlace(
         KeyAction("trace_next_match", "trace", ">", "go_to_match(1)", "next step that was found"),
         KeyAction("trace_previous_match", "trace", "<", "go_to_match(-1)", "previous step that was found"),
         KeyAction("trace_next_error", "trace", "full_stop", "go_to_error(1)", "next error", footer=True),
-        KeyAction("trace_previous_error", "trace", "comma", "go_to_error(-1)", "previous error"),
+        KeyAction("trace_previous_error", "trace", "semicolon", "go_to_error(-1)", "previous error"),
         KeyAction(
             "trace_slowest",
             "trace",
@@ -45,8 +45,8 @@ PLACE = KeyPlace(
         KeyAction(
             "trace_previous_tab", "trace", "D", "step_tab(-1)", "the previous of event, request, response, graph"
         ),
-        KeyAction("trace_more_tree", "trace", "plus", "resize(1)", "more room for the tree"),
-        KeyAction("trace_less_tree", "trace", "minus", "resize(-1)", "less room for the tree"),
+        KeyAction("trace_more_tree", "trace", "ctrl+down", "resize(1)", "more room for the tree"),
+        KeyAction("trace_less_tree", "trace", "ctrl+up", "resize(-1)", "less room for the tree"),
     ),
 )
 
@@ -59,6 +59,7 @@ TREE = KeyPlace(
         KeyAction("trace_tree_fold_all", "trace_tree", "H", "fold('fold_all')", "fold everything"),
         KeyAction("trace_tree_unfold_all", "trace_tree", "L", "fold('unfold_all')", "unfold everything"),
     ),
+    made_of=("rows", "trace"),
 )
 
 DETAIL = KeyPlace(
@@ -67,7 +68,8 @@ DETAIL = KeyPlace(
     (
         KeyAction("trace_detail_fold", "trace_detail", "left,h", "fold", "fold what the line belongs to"),
         KeyAction(
-            "trace_detail_open", "trace_detail", "right,l,enter", "open", "open what is on the line, or show more of it"
+            "trace_detail_open", "trace_detail", "right,l", "open", "open what is on the line, or show more of it"
         ),
     ),
+    made_of=("lines", "trace"),
 )
