@@ -319,7 +319,7 @@ class Browser:
             self.move_to(self.cursor)
             return
         for index in (self.cursor, self.cursor - 1):
-            if 0 <= index < len(self.rows) and _are_neighbours(self.rows[index], selected):
+            if 0 <= index < len(self.rows) and self.rows[index].is_beside(selected):
                 self.cursor = index
                 return
         if not self._put_cursor_on((selected.target, selected.eval_set, None)):
@@ -346,10 +346,3 @@ class Browser:
                 self.cursor = index
                 return True
         return False
-
-
-def _are_neighbours(row: Row, other: Row) -> bool:
-    """Whether both are cases of one set, or sets of one agent."""
-    if row.kind is not other.kind or row.kind is RowKind.TARGET:
-        return False
-    return row.target == other.target and (row.case is None or row.eval_set == other.eval_set)

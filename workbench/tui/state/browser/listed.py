@@ -56,6 +56,12 @@ class Row:
         # Comparing keys is slow by the ten thousand, comparing ids is not.
         return self.case is case or (self.case.eval_id == case.eval_id and self.case == case)
 
+    def is_beside(self, other: Row) -> bool:
+        """Whether both are cases of one set, or sets of one agent."""
+        if self.kind is not other.kind or self.kind is RowKind.TARGET:
+            return False
+        return self.target == other.target and (self.case is None or self.eval_set == other.eval_set)
+
     def contains(self, other: Row) -> bool:
         """Whether another row is below this one, or is this one."""
         if self.case is not None:
