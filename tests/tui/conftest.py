@@ -399,6 +399,21 @@ def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
     return opened
 
 
+@pytest.fixture
+def running(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
+    """Open the application on a project made of plain objects: `async with running(gateway) as screen`."""
+
+    @asynccontextmanager
+    async def start(
+        gateway: Any, *, size: tuple[int, int] = (120, 30), settings: Settings | None = None
+    ) -> AsyncIterator[Driver]:
+        app = make_app(gateway, settings)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            yield Driver(app, pilot, [])
+
+    return start
+
+
 def main_screen(app: WorkbenchApp) -> MainScreen:
     """The main screen of a running application."""
     screen = app.screen_stack[0]

@@ -13,7 +13,7 @@ def test_the_default_keys_are_in_nobodys_way() -> None:
     assert check_keys(defaults) == (defaults, [])
 
 
-@pytest.mark.parametrize("keys", ["ctrl+b", "f6", "R", "ctrl+shift+up", "minus", "-", ",", "ctrl+y,ctrl+b"])
+@pytest.mark.parametrize("keys", ["ctrl+b", "f6", "R", "ctrl+shift+up", "colon", ":", ",", "ctrl+y,ctrl+b"])
 def test_keys_may_be_written_as_characters_names_and_with_modifiers(keys: str) -> None:
     usable, problems = check_keys({"run_all": keys})
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 NASTY = (
-    "[/bold] [red]x[/red] [@click=app.quit]y[/] {z} %s \x1b[31m\x1b]0;title\x07 \x9b2J \x00 \r over \u202etxt.exe\u202c "
+    "[/bold] [red]x[/red] [@click=app.quit]y[/] {z} %s \x1b[31m\x1b]0;title\x07 \x9b2J \x00 \r "
+    "over \u202etxt.exe\u202c "
     "\u05e9\u05dc\u05d5\u05dd e\u0301\u0301\u0301 👩‍👩‍👧‍👦 🇩🇪 卧室的灯 ｆｕｌｌ \u200b|\ufeff|\u2028 end"
 )
 LONG = NASTY + "字x" * 500_000

@@ -2,73 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.events import CaseStarted, InvocationFinished, Notice
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
-from workbench.tui.app import WorkbenchApp
 from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.lines_view import LinesView
 
 SET = "sets/lights.evalset.json"
-
-
-class Driver:
-    """A running application, driven by keys and read from the screen."""
-
-    def __init__(self, app: WorkbenchApp, pilot: Pilot[None], look: Any) -> None:
-        self.app = app
-        self.pilot = pilot
-        self._look = look
-
-    @property
-    def text(self) -> str:
-        return str(self._look.text(self.app))
-
-    @property
-    def state(self) -> Any:
-        return self._look.screen(self.app).state
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-
-    async def until(self, *wanted: str) -> str:
-        """Wait until all of this stands on the screen; the screen is the message of the failure."""
-        for _ in range(100):
-            if all(text in self.text for text in wanted):
-                return self.text
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
-
-    async def until_gone(self, unwanted: str) -> None:
-        for _ in range(100):
-            if unwanted not in self.text:
-                return
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"still on the screen: {unwanted}\n{self.text}")
-
-
-@pytest.fixture
-def running(make_app: Callable[..., WorkbenchApp], look: Any) -> Callable[..., Any]:
-    @asynccontextmanager
-    async def start(
-        gateway: Any, *, size: tuple[int, int] = (120, 30), settings: Settings | None = None
-    ) -> AsyncIterator[Driver]:
-        app = make_app(gateway, settings)
-        async with app.run_test(size=size, notifications=True) as pilot:
-            yield Driver(app, pilot, look)
-
-    return start
 
 
 async def test_sets_and_cases_are_listed_with_what_is_expected_of_the_selected_one(running: Any, lights: Any) -> None:

@@ -31,6 +31,7 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
+from workbench.tui.screens.reader import Reader
 from workbench.tui.state.problems import Source
 from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
@@ -198,8 +199,8 @@ class WorkbenchApp(App[None]):
 
         return do
 
-    @on(MainScreen.OpenFailed)
-    def _on_open_failed(self, message: MainScreen.OpenFailed) -> None:
+    @on(Reader.OpenFailed)
+    def _on_open_failed(self, message: Reader.OpenFailed) -> None:
         self.refusal = message.reason
         self.exit(return_code=WRONG)
 

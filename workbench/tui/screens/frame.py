@@ -88,7 +88,8 @@ class Frame(Vertical):
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
         if whole.display:  # it lays out the screen anew, which takes longer than all else that a key press does
             whole.update(Content(title))
-        self.pane.show(subject)
+        if self.pane.is_mounted:  # news may come while a tab is being opened, which shows it then
+            self.pane.show(subject)
 
     def _make(self, tab: str) -> Pane:
         pane = self._panes[tab] = TABS[tab](self._hub, id=f"pane-{tab}")

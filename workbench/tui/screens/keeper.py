@@ -5,30 +5,35 @@ It has no face of its own; the main screen has one and asks it to save.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from textual import work
-from textual.widget import Widget
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.external_editor import edit_text
 from workbench.tui.hub import Hub
-from workbench.tui.messages import DocumentsChanged
+from workbench.tui.messages import DocumentsChanged, ProjectChanged
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.conflict import ConflictScreen
+from workbench.tui.screens.faceless import Faceless
 from workbench.tui.screens.recovery import RecoveryScreen
 from workbench.tui.widgets.saying import say
+
+if TYPE_CHECKING:
+    from workbench.engine.documents import Done
+
+Take = Callable[[str | None], Awaitable["Done | None"]]
+"""Undoes or redoes something, and gives what it was."""
 
 _KEEP = 0.25  # seconds between two looks at whether recovery files have to follow edits
 _LONGEST = 4  # looks after which they follow even where the user has not stopped typing
 _LOOK = 1.5  # seconds between two looks at the files
 
 
-class Keeper(Widget):
+class Keeper(Faceless):
     """Looks after the documents of the project."""
-
-    DEFAULT_CSS = "Keeper { display: none; }"
 
     def __init__(self, hub: Hub) -> None:
         super().__init__()
@@ -54,6 +59,22 @@ class Keeper(Widget):
             return False
         self._changed([eval_set])
         return True
+
+    @work(group="documents")
+    async def save_and_say(self, eval_set: str) -> None:
+        """Save a set because the user wants it saved."""
+        if await self.save(eval_set):
+            say(self, f"saved {eval_set}")
+
+    @work(group="documents")
+    async def undo(self, eval_set: str | None) -> None:
+        """Take back the last edit of this set, or what was done last with the files of sets."""
+        await self._step(self._documents.undo, eval_set, nothing="there is nothing to undo")
+
+    @work(group="documents")
+    async def redo(self, eval_set: str | None) -> None:
+        """Do again what was taken back last."""
+        await self._step(self._documents.redo, eval_set, nothing="there is nothing to do again")
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them is not saved."""
@@ -122,6 +143,25 @@ class Keeper(Widget):
             say(self, str(error), severity="error")
             return
         self._changed([key.eval_set])
+
+    async def _step(self, take: Take, eval_set: str | None, *, nothing: str) -> None:
+        try:
+            done = await take(eval_set)
+        except FileChanged as error:  # what was to be saved again changed on disk
+            say(self, str(error), severity="warning")
+            if eval_set is not None:
+                await self._decide(eval_set)
+            return
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        say(self, done.label if done is not None else nothing)
+        if done is None:
+            return
+        if done.before is None and done.after is None:
+            self._changed([eval_set] if eval_set is not None else [])
+        else:
+            self.post_message(ProjectChanged(select=done.after))
 
     async def _leave_for_later(self) -> bool:
         """False where the edits cannot be kept."""

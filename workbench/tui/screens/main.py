@@ -6,24 +6,19 @@ state, and the state is shown. Whatever arrives often is shown at most ten times
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from workbench.engine.plan import PlanError, Selection
 from workbench.model.keys import CaseKey
-from workbench.store.errors import FileChanged, StoreError
 from workbench.store.layouts import Layout
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
@@ -42,31 +37,22 @@ from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.screens.drawer import Drawer
-from workbench.tui.screens.followed import FollowedRun, has_ended
+from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
-from workbench.tui.screens.plan import PlanScreen
+from workbench.tui.screens.reader import Reader
 from workbench.tui.screens.review import ReviewScreen
-from workbench.tui.state.browser import ListedSet
+from workbench.tui.screens.running import Running
+from workbench.tui.screens.sides import Sides
 from workbench.tui.state.diff.review import ReviewWalk
-from workbench.tui.state.problems import Source
-from workbench.tui.state.project import OpenedProject
-from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.state.table.scope import Scope
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
 from workbench.tui.widgets.tab_bar import TabBar
 
-if TYPE_CHECKING:
-    from workbench.engine.documents import Done
-
 _TICK = 0.1  # seconds between two updates of what changes by itself
 _SETTLE = 0.03  # seconds the cursor rests before the case under it is read
-_PATIENCE = 0.15  # seconds after which reading a case is shown as such
-_CHUNK = 1_000  # of what comes by the ten thousand, taken at once
-_LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that no resizing takes away
-_NARROW = 72  # columns below which only the side with the focus is shown
 
 
 class MainScreen(Screen[None]):
@@ -75,23 +61,17 @@ class MainScreen(Screen[None]):
     PLACES: ClassVar[tuple[str, ...]] = ("screen",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
 
-    @dataclass
-    class OpenFailed(Message):
-        """The project could not be opened."""
-
-        reason: str
-
     def __init__(self, hub: Hub, layout: Layout) -> None:
         super().__init__()
         self._layout = layout
         self._tab = layout.tab if layout.tab in TABS else "diff"
         self.state = hub.state
         self._hub = hub
-        self._gateway = hub.gateway
-        self._followed: list[FollowedRun] = []
-        self._left_width: int | None = None  # None: as the stylesheet has it
+        self._reader = Reader(hub)
+        self._keeper = Keeper(hub)
+        self._runs = Running(hub, read_sets=self._read_all_sets, save=self._keeper.save_these)
+        self._sides = Sides(self)
         self._review: ReviewWalk | None = None  # one that was left for the editor
-        self._changed = False
         self._settling: Timer | None = None
         self._possible: tuple[bool | None, ...] = ()
 
@@ -104,30 +84,30 @@ class MainScreen(Screen[None]):
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield Footer(show_command_palette=False)
-        yield Keeper(self._hub)
+        yield from (self._reader, self._keeper, self._runs)
 
     @property
     def layout_now(self) -> Layout:
         """How the screen is left."""
-        return self._layout.model_copy(update={"tab": self._tab, "left_width": self._left_width})
+        return self._layout.model_copy(update={"tab": self._tab, "left_width": self._sides.left_width})
 
     def on_mount(self) -> None:
         """Open the project; the screen shows meanwhile that it does."""
-        self._set_left_width(self._layout.left_width)
+        self._sides.set_left_width(self._layout.left_width)
         self.set_interval(_TICK, self._tick)
         self._show()
         self._show_detail()
         self.query_one(CaseList).focus()
-        self._open()
+        self._reader.open()
 
     def on_resize(self) -> None:
         """Rows and lines have another width now."""
-        self._show_sides()
+        self._sides.show(is_zoomed=self.has_class("-zoomed"))
         self._show()
 
     def on_descendant_focus(self) -> None:
         """Where there is room for one side only, it is the one with the focus."""
-        self._show_sides()
+        self._sides.show(is_zoomed=self.has_class("-zoomed"))
 
     # What the panes ask for.
 
@@ -141,7 +121,7 @@ class MainScreen(Screen[None]):
 
     @on(SaveWanted)
     def _on_save_wanted(self, message: SaveWanted) -> None:
-        self._save(message.eval_set)
+        self._keeper.save_and_say(message.eval_set)
 
     @on(RunWanted)
     def _on_run_wanted(self, message: RunWanted) -> None:
@@ -149,7 +129,7 @@ class MainScreen(Screen[None]):
 
     @on(RunBegun)
     def _on_run_begun(self, message: RunBegun) -> None:
-        self._follow(FollowedRun(message.run, message.jobs))
+        self._runs.follow(FollowedRun(message.run, message.jobs))
 
     @on(CaseWanted)
     async def _on_case_wanted(self, message: CaseWanted) -> None:
@@ -173,19 +153,48 @@ class MainScreen(Screen[None]):
 
     @on(DocumentsChanged)
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
-        self._read_again(message.eval_sets)
+        self._reader.read_again(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
-        self.query_one(Keeper).decide(message.eval_set)
+        self._keeper.decide(message.eval_set)
 
     @on(ProblemsPane.RecoveriesOpened)
     def _on_recoveries_opened(self) -> None:
-        self.query_one(Keeper).offer_recoveries()
+        self._keeper.offer_recoveries()
 
     @on(ProjectChanged)
     def _on_project_changed(self, message: ProjectChanged) -> None:
-        self._reload(message.select)
+        self._reader.reload(message.select)
+
+    # What was read.
+
+    @on(Reader.Opened)
+    def _on_opened_project(self) -> None:
+        self._keeper.offer_recoveries()
+
+    @on(Reader.ProjectRead)
+    def _on_project_read(self) -> None:
+        self._show()
+        self._show_detail()
+
+    @on(Reader.SetsRead)
+    def _on_sets_read(self) -> None:
+        self.query_one(BrowserPane).read_contents()
+        self._show()
+
+    @on(Reader.CaseRead)
+    def _on_case_read(self) -> None:
+        self._show_detail()
+
+    @on(Reader.CursorPut)
+    def _on_cursor_put(self) -> None:
+        self._after_cursor()
+
+    @on(Running.Prepared)
+    def _on_prepared(self) -> None:
+        self._show()
+        self._reader.read_selected()
 
     # What the keys of the screen do.
 
@@ -215,7 +224,7 @@ class MainScreen(Screen[None]):
 
     def action_criteria(self) -> None:
         """Choose what the selected case, set or target is judged by."""
-        self._choose_criteria(self.state.selections_at(self.state.selected_place))
+        self._runs.choose_criteria(self.state.selections_at(self.state.selected_place))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
@@ -227,10 +236,7 @@ class MainScreen(Screen[None]):
 
     def action_cancel_run(self) -> None:
         """Stop the run; what has finished stays."""
-        for followed in self._followed:
-            if followed.progress is not None:
-                followed.progress.cancelling = True
-                followed.run.cancel()
+        self._runs.cancel()
         self._show()
 
     def action_back(self) -> None:
@@ -296,7 +302,7 @@ class MainScreen(Screen[None]):
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
         if self.state.selected_case is not None:
-            self.query_one(Keeper).edit_case_text(self.state.selected_case)
+            self._keeper.edit_case_text(self.state.selected_case)
 
     async def action_toggle_drawer(self, name: str) -> None:
         """Show or hide what is in the drawer."""
@@ -310,11 +316,11 @@ class MainScreen(Screen[None]):
     def action_zoom(self) -> None:
         """Give the focused part the whole screen, or end that."""
         self.toggle_class("-zoomed")
-        self._show_sides()
+        self._sides.show(is_zoomed=self.has_class("-zoomed"))
 
     def action_widen(self, by: int) -> None:
         """Give the eval sets more columns, or fewer."""
-        self._set_left_width(self.query_one("#left").outer_size.width + by)
+        self._sides.widen_left(by)
 
     @work(group="table", exclusive=True)
     async def action_open_table(self) -> None:
@@ -337,217 +343,42 @@ class MainScreen(Screen[None]):
 
     def action_undo(self) -> None:
         """Take back the last edit of the selected eval set, or what was done last with the files of sets."""
-        self._step(self._gateway.documents.undo, nothing="there is nothing to undo")
+        self._keeper.undo(self.state.selected_set)
 
     def action_redo(self) -> None:
         """Do again what was taken back last."""
-        self._step(self._gateway.documents.redo, nothing="there is nothing to do again")
+        self._keeper.redo(self.state.selected_set)
 
     def action_save(self) -> None:
         """Save the edits of the selected eval set."""
         if self.state.selected_set is not None:
-            self._save(self.state.selected_set)
+            self._keeper.save_and_say(self.state.selected_set)
 
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
         if self.state.project is not None:
-            self._reload(None)
+            self._reader.reload(None)
 
     async def may_leave(self) -> bool:
         """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""
-        return await self.query_one(Keeper).may_leave()
-
-    # What goes to the gateway and comes back.
-
-    @work(group="open")
-    async def _open(self) -> None:
-        try:
-            project = await self._gateway.project.open()
-        except (StoreError, PlanError) as error:
-            self.post_message(self.OpenFailed(str(error)))
-            return
-        await self._list(project)
-        self.query_one(Keeper).offer_recoveries()
-
-    @work(group="open", exclusive=True)
-    async def _reload(self, select: CaseKey | str | None) -> None:
-        try:
-            project = await self._gateway.project.reload()
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        await self._list(project)
-        if select is not None:
-            self.state.select(select)
-            self._after_cursor()
-
-    async def _list(self, project: OpenedProject) -> None:
-        self.state.open(project)
-        for problem in project.problems:
-            say(self, problem, severity="warning")
-        self._show()
-        self._show_detail()
-        await self._read_sets(project.sets)
-        self._show()
-        await self._show_stored()
-
-    async def _read_sets(self, sets: Sequence[ListedSet]) -> None:
-        """Read what is in these sets, as far as they have changed since they were read last."""
-        for listed in sets:
-            read = await self._gateway.project.list_set(listed)
-            if read is not listed:
-                self.state.list_set(read)
-                self._changed = True
-            problems = await self._gateway.documents.problems(listed.relative)
-            self.state.problems.show_set(listed.relative, listed.target, problems)
-        self.query_one(BrowserPane).read_contents()
-
-    async def _show_stored(self) -> None:
-        """Show how cases ended in earlier sessions, and the selected row with all that is known of it."""
-        failure: StoreError | None = None
-        try:
-            stored = await self._gateway.project.stored_jobs()
-        except StoreError as error:
-            say(self, f"earlier results cannot be shown: {error}", severity="warning")
-            stored, failure = {}, error
-        self.state.problems.show_error(Source.HISTORY, failure)
-        cases = list(stored)
-        for start in range(0, len(cases), _CHUNK):
-            self.state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
-            await asyncio.sleep(0)
-        self._changed = True
-        self._read_selected()
-
-    @work(group="documents")
-    async def _read_again(self, eval_sets: frozenset[str]) -> None:
-        """Show these eval sets as they are now."""
-        await self._read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
-        self.state.read = None
-        self._show()
-        self._read_selected()
-
-    @work(group="documents")
-    async def _step(self, take: Callable[[str | None], Awaitable[Done | None]], *, nothing: str) -> None:
-        """Undo or redo, and show what that changed."""
-        eval_set = self.state.selected_set
-        try:
-            done = await take(eval_set)
-        except FileChanged as error:  # what was to be saved again changed on disk
-            say(self, str(error), severity="warning")
-            if eval_set is not None:
-                self.query_one(Keeper).decide(eval_set)
-            return
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if done is None:
-            say(self, nothing)
-            return
-        say(self, done.label)
-        if done.before is None and done.after is None:
-            self.post_message(DocumentsChanged(frozenset(filter(None, [self.state.selected_set]))))
-        else:
-            self.post_message(ProjectChanged(select=done.after))
-
-    @work(group="documents")
-    async def _save(self, eval_set: str) -> None:
-        if await self.query_one(Keeper).save(eval_set):
-            say(self, f"saved {eval_set}")
+        return await self._keeper.may_leave()
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
-        if self.state.is_busy:
-            say(self, "a run is going on; x stops it", severity="warning")
-            return
-        self.app.clear_notifications()  # what earlier runs had to say
-        self.state.is_preparing = True
+        self._runs.start(want)
         self._show()
-        self._prepare(want)
 
-    @work(group="run")
-    async def _prepare(self, want: Callable[[], RunWanted]) -> None:
-        """Start a run of what is to be run once the files are read again."""
-        try:
-            await self._read_sets(self.state.browser.sets)
-            self._read_selected()
-            wanted = want()
-            if not await self.query_one(Keeper).save_these({item.eval_set for item in wanted.selections}):
-                return
-            planned = await self._plan(wanted)
-            if planned is None:
-                return
-            run, jobs = await self._gateway.runs.start(planned)
-        except (PlanError, StoreError) as error:
-            say(self, str(error), severity="error")
-            return
-        finally:
-            self.state.is_preparing = False
-            self._changed = True
-        for problem in run.plan.problems:
-            say(self, problem, severity="error")
-        self._follow(FollowedRun(run, jobs, self.state.begin_run(total=len(jobs), now=time.monotonic())))
-
-    @work(group="criteria", exclusive=True)
-    async def _choose_criteria(self, selections: Sequence[Selection]) -> None:
-        from workbench.tui.screens.criteria import CriteriaScreen  # which brings the metrics
-
-        if not selections:
-            say(self, "there is nothing to judge: no agent belongs to it", severity="warning")
-            return
-        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, selections))
-        if chosen is not None:
-            self._start(lambda: RunWanted(selections, config=chosen.config))
-
-    async def _plan(self, wanted: RunWanted) -> PlannedRun | None:
-        """The plan of what is wanted, None where the user was asked about it and said no."""
-        planned = await self._gateway.runs.plan(wanted.selections, wanted.options, wanted.config, ask=wanted.ask)
-        return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
-
-    @work(group="follow")
-    async def _follow(self, followed: FollowedRun) -> None:
-        """Take the events of a run, which `_tick` shows."""
-        self.state.browser.freshness.planned(
-            {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
-        )
-        for start in range(0, len(followed.jobs), _CHUNK):
-            self.state.expect(followed.jobs[start : start + _CHUNK])
-            await asyncio.sleep(0)
-        self._followed.append(followed)
-        await followed.follow()
-
-    @work(group="read", exclusive=True)
-    async def _read_selected(self) -> None:
-        """Read the case under the cursor and show it; a later call replaces an earlier one."""
-        key = self.state.selected_case
-        if key is not None and not self.state.has_read(key):
-            waiting = self.set_timer(_PATIENCE, self._show_detail)
-            try:
-                read = await self._gateway.project.read_case(key, stored=self.state.lacks_results(key))
-                self.state.show_case(read)
-            finally:
-                waiting.stop()
-        self._show_detail()
+    async def _read_all_sets(self) -> None:
+        await self._reader.read_sets(self.state.browser.sets)
 
     # Showing.
 
     def _tick(self) -> None:
         """Take what arrived since the last tick and show it."""
         now = time.monotonic()
-        changed: set[CaseKey] = set()
-        is_news = self._changed
-        for followed in tuple(self._followed):
-            events = followed.take()
-            applied = self.state.apply(events, progress=followed.progress, now=now)
-            changed |= applied.changed
-            is_news = is_news or bool(events)
-            for notice in applied.notices:
-                say(self, notice.message, severity=notice.severity)
-            if has_ended(events):
-                self._followed.remove(followed)
-                changed.update(self.state.board.settle(job.case for job in followed.jobs))
+        is_news, changed = self._runs.take(now=now)
         if changed:
             self.query_one(BrowserPane).results_changed()
         if is_news:
-            self._changed = False
             self._show()
             if self.state.shows_other_than_a_case or self.state.selected_case in changed:
                 self._show_detail()
@@ -574,7 +405,7 @@ class MainScreen(Screen[None]):
         self._show()
         if self._settling is not None:
             self._settling.stop()
-        self._settling = self.set_timer(_SETTLE, self._read_selected)
+        self._settling = self.set_timer(_SETTLE, self._reader.read_selected)
 
     def _show(self) -> None:
         """Show everything but the detail of the selected row."""
@@ -590,24 +421,6 @@ class MainScreen(Screen[None]):
         subject = self.state.subject()
         self.query_one(Frame).show(subject, self.state.heading())
         self.query_one(Drawer).show(subject)
-
-    def _show_sides(self) -> None:
-        """Both sides, or the one with the focus where it is zoomed or where there is no room for both."""
-        only_one = self.has_class("-zoomed") or self.size.width < _NARROW
-        focused = self.focused
-        right, drawer = self.query_one(Frame), self.query_one(Drawer)
-        is_right = focused is not None and right in focused.ancestors
-        is_drawer = focused is not None and drawer in focused.ancestors and self.has_class("-zoomed")
-        self.query_one("#left").display = not is_drawer and (not only_one or not is_right)
-        right.display = not is_drawer and (not only_one or is_right)
-        drawer.set_class(is_drawer, "-alone")
-
-    def _set_left_width(self, width: int | None) -> None:
-        if width is None:
-            return
-        self._left_width = min(max(width, _LEAST_LEFT), max(self.app.size.width - _LEAST_RIGHT, _LEAST_LEFT))
-        styles = self.query_one("#left").styles
-        styles.width = styles.min_width = styles.max_width = self._left_width
 
     def _copyable(self) -> str | None:
         focused = self.focused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +29,10 @@ class CaseList(RowList):
     class Marked(Message):
         """The user marks the selected row."""
 
-    def __init__(self, *, id: str) -> None:
+    def __init__(self, *, id: str, go: Callable[[int], None]) -> None:
+        """`go` puts the cursor on a row at once: a key typed ahead must find it where the keys before it led."""
         super().__init__(id=id)
+        self._go = go
         self._frame = ("", "")  # what its border says
 
     def show_state(self, state: ProjectState) -> None:
@@ -39,6 +42,22 @@ class CaseList(RowList):
             self._frame = frame
             self.border_title, self.border_subtitle = map(Content, frame)
         self.show(_Rows(state))
+
+    def action_move(self, by: int) -> None:
+        """Move by so many rows."""
+        self._go(self.source.cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Move by screenfuls."""
+        self._go(self.source.cursor + pages * max(self.scrollable_content_region.height - 1, 1))
+
+    def action_first(self) -> None:
+        """Go to the first row."""
+        self._go(0)
+
+    def action_last(self) -> None:
+        """Go to the last row."""
+        self._go(len(self.source) - 1)
 
     def on_click(self, event: events.Click) -> None:
         """On the mark of a row that can be folded a click folds, with ctrl held down it marks."""

@@ -51,7 +51,7 @@ class BrowserPane(Vertical):
     def compose(self) -> ComposeResult:
         """The filter line and the list."""
         yield FilterLine(id="filter")
-        yield CaseList(id="case-list")
+        yield CaseList(id="case-list", go=self._go_to_row)
 
     def on_mount(self) -> None:
         """Begin to follow what changes by itself."""
@@ -106,17 +106,15 @@ class BrowserPane(Vertical):
 
     # Moving about.
 
-    @on(CaseList.Moved)
-    def _on_moved(self, message: CaseList.Moved) -> None:
-        message.stop()
-        self._browser.move(message.by)
+    def _go_to_row(self, index: int) -> None:
+        self._browser.move_to(index)
+        self._hub.state.leave_row()
         self._after_move()
 
     @on(CaseList.WentTo)
     def _on_went_to(self, message: CaseList.WentTo) -> None:
         message.stop()
-        self._browser.move_to(message.index)
-        self._after_move()
+        self._go_to_row(message.index)
 
     @on(CaseList.Entered)
     def _on_entered(self, message: CaseList.Entered) -> None:

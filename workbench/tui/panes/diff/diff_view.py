@@ -89,8 +89,8 @@ class DiffView(Vertical):
 
     @property
     def current(self) -> Hunk | None:
-        """The difference that the cursor is on."""
-        return self.state.current
+        """The difference that the cursor is on; None while another diff is about to come in place of the one shown."""
+        return self.state.current if self._wanted is self.state.source else None
 
     @on(DiffLinesView.Clicked)
     def _on_clicked(self, message: DiffLinesView.Clicked) -> None:

@@ -106,8 +106,8 @@ class DiffPane(Pane):
             self._accept([], is_whole=True)
             return
         found = hunks(subject.case, subject.result.execution)
-        if not found:
-            self._accept([], is_whole=True)
+        if self._nothing_to_accept(found) is not None:
+            self._accept(found, is_whole=True)
             return
         question = f"Accept {plural(len(found), 'difference')} of {subject.case.eval_id} as the new expectation?"
         self.app.push_screen(
@@ -116,7 +116,7 @@ class DiffPane(Pane):
 
     def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
         subject = self._subject
-        reason = _nothing_to_accept(subject, found)
+        reason = self._nothing_to_accept(found)
         if reason is not None:
             say(self, reason, severity="warning")
         else:
@@ -138,12 +138,15 @@ class DiffPane(Pane):
         assert subject.result is not None
         await self._acceptor.score_if_undone(subject.result, subject.case)
 
-
-def _nothing_to_accept(subject: Subject, found: Sequence[Hunk]) -> str | None:
-    if subject.pinned is not None:
-        return "this is not the newest result of the case; escape returns to that"
-    if subject.is_live:
-        return "the case is still running"
-    if subject.case is None or subject.result is None:
-        return "there is nothing to accept: the case has not run"
-    return None if found else "there is nothing to accept: no difference"
+    def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
+        subject = self._subject
+        if subject.pinned is not None:
+            return "this is not the newest result of the case; escape returns to that"
+        if subject.key is not None and subject.key != self.hub.state.selected_case:
+            # Whoever types ahead means the case that the keys before led to, and has not seen it yet.
+            return "another case was selected meanwhile; look at its differences first"
+        if subject.is_live:
+            return "the case is still running"
+        if subject.case is None or subject.result is None:
+            return "there is nothing to accept: the case has not run"
+        return None if found else "there is nothing to accept: no difference"

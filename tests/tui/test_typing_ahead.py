@@ -1,0 +1,29 @@
+"""Keys that come faster than the screen is drawn, as over SSH: each finds what the keys before it led to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.events import Key
+
+from workbench.engine.plan import Selection
+
+NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [(["G", "r"], "case_9"), ([*NASTY_RHYTHM, "r"], "case_3"), (["j", "j", "space", "j", "r"], "case_0")],
+)
+async def test_what_is_run_is_what_the_keys_before_led_to(
+    running: Any, gateway: Any, make: Any, keys: list[str], wanted: str
+) -> None:
+    gateway.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(10)))
+    async with running(gateway) as screen:
+        await screen.until("case_9", "10 cases")
+        for key in keys:
+            screen.app.post_message(Key(key, key if len(key) == 1 else " "))
+        await screen.until("running")
+
+    assert gateway.asked == [[Selection(eval_set="sets/lights.evalset.json", cases=(wanted,))]]

@@ -1,0 +1,135 @@
+"""Reads what the main screen shows: the project, its eval sets, the case under the cursor, and how cases ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import work
+from textual.message import Message
+
+from workbench.model.keys import CaseKey
+from workbench.store.errors import StoreError
+from workbench.tui.hub import Hub
+from workbench.tui.screens.faceless import Faceless
+from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.problems import Source
+from workbench.tui.state.project import OpenedProject
+from workbench.tui.widgets.saying import say
+
+_PATIENCE = 0.15  # seconds after which reading a case is shown as such
+_CHUNK = 1_000  # of what comes by the ten thousand, taken at once
+
+
+class Reader(Faceless):
+    """Puts what it reads into the state, and says so."""
+
+    @dataclass
+    class OpenFailed(Message):
+        """The project could not be opened."""
+
+        reason: str
+
+    @dataclass
+    class Opened(Message):
+        """The project was opened, and all of it read, for the first time."""
+
+    @dataclass
+    class ProjectRead(Message):
+        """What there is, or how it ended, is known anew."""
+
+    @dataclass
+    class SetsRead(Message):
+        """The cases of eval sets are known anew."""
+
+    @dataclass
+    class CaseRead(Message):
+        """The case under the cursor is known, or is still being read and there is time to say so."""
+
+    @dataclass
+    class CursorPut(Message):
+        """What was asked to be selected once it is read is selected."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._state = hub.state
+        self._gateway = hub.gateway
+
+    @work(group="open")
+    async def open(self) -> None:
+        """Find the project and read it."""
+        try:
+            project = await self._gateway.project.open()
+        except StoreError as error:
+            self.post_message(self.OpenFailed(str(error)))
+            return
+        await self._read(project)
+        self.post_message(self.Opened())
+
+    @work(group="open", exclusive=True)
+    async def reload(self, select: CaseKey | str | None) -> None:
+        """Look again what there is, and then select this case or eval set."""
+        try:
+            project = await self._gateway.project.reload()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        await self._read(project)
+        if select is not None:
+            self._state.select(select)
+            self.post_message(self.CursorPut())
+
+    @work(group="read-again")
+    async def read_again(self, eval_sets: frozenset[str]) -> None:
+        """Show these eval sets as they are now."""
+        await self.read_sets([listed for listed in self._state.browser.sets if listed.relative in eval_sets])
+        self._state.read = None
+        self.read_selected()
+
+    @work(group="read", exclusive=True)
+    async def read_selected(self) -> None:
+        """Read the case under the cursor; a later call replaces an earlier one."""
+        key = self._state.selected_case
+        if key is not None and not self._state.has_read(key):
+            waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
+            try:
+                read = await self._gateway.project.read_case(key, stored=self._state.lacks_results(key))
+                self._state.show_case(read)
+            finally:
+                waiting.stop()
+        self.post_message(self.CaseRead())
+
+    async def read_sets(self, sets: Sequence[ListedSet]) -> None:
+        """Read what is in these sets, as far as they have changed since they were read last."""
+        for listed in sets:
+            read = await self._gateway.project.list_set(listed)
+            if read is not listed:
+                self._state.list_set(read)
+            problems = await self._gateway.documents.problems(listed.relative)
+            self._state.problems.show_set(listed.relative, listed.target, problems)
+        self.post_message(self.SetsRead())
+
+    async def _read(self, project: OpenedProject) -> None:
+        self._state.open(project)
+        for problem in project.problems:
+            say(self, problem, severity="warning")
+        self.post_message(self.ProjectRead())
+        await self.read_sets(project.sets)
+        await self._read_stored()
+        self.post_message(self.ProjectRead())
+        self.read_selected()
+
+    async def _read_stored(self) -> None:
+        """How cases ended in earlier sessions."""
+        failure: StoreError | None = None
+        try:
+            stored = await self._gateway.project.stored_jobs()
+        except StoreError as error:
+            say(self, f"earlier results cannot be shown: {error}", severity="warning")
+            stored, failure = {}, error
+        self._state.problems.show_error(Source.HISTORY, failure)
+        cases = list(stored)
+        for start in range(0, len(cases), _CHUNK):
+            self._state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
+            await asyncio.sleep(0)

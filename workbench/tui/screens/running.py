@@ -1,0 +1,128 @@
+"""Starts runs, follows what they say, and stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from textual import work
+from textual.message import Message
+
+from workbench.engine.plan import PlanError, Selection
+from workbench.model.keys import CaseKey
+from workbench.store.errors import StoreError
+from workbench.tui.hub import Hub
+from workbench.tui.messages import RunWanted
+from workbench.tui.screens.faceless import Faceless
+from workbench.tui.screens.followed import FollowedRun, has_ended
+from workbench.tui.screens.plan import PlanScreen
+from workbench.tui.state.run.planned import PlannedRun
+from workbench.tui.widgets.saying import say
+
+_CHUNK = 1_000  # jobs taken at once
+
+
+class Running(Faceless):
+    """The runs that go on: the one that the run line shows, and those that only score again."""
+
+    @dataclass
+    class Prepared(Message):
+        """A run was planned, and has begun or not."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        read_sets: Callable[[], Awaitable[None]],
+        save: Callable[[Collection[str]], Awaitable[bool]],
+    ) -> None:
+        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused."""
+        super().__init__()
+        self._hub = hub
+        self._state = hub.state
+        self._read_sets = read_sets
+        self._save = save
+        self._followed: list[FollowedRun] = []
+
+    def start(self, want: Callable[[], RunWanted]) -> None:
+        """Run what is wanted once the files are read again."""
+        if self._state.is_busy:
+            say(self, "a run is going on; x stops it", severity="warning")
+            return
+        self.app.clear_notifications()  # what earlier runs had to say
+        self._state.is_preparing = True
+        self._prepare(want)
+
+    @work(group="criteria", exclusive=True)
+    async def choose_criteria(self, selections: Sequence[Selection]) -> None:
+        """Let the user choose what these cases are judged by, and run them where that is wanted."""
+        from workbench.tui.screens.criteria import CriteriaScreen  # which brings the metrics
+
+        if not selections:
+            say(self, "there is nothing to judge: no agent belongs to it", severity="warning")
+            return
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, selections))
+        if chosen is not None:
+            self.start(lambda: RunWanted(selections, config=chosen.config))
+
+    def cancel(self) -> None:
+        """Stop the run that the run line shows; what has finished stays."""
+        for followed in self._followed:
+            if followed.progress is not None:
+                followed.progress.cancelling = True
+                followed.run.cancel()
+
+    @work(group="follow")
+    async def follow(self, followed: FollowedRun) -> None:
+        """Take up what a run says, for `take`."""
+        planned = {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
+        self._state.browser.freshness.planned(planned)
+        for start in range(0, len(followed.jobs), _CHUNK):
+            self._state.expect(followed.jobs[start : start + _CHUNK])
+            await asyncio.sleep(0)
+        self._followed.append(followed)
+        await followed.follow()
+
+    def take(self, *, now: float) -> tuple[bool, set[CaseKey]]:
+        """Put what runs said since the last time into the state: whether there was anything, and the changed cases."""
+        is_news, changed = False, set[CaseKey]()
+        for followed in tuple(self._followed):
+            events = followed.take()
+            applied = self._state.apply(events, progress=followed.progress, now=now)
+            is_news = is_news or bool(events)
+            changed |= applied.changed
+            for notice in applied.notices:
+                say(self, notice.message, severity=notice.severity)
+            if has_ended(events):
+                self._followed.remove(followed)
+                changed.update(self._state.board.settle(job.case for job in followed.jobs))
+        return is_news, changed
+
+    @work(group="run")
+    async def _prepare(self, want: Callable[[], RunWanted]) -> None:
+        try:
+            planned = await self._planned(want)
+            started = await self._hub.gateway.runs.start(planned) if planned is not None else None
+        except (PlanError, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        finally:
+            self._state.is_preparing = False
+            self.post_message(self.Prepared())
+        if started is not None:
+            run, jobs = started
+            for problem in run.plan.problems:
+                say(self, problem, severity="error")
+            self.follow(FollowedRun(run, jobs, self._state.begin_run(total=len(jobs), now=time.monotonic())))
+
+    async def _planned(self, want: Callable[[], RunWanted]) -> PlannedRun | None:
+        """The plan of what is wanted, None where the user was asked about it and said no."""
+        await self._read_sets()
+        wanted = want()
+        if not await self._save({item.eval_set for item in wanted.selections}):
+            return None
+        runs = self._hub.gateway.runs
+        planned = await runs.plan(wanted.selections, wanted.options, wanted.config, ask=wanted.ask)
+        return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
