@@ -69,18 +69,29 @@ class Archive:
 
     async def rows(self, cases: Sequence[CaseKey]) -> AsyncIterator[list[TableRow]]:
         """The newest results of these cases as rows of a table, in stretches."""
-        for start in range(0, len(cases), _ROWS_AT_ONCE):
-            keys = cases[start : start + _ROWS_AT_ONCE]
-            yield await self._call(lambda workspace, keys=keys: _newest_rows(workspace, keys))  # type: ignore[misc]
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w)) if _is_there(w) else None)
+        if opened is None:
+            return
+        history, expected = opened
+        waiting = iter(cases)
+
+        def stretch(_: Workspace) -> list[TableRow]:
+            found = history.latest_results(list(islice(waiting, _ROWS_AT_ONCE)))
+            return [table_row(result, expected(result.case)) for results in found.values() for result in results]
+
+        try:
+            for _ in range(0, len(cases), _ROWS_AT_ONCE):
+                yield await self._call(stretch)
+        finally:
+            await self._call(lambda _: history.close())
 
     async def rows_of_run(self, run_id: str) -> AsyncIterator[list[TableRow]]:
         """The results of a stored run as rows of a table, in stretches."""
-        history = await self._call(lambda workspace: workspace.history())
+        history, expected = await self._call(lambda workspace: (workspace.history(), ExpectedCases(workspace)))
         try:
             results = history.results(run_id)
 
-            def stretch(workspace: Workspace) -> list[TableRow]:
-                expected = ExpectedCases(workspace)
+            def stretch(_: Workspace) -> list[TableRow]:
                 return [table_row(result, expected(result.case)) for result in islice(results, _ROWS_AT_ONCE)]
 
             while rows := await self._call(stretch):
@@ -127,15 +138,6 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
         return None
     planned = next((case for case in plan.cases if case.key == key), None)
     return None if planned is None else ContentKeys(planned.execution_hash, planned.scoring_hash)
-
-
-def _newest_rows(workspace: Workspace, cases: Sequence[CaseKey]) -> list[TableRow]:
-    if not _is_there(workspace):
-        return []
-    expected = ExpectedCases(workspace)
-    with workspace.history() as history:
-        found = history.latest_results(cases)
-    return [table_row(result, expected(result.case)) for results in found.values() for result in results]
 
 
 def _compared(history: History, before: str, after: str) -> RunComparison:

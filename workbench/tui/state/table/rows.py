@@ -32,7 +32,8 @@ class TableRow:
     """One case, or one repeat of it. All text is safe and on one line; `latency` is in seconds.
 
     `expected_calls` is None where nothing was expected. `passed` repeats passed; `repeat` is None for a row that
-    stands for several repeats of its case, which `repeat_numbers` names.
+    stands for several repeats of its case, which `repeat_numbers` names. `searched` is what a filter looks in, made
+    once: it is read with every key that the user writes.
     """
 
     case: CaseKey
@@ -47,23 +48,17 @@ class TableRow:
     latency: float
     failure: str
     scores: Mapping[str, ShownScore]
+    searched: str
 
     @property
     def name(self) -> str:
         """The id of the case, and which repeat it is."""
-        number = f"#{self.case.occurrence + 1}" if self.case.occurrence else ""
-        repeat = f" [{self.repeat + 1}]" if self.repeat else ""
-        return safe_line(f"{self.case.eval_id}{number}{repeat}")
+        return _name(self.case, self.repeat)
 
     @property
     def repeats(self) -> int:
         """How many repeats it stands for."""
         return len(self.repeat_numbers)
-
-    @property
-    def searched(self) -> str:
-        """What a filter looks in."""
-        return " ".join([self.name, self.status.value, self.response, self.trajectory, self.failure]).casefold()
 
 
 def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
@@ -72,20 +67,23 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
     calls = [call.name for turn in turns for call in trajectory_of(turn)]
     wanted = expected.conversation if expected is not None else None
     responses = [turn.final_response.text() for turn in turns if turn.final_response is not None]
-    failure = result.failure.message if result.failure is not None else ""
+    response, trajectory = _short(" ⏎ ".join(responses)), _short(", ".join(calls))
+    failure = _short(result.failure.message) if result.failure is not None else ""
+    status = standing_of([result.status])
     return TableRow(
         case=result.case,
         repeat=result.repeat,
-        status=standing_of([result.status]),
+        status=status,
         passed=int(result.status is CaseStatus.PASSED),
         repeat_numbers=(result.repeat,),
-        response=_short(" ⏎ ".join(responses)),
-        trajectory=_short(", ".join(calls)),
+        response=response,
+        trajectory=trajectory,
         actual_calls=len(calls),
         expected_calls=None if wanted is None else sum(len(trajectory_of(turn)) for turn in wanted),
         latency=result.duration_seconds,
-        failure=_short(failure),
+        failure=failure,
         scores={metric.name: _shown(metric) for metric in result.metrics},
+        searched=_searched(_name(result.case, result.repeat), status, response, trajectory, failure),
     )
 
 
@@ -102,10 +100,12 @@ def _merge(rows: Sequence[TableRow]) -> TableRow:
     if len(rows) == 1:
         return first
     names = dict.fromkeys(name for row in rows for name in row.scores)
+    status = standing_of(CaseStatus[row.status.name] for row in rows)
+    failure = next((row.failure for row in rows if row.failure), "")
     return TableRow(
         case=first.case,
         repeat=None,
-        status=standing_of(CaseStatus[row.status.name] for row in rows),
+        status=status,
         passed=sum(row.passed for row in rows),
         repeat_numbers=tuple(number for row in rows for number in row.repeat_numbers),
         response=first.response,
@@ -113,8 +113,9 @@ def _merge(rows: Sequence[TableRow]) -> TableRow:
         actual_calls=first.actual_calls,
         expected_calls=first.expected_calls,
         latency=fmean(row.latency for row in rows),
-        failure=next((row.failure for row in rows if row.failure), ""),
+        failure=failure,
         scores={name: _merge_scores([row.scores[name] for row in rows if name in row.scores]) for name in names},
+        searched=_searched(_name(first.case, None), status, first.response, first.trajectory, failure),
     )
 
 
@@ -137,6 +138,15 @@ def _shown(metric: MetricResult) -> ShownScore:
     notes = [metric.reason, metric.hint, *(turn.reason for turn in metric.per_invocation)]
     why = "; ".join(dict.fromkeys(note for note in notes if note))
     return ShownScore(metric.score, metric.status, _short(why))
+
+
+def _name(case: CaseKey, repeat: int | None) -> str:
+    number = f"#{case.occurrence + 1}" if case.occurrence else ""
+    return safe_line(f"{case.eval_id}{number}{f' [{repeat + 1}]' if repeat else ''}")
+
+
+def _searched(name: str, status: Standing, *texts: str) -> str:
+    return " ".join([name, status.value, *texts]).casefold()
 
 
 def _short(text: str) -> str:

@@ -35,6 +35,7 @@ class ResultTable:
         self._sets: set[str] = set()
         self._metrics: dict[str, None] = {}
         self.all_columns: list[Column] = columns_of(())
+        self._found: list[TableRow] = []  # what is listed, in the order of the files
         self._rows: list[TableRow] = []
         self._has_repeats = False
         self._standings: Counter[Standing] = Counter()
@@ -88,12 +89,10 @@ class ResultTable:
         words = self.filtered_by.casefold().split()
         if words:
             rows = [row for row in rows if all(word in row.searched for word in words)]
-        self._rows = self._sorted(rows)
-        self._standings = Counter(row.status for row in self._rows)
+        self._found = list(rows)
+        self._standings = Counter(row.status for row in rows)
         self._figures.clear()
-        if selected is not None:
-            same = (index for index, row in enumerate(self._rows) if row.case is selected.case)
-            self.cursor = next(same, min(self.cursor, max(len(self._rows) - 1, 0)))
+        self._order(selected)
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
@@ -116,7 +115,7 @@ class ResultTable:
             self.is_descending = True
         else:
             self.sorted_by, self.is_descending = None, False
-        self.arrange()
+        self._order(self.selected)
 
     def toggle_column(self, column: str) -> None:
         """Hide a column, or show it again; one column always stays."""
@@ -135,7 +134,7 @@ class ResultTable:
     def head(self, width: int) -> Line:
         """The titles of the columns."""
         cells = []
-        for index, column in self._drawn():
+        for index, column in self._drawn(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
             title = fit((Piece(column.title),), column.width - 2 - len(arrow))
             text = "".join(piece.text for piece in title) + arrow
@@ -145,12 +144,12 @@ class ResultTable:
     def line(self, index: int, width: int) -> Line:
         """One row."""
         row = self._rows[index]
-        cells = [(column.cell(row), column.width) for _, column in self._drawn()]
+        cells = [(column.cell(row), column.width) for _, column in self._drawn(width)]
         return self._line(Piece(row.name, Tone.STRONG), cells, width=width)
 
     def feet(self, width: int) -> list[Line]:
         """Mean and deviation of what is listed, below the columns that have figures."""
-        figures = [(column.width, *self._figures_of(column)) for _, column in self._drawn()]
+        figures = [(column.width, *self._figures_of(column)) for _, column in self._drawn(width)]
         means = [(Piece("" if mean is None else f"{mean:.4g}"), cells) for cells, mean, _ in figures]
         deviations = [(Piece("" if std is None else f"±{std:.4g}", Tone.MUTED), cells) for cells, _, std in figures]
         return [
@@ -173,12 +172,27 @@ class ResultTable:
         cells = [f"{column.title}: {column.cell(row).text}" for column in self.columns if column.cell(row).text]
         return "\n".join([f"case: {row.case}", *cells])
 
+    def _order(self, selected: TableRow | None) -> None:
+        """Sort what was found. The cursor stays on the row `selected`, else on one of its case, else where it is."""
+        self._rows = self._sorted(self._found)
+        if selected is not None:
+            same = [index for index, row in enumerate(self._rows) if row.case is selected.case]
+            exact = (index for index in same if self._rows[index].repeat == selected.repeat)
+            nearest = same[0] if same else min(self.cursor, max(len(self._rows) - 1, 0))
+            self.cursor = next(exact, nearest)
+
     def _sorted(self, rows: list[TableRow]) -> list[TableRow]:
         column = next((column for column in self.all_columns if column.id == self.sorted_by), None)
         if column is None:
-            return list(rows)
-        known = [(value, row) for row in rows if (value := column.value(row)) is not None]
-        absent = [row for row in rows if column.value(row) is None]
+            return rows
+        known: list[tuple[float | str, TableRow]] = []
+        absent: list[TableRow] = []
+        for row in rows:
+            value = column.value(row)
+            if value is None:
+                absent.append(row)
+            else:
+                known.append((value, row))
         known.sort(key=_first, reverse=self.is_descending)
         return [*(row for _, row in known), *absent]
 
@@ -192,21 +206,25 @@ class ResultTable:
             self._figures[column.id] = mean, sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
         return self._figures[column.id]
 
-    def _drawn(self) -> list[tuple[int, Column]]:
-        return list(enumerate(self.columns))[self._offset :]
+    def _drawn(self, width: int) -> list[tuple[int, Column]]:
+        """The columns that stand in rows of this width, the last of them perhaps in part, with their places."""
+        drawn: list[tuple[int, Column]] = []
+        used = self._id_width(width)
+        for place, column in list(enumerate(self.columns))[self._offset :]:
+            if used >= width:
+                break
+            drawn.append((place, column))
+            used += column.width
+        return drawn
 
     def _id_width(self, width: int) -> int:
         return min(max(width // 4, _LEAST_ID_WIDTH), _ID_WIDTH)
 
     def _line(self, name: Piece, cells: Iterable[tuple[Piece, int]], *, width: int) -> Line:
-        """The name, which stays where it is, and cells as far as there is room."""
+        """The name, which stays where it is, and cells beside it."""
         pieces = [Piece(" "), *_cell(name, self._id_width(width) - 1)]
-        used = self._id_width(width)
         for piece, cell_width in cells:
-            if used >= width:
-                break
             pieces += _cell(piece, cell_width)
-            used += cell_width
         return fit(tuple(pieces), width)
 
 
