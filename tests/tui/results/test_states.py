@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from workbench.tui.state.pieces import Line
 from workbench.tui.state.scores.case_scores import CaseScores
 from workbench.tui.state.scores.group_scores import GroupScores
 from workbench.tui.state.scores.spread import spread_of
+from workbench.tui.state.table.columns import Column
 from workbench.tui.state.table.exporting import export_problem
-from workbench.tui.state.table.rows import table_row
+from workbench.tui.state.table.rows import TableRow, table_row
 from workbench.tui.state.table.table import ResultTable
 from workbench.tui.state.value_tree import value_blocks
 
@@ -175,6 +177,42 @@ def test_repeats_are_one_row_with_means_unless_they_are_wanted_apart() -> None:
     table.by_repeat = True
     table.arrange()
     assert [row.name for row in table.rows] == ["a", "a [2]"]
+
+
+def test_sorting_keeps_the_repeat_that_is_selected() -> None:
+    table = ResultTable()
+    table.by_repeat = True
+    table.add(table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0, 0.5]))
+    table.arrange()
+    table.move(2)
+    table.column = next(place for place, column in enumerate(table.columns) if column.id == "m")
+    table.sort()
+
+    assert [row.name for row in table.rows] == ["a [2]", "a [3]", "a"]
+    assert table.selected is not None and table.selected.name == "a [3]"
+
+
+def test_means_are_reckoned_once_for_what_is_found_and_only_of_columns_on_the_screen() -> None:
+    asked: list[str] = []
+
+    def counting(column: Column) -> Column:
+        def number(row: TableRow) -> float | None:
+            asked.append(column.id)
+            return column.number(row) if column.number is not None else None
+
+        return replace(column, number=number if column.number is not None else None)
+
+    table = ResultTable()
+    table.add([table_row(result("a", metric("m", 1.0)), None), table_row(result("b", metric("m", 0.0)), None)])
+    table.all_columns = [counting(column) for column in table.all_columns]
+    table.arrange()
+    table.feet(110)
+    assert asked == []
+    table.feet(250)
+    table.sort()
+    table.feet(250)
+
+    assert sorted(asked) == ["latency", "latency", "m", "m"]
 
 
 def test_the_column_under_the_cursor_is_drawn_and_the_id_stays() -> None:
