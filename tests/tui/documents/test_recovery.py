@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from workbench.tui.gateway.project import Projects
 
 CRASH = """
 import os, sys
@@ -124,3 +127,21 @@ async def test_edits_are_kept_when_the_application_fails(open_app: Any, project:
             screen.app.call_later(lambda: 1 / 0)
             await screen.pilot.pause(0.2)
     assert len(recovery_files(project)) == 1
+
+
+async def test_found_edits_are_offered_though_the_project_is_read_again_before_it_was_read(
+    open_app: Any, crashed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, stored_jobs = asyncio.Event(), Projects.stored_jobs
+
+    async def never_at_first(project: Projects) -> Any:
+        if not reading.is_set():
+            reading.set()
+            await asyncio.Event().wait()
+        return await stored_jobs(project)
+
+    monkeypatch.setattr(Projects, "stored_jobs", never_at_first)
+    async with open_app(crashed) as screen:
+        await reading.wait()
+        await screen.press("f5")
+        await screen.until("ended with unsaved edits")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
+
+import pytest
+
+from workbench.tui.gateway.archive import Archive
 
 Open = Callable[..., Any]
 
@@ -136,3 +141,29 @@ async def test_a_history_of_a_newer_version_is_said_and_the_rest_goes_on(make_ra
         await screen.until("The history cannot be read")
         await screen.press("1")
         await screen.until("ping")
+
+
+async def test_scores_of_a_set_that_come_late_do_not_take_the_place_of_a_case(
+    make_ran: Open, open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_ran("on")
+    project.run()
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+    spread = Archive.spread
+
+    async def late(archive: Archive, *arguments: Any) -> Any:
+        found = await spread(archive, *arguments)
+        asked.set()
+        await may_answer.wait()
+        return found
+
+    monkeypatch.setattr(Archive, "spread", late)
+    async with open_app(project.path) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "4")
+        await asked.wait()
+        await screen.press("escape", "j")
+        await screen.until("score 1, needs at least 1")
+        may_answer.set()
+        await screen.pilot.pause()
+        assert "distribution" not in screen.text

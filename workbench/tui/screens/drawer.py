@@ -54,5 +54,5 @@ class Drawer(Vertical):
 
     def show(self, subject: Subject) -> None:
         """Show what is to be shown now in the pane that is open."""
-        if self.pane is not None:
+        if self.pane is not None and self.pane.is_mounted:  # news may come while it is being opened
             self.pane.show(subject)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from textual import work
+from textual.worker import Worker
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import FileChanged, StoreError
@@ -42,11 +43,12 @@ class Keeper(Faceless):
         self._seen = self._kept = self._documents.changes
         self._waited = 0
         self._is_keeping_refused = False
+        self._look: Worker[None] | None = None
 
     def on_mount(self) -> None:
         """Begin to look."""
         self.set_interval(_KEEP, self._keep_if_quiet)
-        self.set_interval(_LOOK, self._look_again)
+        self.set_interval(_LOOK, self._look_if_idle)
 
     async def save(self, eval_set: str) -> bool:
         """Save a set; where it changed on disk the user decides first. False where it is not saved."""
@@ -199,7 +201,12 @@ class Keeper(Faceless):
         else:
             self._is_keeping_refused = False
 
-    @work(group="look", exclusive=True)
+    def _look_if_idle(self) -> None:
+        """One look after the other: what a look has found is told once, and lost where nobody waits for it."""
+        if self._look is None or self._look.is_finished:
+            self._look = self._look_again()
+
+    @work(group="look")
     async def _look_again(self) -> None:
         """See what other programs did to the files."""
         changed = await self._documents.look_again()

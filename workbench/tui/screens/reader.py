@@ -55,6 +55,7 @@ class Reader(Faceless):
         super().__init__()
         self._state = hub.state
         self._gateway = hub.gateway
+        self._has_opened = False
 
     @work(group="open")
     async def open(self) -> None:
@@ -65,7 +66,6 @@ class Reader(Faceless):
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._read(project)
-        self.post_message(self.Opened())
 
     @work(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
@@ -104,6 +104,8 @@ class Reader(Faceless):
         """Read what is in these sets, as far as they have changed since they were read last."""
         for listed in sets:
             read = await self._gateway.project.list_set(listed)
+            if self._state.browser.eval_set(*listed.place) is None:
+                continue  # it has gone meanwhile
             if read is not listed:
                 self._state.list_set(read)
             problems = await self._gateway.documents.problems(listed.relative)
@@ -118,6 +120,9 @@ class Reader(Faceless):
         await self.read_sets(project.sets)
         await self._read_stored()
         self.post_message(self.ProjectRead())
+        if not self._has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
+            self._has_opened = True
+            self.post_message(self.Opened())
         self.read_selected()
 
     async def _read_stored(self) -> None:

@@ -53,7 +53,8 @@ class HistoryPane(Pane):
     def show(self, subject: Subject) -> None:
         """Read the history of what is selected where it has not been read, or where there is more of it by now."""
         if subject.row is None:
-            self._place = self._shown = None
+            self.hide()
+            self._shown = None
             self.query_one(RowsAndText).show_text([Whole.of("No case is selected.", Tone.MUTED)])
             return
         place = subject.row.place
@@ -169,19 +170,22 @@ class HistoryPane(Pane):
 
     @work(group="look", exclusive=True)
     async def _look_at(self, job: StoredJob) -> None:
-        """Show a stored result in the other tabs."""
+        """Show a stored result in the other tabs, held against the case that is selected now."""
+        read = self.hub.state.read
+        case = read.case if read is not None and read.key == job.case else None
         try:
             result = await self.hub.gateway.archive.result(job.run_id, job.key)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
+        if self.hub.state.selected_case != job.case:
+            return  # the user has gone on to another case
         if result is None:
             say(self, "the result is no longer in the history", severity="warning")
             return
         if not result.execution.turns and result.failure is None:
             say(self, "what the agent did then has been forgotten: only the newest executions keep it")
         title = f"run {safe_line(job.run_id)}, {when(job.finished_at)}"
-        case = self.hub.state.subject().case
         self.post_message(SessionWanted(Pinned(title, case, result), tab="diff"))
 
     @work(group="compare", exclusive=True)

@@ -61,7 +61,8 @@ class ScoresPane(Pane):
         if subject.key is None and subject.row is not None:
             self._show_group(subject.row.place)
             return
-        self._place = self._group = None
+        self._stop_gathering()
+        self._group = None
         result = subject.result
         if result is None:
             self._case, self._results = None, ()
@@ -77,8 +78,7 @@ class ScoresPane(Pane):
 
     def hide(self) -> None:
         """Gather nothing while nobody looks."""
-        self.workers.cancel_group(self, "gather")
-        self._place = None
+        self._stop_gathering()
 
     def copyable(self) -> str | None:
         """The scores as a table."""
@@ -137,6 +137,11 @@ class ScoresPane(Pane):
             self._gathered = there_is
             self._take(spread)
             await asyncio.sleep(_PAUSE)
+
+    def _stop_gathering(self) -> None:
+        """Nothing that is still being gathered may take the place of what is shown now."""
+        self.workers.cancel_group(self, "gather")
+        self._place = None
 
     def _there_is(self, place: Place) -> tuple[int, int]:
         """How many results this session has brought, and how many cases are listed: changes where there is more."""

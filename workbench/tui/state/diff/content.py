@@ -223,12 +223,12 @@ class _Diff:
         texts = self._writer.texts
         for name, text in (("why", metric.reason), ("hint", metric.hint)):
             if text:
-                yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(text)), indent=4)
+                yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(redact(text))), indent=4)
         if len(metric.per_invocation) < 2:
             return
         for number, score in enumerate(metric.per_invocation, start=1):
             value = "no score" if score.score is None else f"{score.score:.4g}"
-            notes = "  ".join(note for note in (score.reason, score.hint) if note)
+            notes = "  ".join(redact(note) for note in (score.reason, score.hint) if note)
             pieces = (Piece(f"turn {number}  ", Tone.KEY), Piece(value), *texts.of(f"  {notes}", Tone.MUTED))
             yield Whole(pieces, indent=4)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.model.results import CaseResult, CaseStatus, MetricResult
+from workbench.model.text import redact
 from workbench.report.reliability import pass_all, pass_at, wilson_interval
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import moved, went_to
@@ -62,7 +63,7 @@ class CaseScores:
         blocks = self._repeat_blocks()
         failure = self._result.failure
         if failure is not None:
-            blocks.append(Whole.of(f"! it ended in an error: {safe(failure.message)}", Tone.ERROR))
+            blocks.append(Whole.of(f"! it ended in an error: {safe(redact(failure.message))}", Tone.ERROR))
         if self.selected is not None:
             blocks += metric_blocks(self.selected, self._repeats)
         elif failure is None:
