@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -296,3 +298,17 @@ def test_code_that_changed_between_runs_is_seen(project: Project, isolation: str
     after = project.run(workspace=workspace, isolation=isolation)
 
     assert (statuses(before), statuses(after)) == ({"a": "FAILED"}, {"a": "PASSED"})
+
+
+def test_a_workspace_lets_go_of_runs_that_are_over(project: Project) -> None:
+    project.add_set(prompts(a="hello"))
+
+    workspace = project.workspace()
+
+    run = project.run(workspace=workspace)
+    run.close()
+    older = weakref.ref(run)
+    run = project.run(workspace=workspace)
+    gc.collect()
+
+    assert older() is None

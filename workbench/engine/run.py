@@ -87,6 +87,11 @@ class Run:
             summarise(results), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
         )
 
+    @property
+    def is_over(self) -> bool:
+        """Whether everything of it has ended."""
+        return self._done is not None and self._done.done()
+
     def close(self) -> None:
         """Stop what is running and wait until everything of it has ended."""
         self.cancel()

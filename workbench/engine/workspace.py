@@ -192,7 +192,7 @@ class Workspace:
             prepare=self._prepare,
         )
         run.attach(runner, self._thread.submit(runner.carry_out()))
-        self._runs.append(run)
+        self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
 
     def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
