@@ -232,6 +232,23 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
     assert len(calls_of(project, 1, 1)) == 2
 
 
+async def test_keys_typed_ahead_in_the_review_mean_the_cases_that_the_keys_before_lead_to(
+    open_app: Any, project: Path
+) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3", "difference 1 of")
+
+        review = screen.app.screen
+        for action in (review.action_accept_case, review.action_accept_case, review.action_skip):
+            action()
+
+        await screen.until("review is over", "2 accepted", "1 skipped")
+        await screen.press("escape")
+        await screen.until("✓ one", "✓ two")
+
+
 async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await opened(screen)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from workbench.tui.gateway.documents import Documents
 
 
 @pytest.fixture
@@ -148,3 +151,30 @@ async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
         lights.write_bytes(before.replace(b'"off"', b'"theirs"'))
         await screen.press("ctrl+s")
         await screen.until("keep mine", "theirs")
+
+
+async def test_a_choice_before_both_versions_are_shown_chooses_nothing(
+    open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer, versions = asyncio.Event(), Documents.versions
+
+    async def late(documents: Documents, eval_set: str) -> Any:
+        await may_answer.wait()
+        return await versions(documents, eval_set)
+
+    monkeypatch.setattr(Documents, "versions", late)
+    async with open_app(project) as screen:
+        await screen.until("on", "off")
+        await screen.press("down")
+        await do.insert(screen, "mine")
+        do.write(lights, "on", "off", "theirs")
+        await screen.press("ctrl+s")
+        await screen.until("keep mine")
+        await screen.press("m")
+        may_answer.set()
+        await screen.until("theirs (only in theirs)", "mine (only in ours)")
+        assert b"theirs" in lights.read_bytes()
+
+        await screen.press("m", "t")
+        await screen.until("saved")
+    assert b'"mine"' in lights.read_bytes() and b'"theirs"' not in lights.read_bytes()

@@ -38,6 +38,7 @@ class ConflictScreen(ModalScreen[bool]):
         self._documents = documents
         self._eval_set = eval_set
         self._versions: Versions | None = None
+        self._is_deciding = False
 
     def compose(self) -> ComposeResult:
         """Both versions and the keys."""
@@ -66,15 +67,19 @@ class ConflictScreen(ModalScreen[bool]):
         """Leave it undecided."""
         self.dismiss(False)
 
-    @work(group="conflict", exclusive=True)
+    @work(group="read")
     async def _read(self) -> None:
         await self._show_versions()
 
-    @work(group="conflict", exclusive=True)
+    @work(group="decide")
     async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]]) -> None:
-        """Carry out what was chosen; where the file changed yet again, show that version first."""
-        if self._versions is None:
+        """Carry out what was chosen; where the file changed yet again, show that version first.
+
+        Nothing is chosen before both versions are shown, nor while a choice is being carried out.
+        """
+        if self._versions is None or self._is_deciding:
             return
+        self._is_deciding = True
         try:
             given_up = await carry_out(self._versions) is False
         except FileChanged:
@@ -85,6 +90,8 @@ class ConflictScreen(ModalScreen[bool]):
         else:
             if not given_up:
                 self.dismiss(True)
+        finally:
+            self._is_deciding = False
 
     async def _show_versions(self) -> None:
         try:

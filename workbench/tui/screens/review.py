@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,6 +56,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         self._tell = tell
         self._acceptor = Acceptor(hub, self, tell)
         self._shown: _Shown | None = None
+        self._steps = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         """Where the walk is, the diff, the keys."""
@@ -65,7 +67,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
     def on_mount(self) -> None:
         """Show the first case."""
         self.query_one(DiffView).focus_lines()
-        self._look()
+        self._take(self._show_case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Nothing can be done to a case where the walk is over."""
@@ -77,30 +79,27 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
 
     def action_accept_hunk(self) -> None:
         """Accept the difference under the cursor."""
-        current = self.query_one(DiffView).current
-        self._accept([] if current is None else [current], is_whole=False)
+        self._take(self._accept_hunk)
 
     def action_accept_case(self) -> None:
         """Accept the whole case."""
-        self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
+        self._take(self._accept_case)
 
     def action_skip(self) -> None:
         """Leave the case as it is."""
-        self._walk.skip()
-        self._look()
+        self._take(self._skip)
 
     def action_back(self) -> None:
         """Look at the case before."""
-        if self._walk.back():
-            self._look()
+        self._take(self._back)
 
     def action_edit(self) -> None:
         """Go to the editor with this case; the review can be gone on with."""
-        self.dismiss(self._walk.key)
+        self._take(self._edit)
 
     def action_undo(self) -> None:
         """Take back what was accepted last, and look at that case again."""
-        self._undo()
+        self._take(self._undo)
 
     def action_step(self, by: int) -> None:
         """Go to another difference of the case."""
@@ -112,14 +111,34 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
 
     def action_quit(self) -> None:
         """End the review: first with its summary, then for good."""
+        self._take(self._quit)
+
+    @work(group="review")
+    async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take one step of the walk after the other: keys typed ahead mean the case that the keys before lead to.
+
+        A step that has begun is never given up: what it accepts would be saved and not noted.
+        """
+        async with self._steps:
+            if self in self.app.screen_stack:  # no step before has left the review
+                await step()
+
+    async def _skip(self) -> None:
+        self._walk.skip()
+        await self._show_case()
+
+    async def _back(self) -> None:
+        if self._walk.back():
+            await self._show_case()
+
+    async def _edit(self) -> None:
+        self.dismiss(self._walk.key)
+
+    async def _quit(self) -> None:
         if self._walk.key is None or not self._walk.decisions:
             self.dismiss(None)
             return
         self._walk.place = len(self._walk.keys)
-        self._look()
-
-    @work(group="review", exclusive=True)
-    async def _look(self) -> None:
         await self._show_case()
 
     async def _show_case(self) -> None:
@@ -158,32 +177,30 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
             told.append(f"! not accepted: {safe(reason)}")
         return [block for text in told for block in (Whole.of(text, Tone.ERROR), BLANK)]
 
-    def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
+    async def _accept_hunk(self) -> None:
+        current = self.query_one(DiffView).current
+        await self._accept([] if current is None else [current], is_whole=False)
+
+    async def _accept_case(self) -> None:
+        await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
+
+    async def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
         shown = self._shown
         if shown is None:
             return
+        refused: str | None
         if shown.case is None or shown.result is None:
-            self._refuse("the case cannot be read, or has no result")
+            refused = "the case cannot be read, or has no result"
         elif not found:
-            self._refuse("there is no difference that could be accepted")
+            refused = "there is no difference that could be accepted"
         else:
-            self._carry_out(shown.case, shown.result, found, is_whole=is_whole)
-
-    @work(group="review", exclusive=True)
-    async def _carry_out(self, case: EvalCase, result: CaseResult, found: Sequence[Hunk], *, is_whole: bool) -> None:
-        refused = await self._acceptor.accept(case, result, found, is_whole=is_whole)
+            refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
         if refused is not None:
             self._walk.refuse(refused)
         else:
-            assert self._shown is not None
-            self._walk.accept(is_done=len(found) == len(self._shown.hunks))
+            self._walk.accept(is_done=len(found) == len(shown.hunks))
         await self._show_case()
 
-    def _refuse(self, reason: str) -> None:
-        self._walk.refuse(reason)
-        self._look()
-
-    @work(group="review", exclusive=True)
     async def _undo(self) -> None:
         key = self._walk.undo()
         if key is None:
