@@ -342,7 +342,7 @@ async def test_the_footer_names_only_the_keys_that_the_filter_line_hears(running
 
         await screen.press("slash")
 
-        await screen.until("⏎ keep the filter", "esc list all")
+        await screen.until("⏎ done", "esc list all")
         await screen.until_gone("/ filter")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual import on, work
+from textual.actions import parse
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.dom import DOMNode
@@ -27,7 +28,6 @@ from workbench.tui.clipboard import copy_beside_terminal
 from workbench.tui.gateway import Gateway
 from workbench.tui.hub import Hub
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
-from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
@@ -40,6 +40,7 @@ WRONG = 2
 """Exit status where the project could not be opened."""
 
 _DEFAULT_THEME = "dark"
+_NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # they make no sense from there
 _THEME_SECONDS = 1.0  # between two looks at the files of the themes
 
 
@@ -146,17 +147,17 @@ class WorkbenchApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What the command palette offers: everything that makes sense where the focus is, and the themes."""
         for node in _with_keys(screen):
-            for place in _places_of(node):
-                for item in place.actions:
-                    if item.id != "palette" and _is_possible(node, item.action):
-                        keys = keys_of(item, self._keymap_in_use)
-                        yield SystemCommand(item.help.capitalize(), f"key {keys}", self._doing(item.action, node))
+            for item in (item for place in _places_of(node) for item in place.actions):
+                owner = _owner_of(item.action, node)
+                if item.id not in _NOT_IN_PALETTE and owner is not None:
+                    keys = keys_of(item, self._keymap_in_use)
+                    yield SystemCommand(_sentence(item.help), f"key {keys}", self._doing(item.action, owner))
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
 
     def action_help(self) -> None:
         """Show what can be done where the focus is."""
         nodes = _with_keys(self.screen)
-        helps = [node.HELP for node in nodes if isinstance(node, Pane)]
+        helps = [node.HELP for node in (self.screen.focused or self.screen).ancestors_with_self if node.HELP]
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
@@ -227,18 +228,26 @@ class WorkbenchApp(App[None]):
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:
-    """From what has the focus outwards: all that hears keys."""
+    """From what has the focus outwards: all that hears keys. What covers the main screen leaves those of all else."""
     inner: DOMNode = screen.focused or screen
-    return [node for node in inner.ancestors_with_self if _places_of(node)]
+    nodes = inner.ancestors_with_self
+    return [node for node in nodes if _places_of(node) and not (screen.is_modal and node is screen.app)]
 
 
 def _places_of(node: DOMNode) -> list[KeyPlace]:
     return [PLACES[name] for name in getattr(node, "PLACES", ())]
 
 
-def _is_possible(node: DOMNode, action: str) -> bool:
-    name, _, parameters = action.partition("(")
-    return not name.startswith("app.") and bool(node.check_action(name, (parameters,)))
+def _owner_of(action: str, node: DOMNode) -> DOMNode | None:
+    """Who carries an action out that `node` names among its keys: itself or what is around it; None if nobody now."""
+    namespace, name, parameters = parse(action)
+    nodes: Iterable[DOMNode] = (node.app,) if namespace == "app" else node.ancestors_with_self
+    owner = next((each for each in nodes if hasattr(each, f"action_{name}")), None)
+    return owner if owner is not None and owner.check_action(name, parameters) else None
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _close(gateway: Gateway) -> str:

@@ -11,7 +11,8 @@ class KeyAction:
 
     `id` is the name under which `[keys]` in the settings can change it. `where` is the place whose widget has the
     focus when the key is heard. `keys` are separated by commas. `description` is as short as the footer needs it, and
-    stands there where `footer` says so; `explanation` is for help and palette.
+    stands there where `footer` says so; `explanation` is for help and palette. An action that `yields` leaves its key
+    to any other that is nearer to the focus.
     """
 
     id: str
@@ -22,6 +23,7 @@ class KeyAction:
     footer: bool = False
     priority: bool = False
     explanation: str = ""
+    yields: bool = False
 
     @property
     def help(self) -> str:

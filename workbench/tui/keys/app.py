@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from workbench.tui.keys.actions import KeyAction, KeyPlace
 
+HELP = KeyAction(
+    "help", "app", "question_mark,f1", "app.help", "help", footer=True, explanation="what can be done here"
+)
+"""Heard in dialogs too, which hear no other key of the application."""
+
 PLACE = KeyPlace(
     "app",
     "Everywhere",
     (
-        KeyAction("help", "app", "question_mark", "help", "help", footer=True, explanation="what can be done here"),
-        KeyAction("palette", "app", "ctrl+p", "command_palette", "palette", footer=True, priority=True),
+        HELP,
+        KeyAction(
+            "palette",
+            "app",
+            "ctrl+p",
+            "command_palette",
+            "palette",
+            footer=True,
+            priority=True,
+            explanation="choose from everything that can be done here",
+        ),
         KeyAction("quit", "app", "q", "quit", "quit", footer=True, explanation="close workbench"),
         KeyAction("suspend", "app", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     ),

@@ -13,6 +13,7 @@ from workbench.tui.keys import (
     browser,
     chat,
     criteria,
+    dialogs,
     diff,
     documents,
     editor,
@@ -29,6 +30,7 @@ from workbench.tui.keys import (
 from workbench.tui.keys.actions import KeyAction, KeyPlace
 from workbench.tui.state.pieces import safe_line
 
+_HEARD_IN_DIALOGS = frozenset({"help", "palette"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})
 _PUNCTUATION = {
     " ": "space", "?": "question_mark", "/": "slash", ".": "full_stop", ",": "comma", ":": "colon", ";": "semicolon",
@@ -54,6 +56,11 @@ PLACES: Mapping[str, KeyPlace] = {
         documents.VERSIONS,
         trace.TREE,
         trace.DETAIL,
+        dialogs.CONFIRM,
+        dialogs.CHOOSE,
+        dialogs.ASK,
+        dialogs.FINDING,
+        dialogs.HELP,
         shared.ROWS,
         shared.LINES,
     )
@@ -66,11 +73,12 @@ KEY_ACTIONS = tuple(action for place in PLACES.values() for action in place.acti
 
 def bindings(*where: str) -> Sequence[BindingType]:
     """The bindings of one place, or of several together."""
-    return [
-        Binding(item.keys, item.action, item.description, show=item.footer, priority=item.priority, id=item.id)
-        for name in where
-        for item in PLACES[name].actions
-    ]
+    return [_binding(item) for name in where for item in PLACES[name].actions]
+
+
+def dialog_bindings(where: str) -> Sequence[BindingType]:
+    """The bindings of a dialog, with that of help: other keys of the application are not heard in it."""
+    return [*bindings(where), _binding(app.HELP)]
 
 
 def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -102,12 +110,16 @@ def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
     return ", ".join(_shown(key) for key in _split(keymap.get(item.id, item.keys)))
 
 
+def _binding(item: KeyAction) -> Binding:
+    return Binding(item.keys, item.action, item.description, show=item.footer, priority=item.priority, id=item.id)
+
+
 def _clashes(changed: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for item in KEY_ACTIONS:
         if item.id not in changed:
             continue
         for other in KEY_ACTIONS:
-            if other is item or not _meet(item.where, other.where):
+            if other is item or item.yields or other.yields or not _meet(item, other):
                 continue
             taken = {_name(key) for key in _split(changed.get(other.id, other.keys))}
             for key in _split(changed[item.id]):
@@ -115,10 +127,13 @@ def _clashes(changed: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
                     yield item.id, other.id, key
 
 
-def _meet(one: str, other: str) -> bool:
-    """Whether keys of both places are heard at the same time."""
-    if one == other or "app" in (one, other):
+def _meet(item: KeyAction, another: KeyAction) -> bool:
+    """Whether the keys of both are heard at the same time."""
+    one, other = item.where, another.where
+    if one == other or _HEARD_IN_DIALOGS.intersection((item.id, another.id)):
         return True
+    if "app" in (one, other):
+        return not PLACES[other if one == "app" else one].is_modal
     for name, around in ((one, other), (other, one)):
         if around == "screen":
             return not PLACES[name].is_modal

@@ -7,13 +7,15 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.pieces import safe
+from workbench.tui.widgets.key_line import KeyLine
 
 Check = Callable[[str], str | None]
 """Says in a sentence what is wrong with a text; None where nothing is."""
@@ -22,7 +24,8 @@ Check = Callable[[str], str | None]
 class AskScreen(ModalScreen[str | None]):
     """Asks for a name, a path or the like; gives None where the user changes their mind."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "never mind")]
+    PLACES: ClassVar[tuple[str, ...]] = ("ask",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
 
     def __init__(self, question: str, *, value: str = "", check: Check, placeholder: str = "") -> None:
         super().__init__()
@@ -37,7 +40,7 @@ class AskScreen(ModalScreen[str | None]):
             yield Static(Content(safe(self._question)))
             yield Input(self._value, placeholder=self._placeholder, compact=True)
             yield Static(Content(""), classes="dialog-problem")
-            yield Static(Content("enter done   escape never mind"), classes="dialog-keys")
+            yield KeyLine(enter="done")
 
     @on(Input.Changed)
     def _on_changed(self, message: Input.Changed) -> None:

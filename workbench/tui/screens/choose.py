@@ -7,13 +7,15 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.pieces import Line, Piece, safe, safe_line
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_list import RowList
 
 
@@ -39,7 +41,8 @@ class _Choices:
 class ChooseScreen(ModalScreen[int | None]):
     """Gives the index of the chosen line, None where the user changes their mind. There must be a choice."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "cancel", "never mind")]
+    PLACES: ClassVar[tuple[str, ...]] = ("choose",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
 
     def __init__(self, question: str, choices: Sequence[str], *, chosen: int = 0) -> None:
         super().__init__()
@@ -51,7 +54,7 @@ class ChooseScreen(ModalScreen[int | None]):
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield RowList()
-            yield Static(Content("enter choose   escape never mind"), classes="dialog-keys")
+            yield KeyLine(enter="choose")
 
     def on_mount(self) -> None:
         """The list is as high as its lines, as far as there is room."""

@@ -8,7 +8,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
@@ -17,6 +16,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.state.blocks import Whole
 from workbench.tui.state.history.comparing import ComparedCases
 from workbench.tui.state.pieces import Tone
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.rows_and_text import RowsAndText
@@ -28,6 +28,10 @@ _HEAD_LINES = 3
 class ComparingScreen(Screen[CaseKey | None]):
     """Cases with what became of them from the earlier run to the later. Gives the case that the user goes to."""
 
+    HELP: ClassVar[str] = (
+        "What became of each case from the earlier run to the later: regressions, fixes and flaky cases "
+        "first. Enter goes to the case."
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
 
@@ -41,7 +45,7 @@ class ComparingScreen(Screen[CaseKey | None]):
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
         yield RowsAndText()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the comparison."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from workbench.tui.keys import dialog_bindings
+from workbench.tui.widgets.key_line import KeyLine
+
 
 class ConfirmScreen(ModalScreen[bool]):
     """Asks one question; anything but yes is no."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "answer(True)", "yes"),
-        Binding("n,escape,q", "answer(False)", "no"),
-    ]
+    PLACES: ClassVar[tuple[str, ...]] = ("confirm",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("confirm")]
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -28,7 +29,7 @@ class ConfirmScreen(ModalScreen[bool]):
         """The question and the keys that answer it."""
         with Vertical(classes="dialog"):
             yield Static(Content(self._question))
-            yield Static(Content("y yes   n no"), classes="dialog-keys")
+            yield KeyLine()
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

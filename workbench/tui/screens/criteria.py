@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from workbench.metrics.fitting import CaseFacts
 from workbench.metrics.presets import PRESETS
@@ -19,7 +19,7 @@ from workbench.metrics.registry import known_metrics
 from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.hub import Hub
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.messages import ProjectChanged
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
@@ -28,6 +28,7 @@ from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
 from workbench.tui.state.pieces import Line, plural, safe_line
 from workbench.tui.state.run.criteria import CriteriaChoice, MetricRow, OptionRow, read_value
 from workbench.tui.state.run.criteria_view import CriteriaFile, CriteriaRows, detail_blocks, header_line, written
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
@@ -50,9 +51,13 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
     The choice is remembered for each eval set until the session ends.
     """
 
+    HELP: ClassVar[str] = (
+        "What the selected cases are judged by. A choice holds until the session ends; it is written into "
+        "the configuration file only where you keep it."
+    )
     CSS_PATH = "criteria.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("criteria")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("criteria")]
 
     def __init__(self, hub: Hub, selections: Sequence[Selection]) -> None:
         super().__init__()
@@ -70,7 +75,7 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
             yield RowList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
         yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the file, then look at the cases."""

@@ -10,11 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from workbench.tui.keys import KEY_ACTIONS, KeyPlace, keys_of
+from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 
 _KEY_WIDTH = 24
@@ -23,7 +24,11 @@ _KEY_WIDTH = 24
 class HelpScreen(ModalScreen[None]):
     """What the focused pane is for, and the keys as they are now, remapped ones too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "close")]
+    PLACES: ClassVar[tuple[str, ...]] = ("help",)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("help"),
+        Binding("question_mark,f1", "close", show=False, id="help"),  # what opens it closes it
+    ]
 
     def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
         super().__init__()
@@ -35,6 +40,7 @@ class HelpScreen(ModalScreen[None]):
         """One scrolling text."""
         with Vertical(classes="dialog dialog-tall"):
             yield LinesView()
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Show it."""
@@ -47,11 +53,16 @@ class HelpScreen(ModalScreen[None]):
         view.show(lines, from_top=True)
         view.focus()
 
+    def action_close(self) -> None:
+        """Back to where one was."""
+        self.dismiss(None)
+
     def _blocks(self) -> Iterator[Block]:
         for text in self._helps:
             yield Whole.of(text)
             yield BLANK
-        for place in self._places:
+        # What is shared by many places comes after what this one has for itself.
+        for place in sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"])):
             yield Whole.of(place.title, Tone.HEADING)
             for item in place.actions:
                 yield _row(keys_of(item, self._keymap), item.help)
@@ -63,9 +74,7 @@ class HelpScreen(ModalScreen[None]):
         yield BLANK
         yield Whole.of("Keys are changed in [keys] of workbench.toml, by these names:", Tone.HEADING)
         yield Whole.of(", ".join(item.id for item in KEY_ACTIONS), indent=2)
-        yield BLANK
-        yield Whole.of("escape closes this.", Tone.MUTED)
 
 
 def _row(keys: str, what: str) -> Whole:
-    return Whole((Piece(f"{keys:<{_KEY_WIDTH}}", Tone.KEY), Piece(what)), indent=2, hang=_KEY_WIDTH)
+    return Whole((Piece(f"{keys:<{_KEY_WIDTH - 1}} ", Tone.KEY), Piece(what)), indent=2, hang=_KEY_WIDTH)

@@ -16,7 +16,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer
 
 from workbench.model.keys import CaseKey
 from workbench.store.layouts import Layout
@@ -47,6 +46,7 @@ from workbench.tui.screens.sides import Sides
 from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.table.scope import Scope
 from workbench.tui.widgets.case_list import CaseList
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
 from workbench.tui.widgets.tab_bar import TabBar
@@ -83,7 +83,7 @@ class MainScreen(Screen[None]):
             yield Frame(self._hub, tab=self._tab, id="right")
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
         yield from (self._reader, self._keeper, self._runs)
 
     @property
@@ -208,6 +208,10 @@ class MainScreen(Screen[None]):
             return self.state.has_failing
         if action in ("save", "edit"):
             return self.state.selected_set is not None
+        if action == "accept":
+            return self.state.subject().result is not None
+        if action == "go_left":
+            return not self.query_one(BrowserPane).has_focus_within
         if action == "edit_text":
             return self.state.selected_case is not None
         return True
@@ -250,6 +254,10 @@ class MainScreen(Screen[None]):
             self.query_one(CaseList).focus()
         elif self.state.is_running:
             self.action_cancel_run()
+
+    def action_go_left(self) -> None:
+        """Go back to the eval sets."""
+        self.query_one(BrowserPane).focus_list()
 
     def action_next_failing(self) -> None:
         """Go to the next case that did not pass."""
@@ -306,12 +314,13 @@ class MainScreen(Screen[None]):
 
     async def action_toggle_drawer(self, name: str) -> None:
         """Show or hide what is in the drawer."""
-        pane = await self.query_one(Drawer).toggle(name)
+        drawer = self.query_one(Drawer)
+        if drawer.has_focus_within:  # what is hidden leaves no focus behind
+            self.query_one(CaseList).focus()
+        pane = await drawer.toggle(name)
         if pane is not None:
             pane.show(self.state.subject())
             pane.focus_first()
-        elif self.focused is None:
-            self.query_one(CaseList).focus()
 
     def action_zoom(self) -> None:
         """Give the focused part the whole screen, or end that."""
@@ -435,4 +444,4 @@ class MainScreen(Screen[None]):
         return self.state.has_agents if action == "run_all" else self.state.has_agent_selected
 
 
-_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save")
+_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept")

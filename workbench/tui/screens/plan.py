@@ -16,23 +16,25 @@ from workbench.engine.plan import PlanError
 from workbench.model.criteria import EvalConfig
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import Line, safe
 from workbench.tui.state.run.planned import PlannedRun, PlanSettings, check_setting, plan_blocks
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
-
-_KEYS = "enter run   ◂ ▸ change   e type   c criteria   escape not now"
 
 
 class PlanScreen(ModalScreen[PlannedRun | None]):
     """Gives the plan to carry out, None where nothing is to run."""
 
+    HELP: ClassVar[str] = (
+        "What the run will do and what it may cost, from how long the cases took before. Nothing runs before enter."
+    )
     CSS_PATH = "plan.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("plan",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("plan")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("plan")]
 
     def __init__(self, hub: Hub, planned: PlannedRun) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class PlanScreen(ModalScreen[PlannedRun | None]):
             yield LinesView(id="plan-facts")
             yield RowList(id="plan-settings")
             yield Static(Content(""), classes="dialog-problem")
-            yield Static(Content(_KEYS), classes="dialog-keys")
+            yield KeyLine(enter="run")
 
     def on_mount(self) -> None:
         """Show the plan."""

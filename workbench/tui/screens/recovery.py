@@ -12,17 +12,18 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from workbench.engine.documents import FoundEdits
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.documents import Documents
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.versions import VersionsScreen
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import safe_line
 from workbench.tui.state.recovery import RecoveryList
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
@@ -31,9 +32,13 @@ from workbench.tui.widgets.saying import say
 class RecoveryScreen(ModalScreen[Sequence[str]]):
     """Gives the eval sets whose edits were restored."""
 
+    HELP: ClassVar[str] = (
+        "Edits that an earlier session did not save. Restoring brings them back as unsaved edits; throwing "
+        "them away leaves the file as it is."
+    )
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("recovery")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("recovery")]
 
     def __init__(self, documents: Documents, found: Sequence[FoundEdits]) -> None:
         super().__init__()
@@ -47,7 +52,7 @@ class RecoveryScreen(ModalScreen[Sequence[str]]):
             yield Static(Content("An earlier session ended with unsaved edits. They have been kept:"))
             yield RowList(id="recovery-list")
             yield LinesView(id="recovery-detail")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the list."""

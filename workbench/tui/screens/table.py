@@ -10,7 +10,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from workbench.model.keys import CaseKey, JobKey
 from workbench.store.errors import StoreError
@@ -24,6 +24,7 @@ from workbench.tui.state.table.exporting import export_problem, format_of, is_th
 from workbench.tui.state.table.rows import TableRow
 from workbench.tui.state.table.scope import Scope
 from workbench.tui.state.table.table import ResultTable
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
@@ -34,6 +35,10 @@ _REFRESH = 0.5  # seconds between two looks at rows that are still being read
 class TableScreen(Screen[CaseKey | None]):
     """The newest results of what is selected, or those of a stored run. Gives the case that the user goes to."""
 
+    HELP: ClassVar[str] = (
+        "The newest results, one row for each case: verdict, response, trajectory and scores, with mean and "
+        "deviation below. Enter goes to the case."
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("table",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
 
@@ -56,7 +61,7 @@ class TableScreen(Screen[CaseKey | None]):
         yield RowList(id="table-rows")
         yield StatusLine(id="table-mean")
         yield StatusLine(id="table-deviation")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Begin to read."""

@@ -11,14 +11,15 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from workbench.engine.set_versions import Versions
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
 from workbench.tui.state.pieces import Line, safe
 from workbench.tui.state.versions import version_blocks
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 
 
@@ -53,7 +54,7 @@ class VersionsScreen(ModalScreen[None]):
 
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("versions",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("versions")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("versions")]
 
     def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class VersionsScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The versions and the keys."""
         yield VersionsView(self._title)
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Compare them."""

@@ -7,21 +7,20 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Label, Static
 
+from workbench.tui.keys import bindings
+
 
 class FilterInput(Input):
     """Where it is written. Enter keeps the filter, escape ends it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "keep the filter"),
-        Binding("down", "submit", show=False),
-        Binding("escape", "leave", "list all"),
-    ]
+    PLACES: ClassVar[tuple[str, ...]] = ("finding",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
 
     @dataclass
     class Left(Message):

@@ -30,7 +30,7 @@ LayOut = Callable[[int], LineSource]
 """Makes the lines for a width in cells."""
 
 
-class LinesView(ScrollView, can_focus=True):
+class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines to read. The mouse selects text in them."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)

@@ -43,7 +43,7 @@ class NoRows:
         return ()
 
 
-class RowList(ScrollView, can_focus=True):
+class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)

@@ -11,19 +11,20 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Static, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from workbench.model.evalset import SessionInput
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.chat.session_form import read_state
 from workbench.tui.state.pieces import safe
+from workbench.tui.widgets.key_line import KeyLine
 
 
 class SessionScreen(ModalScreen[SessionInput | None]):
     """Gives how the next session starts, None where the user changes their mind."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("chat_session",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat_session")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("chat_session")]
 
     def __init__(self, given: SessionInput, *, default_app: str, default_user: str) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class SessionScreen(ModalScreen[SessionInput | None]):
             text = json.dumps(state, ensure_ascii=False, indent=2) if state else ""
             yield TextArea(text, compact=True, id="session-state", placeholder="{}")
             yield Static(Content(""), classes="dialog-problem")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     @on(TextArea.Changed)
     def _on_changed(self, message: TextArea.Changed) -> None:

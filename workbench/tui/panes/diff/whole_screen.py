@@ -8,18 +8,18 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
-from textual.widgets import Footer
 
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff.diff_view import DiffView
 from workbench.tui.state.diff.source import DiffSource, Level
+from workbench.tui.widgets.key_line import KeyLine
 
 
 class WholeScreen(ModalScreen[None]):
     """Shows one source without limits."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("whole",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("whole")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("whole")]
 
     def __init__(self, source: DiffSource) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class WholeScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The diff and the keys."""
         yield DiffView(id="whole-diff")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show all of it."""

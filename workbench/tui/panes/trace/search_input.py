@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
+
+from workbench.tui.keys import bindings
 
 
 class SearchInput(Input):
     """Hidden while nothing is looked for. Enter goes to the first step found, escape ends the search."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "go to what was found"),
-        Binding("down", "submit", show=False),
-        Binding("escape", "leave", "end the search"),
-    ]
+    PLACES: ClassVar[tuple[str, ...]] = ("finding",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
 
     @dataclass
     class Left(Message):
