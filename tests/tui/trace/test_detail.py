@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.trace import events
 from workbench.tui.state.trace.detail import DetailTab, SpanDetail
 from workbench.tui.state.trace.json_text import JsonText
 from workbench.tui.state.trace.search import Where
@@ -259,6 +260,18 @@ def test_tool_calls_without_ids_are_linked_by_name_and_arguments_each_once() -> 
     assert link(spans, "set", intermediate_data=data) == "tool call 2 of this turn"
     assert link(spans, "get", intermediate_data=data) == "tool call 3 of this turn"
     assert link(spans, "set ", intermediate_data=data) is None
+
+
+def test_tool_calls_in_the_order_of_their_spans_are_linked_without_looking_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = {"tool_uses": [{"name": "set", "args": {"x": n}} for n in range(3)]}
+    spans = [tool("set", {"x": n}, id=str(n)) for n in range(3)]
+    monkeypatch.setattr(events, "_content", None)
+
+    view = view_of(spans, turn_result("hi", "done", intermediate_data=data))
+
+    assert [view.link_of(node) for node in view.tree.ordered] == [f"tool call {n} of this turn" for n in (1, 2, 3)]
 
 
 def test_an_agent_that_answered_with_the_final_response_is_linked_to_it() -> None:

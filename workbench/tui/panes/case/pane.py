@@ -191,7 +191,8 @@ class CasePane(OutlinePane):
         if problem is None and not draft.is_untouched:
             self._judge_in_case(draft)
 
-    @work(group="judge", exclusive=True)
+    # Described in a word: else the whole draft would be made a text of, with every key.
+    @work(group="judge", exclusive=True, description="judge")
     async def _judge_in_case(self, draft: Draft) -> None:
         await asyncio.sleep(_CALM)
         opened = self.desk.opened
@@ -218,10 +219,14 @@ class CasePane(OutlinePane):
             return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
-            if problem is not None:
+            if problem is not None and self.desk.typing == draft:
                 self.query_one(EditorBox).show_problem(problem)
                 return
-        self.desk.leave()
+            if problem is not None:
+                say(self, f"{problem}; what you typed is kept as a draft", severity="warning")
+                return
+        if self.desk.typing == draft:
+            self.desk.leave()
         self._show_desk()
         if then_save:
             await self.run_action("screen.save")
@@ -257,10 +262,13 @@ class CasePane(OutlinePane):
 
     async def _make(self, make: Make, label: str, *, slot: Slot | None) -> str | None:
         """Make one edit after the other, each of what the one before left; gives what keeps it from being made."""
+        meant = self._edited
         async with self._edits:
             opened, row = self.desk.opened, self.desk.row
-            if opened is None or (row is None and slot is None):
+            if meant is None or opened is None or (row is None and slot is None):
                 return "there is nothing to edit"
+            if opened.edited != meant:  # it had to wait, and the user has gone on
+                return "something else was selected meanwhile; nothing was changed"
             try:
                 edit = make(row or _NO_ROW, opened)
                 await self.hub.gateway.editing.make(opened, edit, label=safe(label))
@@ -270,10 +278,11 @@ class CasePane(OutlinePane):
             except (Refused, Impossible, StoreError) as error:
                 return str(error)
             now = became(opened, edit)
-            self.desk.put(slot, edit, now=now)
-            if now != opened.edited:
-                self._edited = now
-                self.post_message(ProjectChanged(select=now.case))
+            self.desk.put(meant, slot, edit, now=now)
+            is_still_meant = self._edited == meant
+            if now != meant:
+                self._edited = now if is_still_meant else self._edited
+                self.post_message(ProjectChanged(select=now.case if is_still_meant else None))
             else:
                 self.post_message(DocumentsChanged(frozenset([now.eval_set])))
             await self._look_again()

@@ -99,7 +99,8 @@ class DiffView(Vertical):
         if owner is not None and self.state.go_to(owner):
             self._show_cursor()
 
-    @work(group="compare", exclusive=True)
+    # A worker is described by its arguments as text unless told otherwise, which takes long for a long session.
+    @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, source: DiffSource) -> None:
         self.query_one(DiffLinesView).show(lambda _: _WAIT, from_top=True)
         content = await asyncio.to_thread(diff_of, source)
@@ -127,7 +128,7 @@ class DiffView(Vertical):
             self._keep(content, shape, lay_out_diff(content, width=width, side_by_side=shape[1]))
         return self._lines.with_cursor(self.state.cursor)
 
-    @work(group="lay-out", exclusive=True)
+    @work(group="lay-out", exclusive=True, description="lay out")
     async def _lay_out_again(self, content: DiffContent, shape: _Shape) -> None:
         await self._lay_out(content, shape)
         self._show_cursor()

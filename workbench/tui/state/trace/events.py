@@ -31,22 +31,37 @@ class _Calls:
     """The tool calls of a turn, each of which stands for one span only."""
 
     def __init__(self, invocation: Invocation | None) -> None:
+        calls = list(_calls(invocation)) if invocation is not None else []
+        numbered = list(enumerate(calls, start=1))
         self._by_id: dict[str, list[int]] = {}  # a model may give two calls the same id
-        self._by_content: dict[str, list[int]] = {}
-        for number, call in enumerate(_calls(invocation) if invocation is not None else (), start=1):
+        for number, call in numbered:
             if call.id:
                 self._by_id.setdefault(call.id, []).append(number)
-            else:
-                self._by_content.setdefault(_content(call.name, call.args), []).append(number)
+        self._without_id = [(number, call) for number, call in numbered if not call.id]
+        self._next = 0  # of those without an id: while spans come in the order of the calls nothing is looked up
+        self._by_content: dict[str, list[int]] | None = None
 
     def take(self, span: Span) -> str | None:
         """Which call a tool span stands for, in words."""
-        if span.kind is not SpanKind.TOOL or not (self._by_id or self._by_content):
+        if span.kind is not SpanKind.TOOL:
             return None
         call_id = span.attributes.get("function_call_id")
         same = self._by_id.get(call_id) if isinstance(call_id, str) else None
-        same = same or self._by_content.get(_content(span.name, span.request))
-        return f"tool call {same.pop(0)} of this turn" if same else None
+        number = same.pop(0) if same else self._take_by_content(span)
+        return None if number is None else f"tool call {number} of this turn"
+
+    def _take_by_content(self, span: Span) -> int | None:
+        if self._by_content is None:
+            if self._next < len(self._without_id):
+                number, call = self._without_id[self._next]
+                if call.name == span.name and (call.args or {}) == (span.request or {}):
+                    self._next += 1
+                    return number
+            self._by_content = {}
+            for number, call in self._without_id[self._next :]:
+                self._by_content.setdefault(_content(call.name, call.args), []).append(number)
+        same = self._by_content.get(_content(span.name, span.request)) if self._by_content else None
+        return same.pop(0) if same else None
 
 
 def _content(name: str | None, args: Any) -> str:
