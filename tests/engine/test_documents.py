@@ -594,3 +594,81 @@ def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDoc
     assert (document.fault_in_text('\n{"eval_id": "a",\n x') or "").startswith("line 3, column 2: found 'x'")
     fault = document.fault_in_text('{"eval_id": "a",\n "conversation": 7}') or ""
     assert fault.startswith("line 2, column 18: conversation: found 7")
+
+
+# Edits of several sets.
+
+HEAT = "sets/heat.evalset.json"
+
+
+@pytest.fixture
+def two(documents: OpenDocuments, tmp_path: Path) -> OpenDocuments:
+    """A second set, and the first case of the first set moved to it."""
+    write(tmp_path, HEAT, "warm")
+    move(documents)
+    return documents
+
+
+def move(documents: OpenDocuments) -> None:
+    documents.edit_together(
+        [
+            (HEAT, lambda document: document.insert_case(len(document), case("on"))),
+            (LIGHTS, lambda document: document.remove_case(0)),
+        ],
+        label="move",
+    )
+
+
+def ids_on_disk(tmp_path: Path, name: str) -> list[str]:
+    return [item["eval_id"] for item in json.loads((tmp_path / name).read_bytes())["eval_cases"]]
+
+
+@pytest.mark.parametrize("where", [LIGHTS, HEAT])
+def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(two: OpenDocuments, tmp_path: Path, where: str) -> None:
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+
+    done = two.undo_newest(where)
+
+    assert done is not None and done.label == "move" and set(done.eval_sets) == {LIGHTS, HEAT}
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+    two.redo_newest(where)
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+
+
+def test_half_of_an_edit_of_two_sets_is_never_undone(two: OpenDocuments, tmp_path: Path) -> None:
+    two.edit(HEAT, rename("later"), label="later")
+
+    with pytest.raises(StoreError, match=r"heat.*edited since"):
+        two.undo(LIGHTS)
+
+    assert ids_on_disk(tmp_path, LIGHTS) == ["off"]
+    assert two.undo(HEAT) == "later" and two.undo(LIGHTS) == "move"
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+
+
+def test_an_edit_of_two_sets_is_made_to_none_where_one_is_in_conflict(
+    documents: OpenDocuments, path: Path, tmp_path: Path
+) -> None:
+    heat = write(tmp_path, HEAT, "warm")
+    dirty(documents)
+    write(tmp_path, LIGHTS, "on", "off", set_name="theirs")
+    before = path.read_bytes(), heat.read_bytes()
+
+    with pytest.raises(FileChanged):
+        move(documents)
+
+    assert (path.read_bytes(), heat.read_bytes()) == before
+    assert documents.dirty() == (LIGHTS,) and documents.undo(LIGHTS) == "rename"
+
+
+def test_an_edit_of_two_sets_is_made_to_none_where_one_refuses(documents: OpenDocuments, tmp_path: Path) -> None:
+    write(tmp_path, HEAT, "warm")
+
+    def refuse(document: EvalSetDocument) -> None:
+        raise StoreError(document.path, "no")
+
+    with pytest.raises(StoreError, match="no"):
+        documents.edit_together([(HEAT, lambda document: document.remove_case(0)), (LIGHTS, refuse)], label="x")
+
+    assert ids_on_disk(tmp_path, HEAT) == ["warm"] and documents.dirty() == ()
+    assert len(documents.document(HEAT)) == 1

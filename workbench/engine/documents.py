@@ -6,12 +6,13 @@ somebody decides, and one that breaks or vanishes leaves its last good state her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from workbench.engine.joint_edit import Change, JointEdit
 from workbench.engine.open_document import DocumentStanding, OpenDocument
 from workbench.engine.set_operations import Done, SetOperations
 from workbench.engine.set_versions import Versions, compare_versions
@@ -78,15 +79,27 @@ class OpenDocuments:
         with self._changing(eval_set) as opened:
             return opened.edit_and_save(change, label=label)
 
+    def edit_together(self, changes: Sequence[tuple[str, Change]], *, label: str) -> None:
+        """Change several sets in one step and save them, in this order. Where anything fails nothing remains of it.
+
+        Raises StoreError, and FileChanged where one of them is in conflict with its file.
+        """
+        joint = JointEdit()
+        joint.make([(self._look(eval_set), change) for eval_set, change in changes], label=label)
+        self._note_edited(joint)
+
     def undo(self, eval_set: str) -> str | None:
-        """Take back the last step of a set, and save that where the step was saved at once; gives what it was."""
-        with self._changing(eval_set) as opened:
-            return opened.undo()
+        """Take back the last step of a set, in all sets that it was made to; gives what it was.
+
+        Where the step was saved at once this is saved too. Raises StoreError where another set stands against it.
+        """
+        done = self._undo(eval_set)
+        return done.label if done is not None else None
 
     def redo(self, eval_set: str) -> str | None:
-        """Do again what was undone last in a set, and save that where it was saved at once; gives what it was."""
-        with self._changing(eval_set) as opened:
-            return opened.redo()
+        """Do again what was undone last in a set, in all sets that it was made to; saved as `undo` does."""
+        done = self._redo(eval_set)
+        return done.label if done is not None else None
 
     def undo_newest(self, eval_set: str | None) -> Done | None:
         """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
@@ -94,7 +107,7 @@ class OpenDocuments:
         edited_at = opened.edited_at if opened is not None and opened.document.undoable else 0
         if self._operations.undoable_at > edited_at:
             return self.undo_operation()
-        return _done(self.undo(eval_set) if eval_set is not None else None)
+        return self._undo(eval_set) if eval_set is not None else None
 
     def redo_newest(self, eval_set: str | None) -> Done | None:
         """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
@@ -102,7 +115,7 @@ class OpenDocuments:
         edited_at = opened.edited_at if opened is not None and opened.document.redoable else 0
         if self._operations.redoable_at > edited_at:
             return self.redo_operation()
-        return _done(self.redo(eval_set) if eval_set is not None else None)
+        return self._redo(eval_set) if eval_set is not None else None
 
     def save(self, eval_set: str, *, overwrite: bool = False) -> None:
         """Write a set with unsaved edits. Raises FileChanged where the file changed, unless `overwrite` is chosen.
@@ -222,6 +235,31 @@ class OpenDocuments:
         """Throw away what an earlier session left. Raises StoreError."""
         self._recovery.discard(recovery)
 
+    def _undo(self, eval_set: str) -> Done | None:
+        with self._changing(eval_set) as opened:
+            label, joint = opened.document.undoable, opened.joint_edit(opened.document.steps_done)
+            if joint is not None:
+                joint.undo()
+                return self._done_together(label, joint)
+            return _done(opened.undo(), eval_set)
+
+    def _redo(self, eval_set: str) -> Done | None:
+        with self._changing(eval_set) as opened:
+            label, joint = opened.document.redoable, opened.joint_edit(opened.document.steps_done + 1)
+            if joint is not None:
+                joint.redo()
+                return self._done_together(label, joint)
+            return _done(opened.redo(), eval_set)
+
+    def _done_together(self, label: str | None, joint: JointEdit) -> Done | None:
+        self._note_edited(joint)
+        return _done(label, *(name for name, opened in self._open.items() if opened in joint.documents))
+
+    def _note_edited(self, joint: JointEdit) -> None:
+        at = self._next()
+        for opened in joint.documents:
+            opened.edited_at = at
+
     def _look(self, eval_set: str) -> OpenDocument:
         opened = self._open.get(eval_set)
         if opened is not None:
@@ -289,5 +327,5 @@ class OpenDocuments:
         return relative_name(recovery.document, self._root)
 
 
-def _done(label: str | None) -> Done | None:
-    return None if label is None else Done(label=label)
+def _done(label: str | None, *eval_sets: str) -> Done | None:
+    return None if label is None else Done(label=label, eval_sets=eval_sets)

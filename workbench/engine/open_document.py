@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
 from workbench.store.files import Signature, make_folder, signature_of
+
+if TYPE_CHECKING:
+    from workbench.engine.joint_edit import JointEdit
 
 T = TypeVar("T")
 
@@ -46,6 +49,7 @@ class OpenDocument:
         self._in_conflict = False
         self._seen = _NOT_SEEN  # the file when it was looked at last
         self._saved_at_once: set[int] = set()  # steps, by their number, that went to disk when they were made
+        self._joint_edits: dict[int, JointEdit] = {}  # steps, by their number, that are steps of other sets too
 
     @classmethod
     def open(cls, path: Path) -> OpenDocument:
@@ -93,6 +97,19 @@ class OpenDocument:
             self._saved_at_once.add(self.document.steps_done)
             self.save()
         return result
+
+    def edit_within(self, joint: JointEdit, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, as part of an edit of several sets, which saves it; undoing and redoing it are saved too."""
+        before = self.document.steps_done
+        result = self.edit(change, label=label)
+        if self.document.steps_done > before:
+            self._saved_at_once.add(self.document.steps_done)
+            self._joint_edits[self.document.steps_done] = joint
+        return result
+
+    def joint_edit(self, number: int) -> JointEdit | None:
+        """The edit of several sets that the step of this number is part of."""
+        return self._joint_edits.get(number)
 
     def undo(self) -> str | None:
         """Take back the last step, and save that where the step was saved at once; gives what it was."""
@@ -188,3 +205,4 @@ class OpenDocument:
 
     def _forget_steps_after(self, number: int) -> None:
         self._saved_at_once = {step for step in self._saved_at_once if step <= number}
+        self._joint_edits = {step: joint for step, joint in self._joint_edits.items() if step <= number}

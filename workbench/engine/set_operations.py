@@ -14,14 +14,15 @@ from workbench.store.set_files import KeptFile, SetFiles
 class Done:
     """Something was undone or done again: what, and where the file of the set was and is, where that changed.
 
-    `before` is None where no file was there, `after` where none is now; both are None for an edit inside a set.
-    `number` stays with an operation when it is undone and redone, 0 for an edit inside a set.
+    `before` is None where no file was there, `after` where none is now; both are None for an edit inside sets, which
+    are named by `eval_sets`. `number` stays with an operation when it is undone and redone, 0 for an edit inside a set.
     """
 
     label: str
     number: int = 0
     before: str | None = None
     after: str | None = None
+    eval_sets: tuple[str, ...] = ()
 
 
 @dataclass

@@ -207,7 +207,10 @@ async def test_a_case_moves_within_its_file_and_only_in_its_order(project: Path,
         assert ids(project) == ["on", "off", "dim"]
 
 
-async def test_marked_cases_move_to_another_set_and_undo_in_both_brings_them_back(project: Path, open_app: Any) -> None:
+@pytest.mark.parametrize("where", ["dim", "far"])
+async def test_marked_cases_move_to_another_set_and_one_undo_in_either_brings_them_back(
+    project: Path, open_app: Any, where: str
+) -> None:
     async with open_app(project) as screen:
         await select(screen, "on")
         await screen.press("space", "space", "m")
@@ -217,12 +220,36 @@ async def test_marked_cases_move_to_another_set_and_undo_in_both_brings_them_bac
         await until(screen, lambda: ids(project, "other") == ["far", "on", "off"] and ids(project) == ["dim"])
         await until(screen, lambda: listed(screen) == ["dim", "far", "on", "off"])
 
-        await select(screen, "dim")
+        await select(screen, where)
         await screen.press("u")
-        await until(screen, lambda: ids(project) == ["on", "off", "dim"])
-        await select(screen, "far")
+        await until(screen, lambda: ids(project) == ["on", "off", "dim"] and ids(project, "other") == ["far"])
+        await until(screen, lambda: listed(screen) == ["on", "off", "dim", "far"])
+
+
+async def test_marked_cases_of_several_sets_are_deleted_and_brought_back_as_one(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        await screen.press("A", "D")
+        await screen.until("Delete 4 cases?")
+        await screen.press("y")
+        await until(screen, lambda: ids(project) == [] and ids(project, "other") == [])
+
         await screen.press("u")
-        await until(screen, lambda: ids(project, "other") == ["far"])
+        await until(screen, lambda: ids(project) == ["on", "off", "dim"] and ids(project, "other") == ["far"])
+
+
+async def test_a_move_from_a_set_in_conflict_asks_first_and_moves_nothing(project: Path, open_app: Any) -> None:
+    path = project / "lamps.evalset.json"
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        documents = screen.app._gateway.documents
+        await documents.edit("lamps.evalset.json", lambda document: document.set_value(("name",), "n"), label="name")
+        path.write_text(path.read_text(encoding="utf-8").replace("Darker", "Brighter"), encoding="utf-8")
+        await screen.press("m", "enter")
+
+        await screen.until("lamps.evalset.json changed on disk")
+        assert (ids(project), ids(project, "other")) == (["on", "off", "dim"], ["far"])
+        assert await documents.dirty() == ("lamps.evalset.json",)
 
 
 async def test_a_case_whose_id_is_taken_there_is_not_moved(project: Path, open_app: Any) -> None:

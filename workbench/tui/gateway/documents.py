@@ -34,6 +34,12 @@ class Documents:
         """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
         return await self._change(lambda documents: documents.edit_and_save(eval_set, change, label=label))
 
+    async def edit_together(
+        self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
+    ) -> None:
+        """Change several sets in one step of undo and save them; where anything fails nothing remains of it."""
+        await self._change(lambda documents: documents.edit_together(changes, label=label))
+
     async def look(self, eval_set: str, read: Callable[[EvalSetDocument], T]) -> T:
         """Read something of a document as it is now. `read` runs on the gateway's thread."""
         return await self._ask(lambda documents: read(documents.document(eval_set)))

@@ -161,7 +161,7 @@ class Keeper(Faceless):
         if done is None:
             return
         if done.before is None and done.after is None:
-            self._changed([eval_set] if eval_set is not None else [])
+            self._changed(done.eval_sets)
         else:
             self.post_message(ProjectChanged(select=done.after))
 

@@ -120,11 +120,10 @@ class Edits:
         chosen = await self._widget.app.push_screen_wait(ChooseScreen(f"Move {what} to", others))
         if chosen is None:
             return
-        for source, moved in _by_set(keys).items():
-            if not await self._move(moved, source, others[chosen]):
-                return
+        if not await self._move(keys, others[chosen]):
+            return
         self._browser.marks.clear()
-        say(self._widget, f"moved {what} to {others[chosen]}; u in both eval sets takes it back")
+        say(self._widget, f"moved {what} to {others[chosen]}; u takes it back")
 
     async def delete(self) -> None:
         """Delete the selected set, or the marked cases, else the selected one."""
@@ -138,10 +137,9 @@ class Edits:
             return
         if len(keys) > 1 and not await self._confirm(f"Delete {_named(keys)}? u brings them back."):
             return
-        for eval_set, deleted in _by_set(keys).items():
-            delete = partial(cases.delete_cases, keys=deleted)
-            if not await self._edit(eval_set, delete, label=f"delete {_named(deleted)}"):
-                return
+        changes = [(name, partial(cases.delete_cases, keys=deleted)) for name, deleted in _by_set(keys).items()]
+        if not await self._edit_together(changes, label=f"delete {_named(keys)}"):
+            return
         say(self._widget, f"deleted {_named(keys)}; u brings it back")
 
     async def _rename_case(self, key: CaseKey) -> None:
@@ -195,21 +193,38 @@ class Edits:
                 lambda: self._documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
             )
 
-    async def _move(self, keys: Sequence[CaseKey], source: str, target: str) -> bool:
-        """Add cases to one set, then take them out of the other; where that fails they are in neither twice."""
+    async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
+        """Take cases out of their sets and add them to another, as one step of undo; False where that could not be."""
+        changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
+        taken: list[cases.TakenCase] = []
         try:
-            taken = await self._documents.look(source, lambda document: cases.take_cases(document, keys))
+            for source, moved in _by_set(keys).items():
+                taken += await self._documents.look(source, partial(cases.take_cases, keys=moved))
+                changes.append((source, partial(cases.delete_cases, keys=moved)))
         except StoreError as error:
             self._refuse(error)
             return False
-        if not await self._edit(target, partial(cases.put_cases, cases=taken), label=f"move {_named(keys)} here"):
+        # The other set comes first: whatever happens in between, each case is in one file at least.
+        changes.insert(0, (target, partial(cases.put_cases, cases=taken)))
+        return await self._edit_together(changes, label=f"move {_named(keys)} to {target}")
+
+    async def _edit_together(
+        self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
+    ) -> bool:
+        """Edit several sets as one step and save them; False where that could not be, and nothing of it is done."""
+        try:
+            await self._documents.edit_together(changes, label=label)
+        except FileChanged:
+            self._warn("a file was changed meanwhile: decide which version to keep, then do it again")
+            for name, _ in changes:
+                if (await self._documents.standing(name)).changed_on_disk:
+                    self._widget.post_message(SaveWanted(name))
             return False
-        delete = partial(cases.delete_cases, keys=keys)
-        if await self._edit(source, delete, label=f"move {_named(keys)} to {target}"):
-            return True
-        await self._documents.undo(target)
-        self._widget.post_message(DocumentsChanged(frozenset([target])))
-        return False
+        except StoreError as error:
+            self._refuse(error)
+            return False
+        self._widget.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
+        return True
 
     async def _edit(self, eval_set: str, change: Callable[[EvalSetDocument], None], *, label: str) -> bool:
         """Make an edit and save it; False where that could not be."""
