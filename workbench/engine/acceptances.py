@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ class Acceptances:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._versions: dict[CaseKey, list[EvalCase]] = {}  # of a case: those that accepting started from and led to
+        self._judged: dict[CaseKey, tuple[EvalCase, CaseResult]] = {}  # how cases were when results were judged again
 
     def accept(self, wanted: Acceptance, *, label: str) -> EvalCase:
         """Edit the document of the case in one step of undo, and save it; gives the case as it is now.
@@ -60,6 +61,7 @@ class Acceptances:
         after = documents.edit_and_save(key.eval_set, change, label=label)
         versions = self._versions.setdefault(key, [])
         versions += [case for case in (before, after) if case not in versions]
+        self._judged[key] = after, wanted.result
         return after
 
     def plan_rescoring(self, result: CaseResult, *, judged: EvalCase) -> Plan:
@@ -69,14 +71,29 @@ class Acceptances:
         """
         return self._workspace.plan_rescoring(self._repeats_of(result), judged={result.case: judged})
 
-    def plan_after_undo(self, result: CaseResult, *, now: EvalCase, judged: EvalCase) -> Plan | None:
-        """The plan that judges a result again where accepting was undone (or done again); None for any other edit."""
-        if now not in self._versions.get(result.case, ()):
-            return None
+    def plans_after_undo(self, eval_sets: Collection[str]) -> Iterator[Plan]:
+        """The plans that judge the newest results of cases again where accepting was undone, or done again.
+
+        Of any other edit there is none, nor where a result cannot be judged: its verdict stays what it was.
+        """
+        for key, (judged, accepted) in list(self._judged.items()):
+            now = self._case_now(key) if key.eval_set in eval_sets else None
+            if now is None or now == judged or now not in self._versions[key]:
+                continue
+            result = next((found for found in self._newest(key) if found.repeat == accepted.repeat), accepted)
+            self._judged[key] = now, result
+            try:
+                yield self.plan_rescoring(result, judged=judged)
+            except PlanError:
+                continue
+
+    def _case_now(self, key: CaseKey) -> EvalCase | None:
+        """A case as it is now; None where it has gone or cannot be read."""
         try:
-            return self.plan_rescoring(result, judged=judged)
-        except PlanError:
-            return None  # the verdict stays what it was; the next run says what is wrong
+            document = self._workspace.documents.document(key.eval_set)
+            return document.case(index_of(document, key))
+        except (Refused, StoreError):
+            return None
 
     def _check(self, wanted: Acceptance, document: EvalSetDocument, index: int) -> None:
         key, case = wanted.result.case, document.case(index)
@@ -106,12 +123,15 @@ class Acceptances:
         return context.plan(result.case, case).scoring_hash != newest[0].scoring_key
 
     def _repeats_of(self, result: CaseResult) -> Sequence[CaseResult]:
+        return [other for other in self._newest(result.case) if other.repeat != result.repeat] + [result]
+
+    def _newest(self, key: CaseKey) -> Sequence[CaseResult]:
+        """The results of a case in its newest run, as far as the history knows."""
         try:
             with self._workspace.history() as history:
-                stored = history.latest_results([result.case]).get(result.case, [])
+                return history.latest_results([key]).get(key, [])
         except StoreError:
-            stored = []
-        return [other for other in stored if other.repeat != result.repeat] + [result]
+            return []
 
 
 def index_of(document: EvalSetDocument, key: CaseKey) -> int:

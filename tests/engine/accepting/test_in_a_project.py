@@ -97,16 +97,29 @@ def test_undoing_is_known_so_that_the_case_can_be_scored_again(project: Project)
     workspace, result = ran(project)
     before = (project.root / "set.evalset.json").read_bytes()
     wanted = acceptance(workspace, result)
-    after = workspace.acceptances.accept(wanted, label="all")
+    workspace.acceptances.accept(wanted, label="all")
+    assert list(workspace.acceptances.plans_after_undo(["set.evalset.json"])) == []
 
     workspace.documents.undo("set.evalset.json")
-    plan = workspace.acceptances.plan_after_undo(result, now=shown(workspace, result), judged=after)
+    assert list(workspace.acceptances.plans_after_undo(["other.evalset.json"])) == []
+    (plan,) = workspace.acceptances.plans_after_undo(["set.evalset.json"])
 
     assert (project.root / "set.evalset.json").read_bytes() == before
-    assert plan is not None
     assert not any(case.needs_agent for case in plan.cases)
-    edited = shown(workspace, result).model_copy(update={"rubrics": []})
-    assert workspace.acceptances.plan_after_undo(result, now=edited, judged=after) is None
+    assert list(workspace.acceptances.plans_after_undo(["set.evalset.json"])) == []
+    workspace.documents.redo("set.evalset.json")
+    assert len(list(workspace.acceptances.plans_after_undo(["set.evalset.json"]))) == 1
+
+
+def test_an_edit_that_undoes_nothing_accepted_is_not_scored_again(project: Project) -> None:
+    workspace, result = ran(project)
+    workspace.acceptances.accept(acceptance(workspace, result), label="all")
+
+    workspace.documents.edit(
+        "set.evalset.json", lambda document: document.set_value(("rubrics",), [], case=0), label="by hand"
+    )
+
+    assert list(workspace.acceptances.plans_after_undo(["set.evalset.json"])) == []
 
 
 def test_all_repeats_are_scored_again(project: Project) -> None:

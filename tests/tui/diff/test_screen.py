@@ -111,6 +111,23 @@ async def test_undo_takes_back_what_was_accepted_and_scores_again(open_app: Any,
         await screen.until("✓ one", "no differences")
 
 
+async def test_undo_elsewhere_scores_again_too(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("A")
+        await screen.until("Accept 2 differences of one")
+        await screen.press("y")
+        await screen.until("✓ one", "no differences")
+
+        await screen.press("4", "u")
+
+        await screen.until("✗ one", "FAILED · one")
+        await screen.press("U")
+        await screen.until("✓ one", "PASSED · one")
+        await screen.press("n", "u")  # from another case of the set
+        await screen.until("two · lights", "✗ one")
+
+
 async def test_a_turn_can_be_accepted_and_equal_turns_are_folded(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await opened(screen, case="two")

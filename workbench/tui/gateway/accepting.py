@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import Plan, PlanError
-from workbench.model.evalset import EvalCase
-from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult
+from workbench.model.keys import JobKey
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.thread import Call
 
@@ -33,7 +31,7 @@ class Accepting:
     def __init__(self, call: Call, documents: Documents) -> None:
         self._call = call
         self._documents = documents
-        self._judged: dict[CaseKey, EvalCase] = {}  # cases that were accepted into, as they were scored last
+        self._accepted: set[str] = set()  # eval sets that were accepted into
 
     async def accept(self, wanted: Acceptance, *, label: str) -> Begun | str:
         """Edit and save the case, and score its result anew; why that could not be done, where the edit was made.
@@ -41,34 +39,33 @@ class Accepting:
         Raises Refused, FileChanged and StoreError where it was not.
         """
 
-        def accept(workspace: Workspace) -> tuple[EvalCase, Begun | str]:
-            after = workspace.acceptances.accept(wanted, label=label)
+        def accept(workspace: Workspace) -> Begun | str:
+            workspace.acceptances.accept(wanted, label=label)
             try:
                 plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown)
             except PlanError as error:
-                return after, str(error)
-            return after, _begin(workspace, plan)
+                return str(error)
+            return _begin(workspace, plan)
 
         try:
-            after, begun = await self._call(accept)
+            begun = await self._call(accept)
         finally:
             self._documents.changes += 1
-        self._judged[wanted.result.case] = after
+        self._accepted.add(wanted.result.case.eval_set)
         return begun
 
-    async def score_if_undone(self, result: CaseResult, now: EvalCase) -> Begun | None:
-        """Score a result anew where accepting it was undone, or done again, since it was scored; else None."""
-        judged = self._judged.get(result.case)
-        if judged is None or judged == now:
-            return None
-        self._judged[result.case] = now
+    async def score_undone(self, eval_sets: Collection[str]) -> Sequence[Begun]:
+        """Score results anew in these sets where accepting them was undone, or done again, since they were scored."""
+        if self._accepted.isdisjoint(eval_sets):
+            return []
 
-        def score(workspace: Workspace) -> Begun | None:
-            plan = workspace.acceptances.plan_after_undo(result, now=now, judged=judged)
-            return None if plan is None else _begin(workspace, plan)
+        def score(workspace: Workspace) -> Sequence[Begun]:
+            return [_begin(workspace, plan) for plan in workspace.acceptances.plans_after_undo(eval_sets)]
 
         return await self._call(score)
 
 
 def _begin(workspace: Workspace, plan: Plan) -> Begun:
-    return Begun(workspace.start(plan), [job for job, _ in plan.jobs])
+    from workbench.engine.run import Holds
+
+    return Begun(workspace.start(plan, holds=Holds.VERDICTS), [job for job, _ in plan.jobs])

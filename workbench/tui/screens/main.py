@@ -165,6 +165,7 @@ class MainScreen(Screen[None]):
 
     @on(ProjectChanged)
     def _on_project_changed(self, message: ProjectChanged) -> None:
+        self._runs.score_undone(message.eval_sets)
         self._reader.reload(message.select)
 
     # What was read.

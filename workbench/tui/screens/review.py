@@ -212,5 +212,3 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
             say(self, str(error), severity="error")
         self._tell(DocumentsChanged(frozenset([key.eval_set])))
         await self._show_case()
-        if self._shown is not None and self._shown.case is not None and self._shown.result is not None:
-            await self._acceptor.score_if_undone(self._shown.result, self._shown.case)

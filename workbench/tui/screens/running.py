@@ -85,6 +85,12 @@ class Running(Faceless):
         self._followed.append(followed)
         await followed.follow()
 
+    @work(group="score")
+    async def score_undone(self, eval_sets: Collection[str]) -> None:
+        """Score anew what was accepted in these sets and is so no longer, or is so again."""
+        for begun in await self._hub.gateway.accepting.score_undone(eval_sets):
+            self.follow(FollowedRun(begun.run, begun.jobs))
+
     def take(self, *, now: float) -> tuple[bool, set[CaseKey]]:
         """Put what runs said since the last time into the state: whether there was anything, and the changed cases."""
         is_news, changed = False, set[CaseKey]()

@@ -68,7 +68,6 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
-    accepted: set[CaseKey] = field(default_factory=set)  # cases into which results were accepted in this session
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.widget import Widget
@@ -16,9 +15,6 @@ from workbench.tui.hub import Hub
 from workbench.tui.messages import DocumentsChanged, RunBegun, SaveWanted
 from workbench.tui.state.pieces import plural
 from workbench.tui.widgets.saying import say
-
-if TYPE_CHECKING:
-    from workbench.tui.gateway.accepting import Begun
 
 
 class Acceptor:
@@ -49,21 +45,9 @@ class Acceptor:
             return str(error)
         except StoreError as error:
             return str(error)
-        self._hub.state.accepted.add(result.case)
         self._tell(DocumentsChanged(frozenset([eval_set])))
         if isinstance(begun, str):
             say(self._widget, f"accepted and saved, but not scored again: {begun}", severity="warning")
         else:
-            self._follow(begun)
+            self._tell(RunBegun(begun.run, begun.jobs))
         return None
-
-    async def score_if_undone(self, result: CaseResult, now: EvalCase) -> None:
-        """Score a result anew where accepting it was undone since."""
-        if result.case not in self._hub.state.accepted:
-            return
-        begun = await self._hub.gateway.accepting.score_if_undone(result, now)
-        if begun is not None:
-            self._follow(begun)
-
-    def _follow(self, begun: Begun) -> None:
-        self._tell(RunBegun(begun.run, begun.jobs))

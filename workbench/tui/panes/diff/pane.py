@@ -58,9 +58,6 @@ class DiffPane(Pane):
         if subject.read is not None or subject.pinned is not None:
             source = DiffSource(case=subject.case, turns=tuple(subject.turns), result=subject.result, head=source.head)
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
-        was_accepted = subject.key in self.hub.state.accepted
-        if was_accepted and subject.pinned is None and subject.case is not None and subject.result is not None:
-            self._score_if_undone(subject)
 
     def focus_first(self) -> None:
         """The lines."""
@@ -131,12 +128,6 @@ class DiffPane(Pane):
             say(self, f"not accepted: {refused}", severity="warning")
         else:
             say(self, f"accepted {plural(len(found), 'difference')}; u takes it back")
-
-    @work(group="accept")
-    async def _score_if_undone(self, subject: Subject) -> None:
-        assert subject.case is not None
-        assert subject.result is not None
-        await self._acceptor.score_if_undone(subject.result, subject.case)
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
