@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from workbench.tui.gateway.editing import Editing
 from workbench.tui.messages import DocumentsChanged, ProjectChanged
 from workbench.tui.panes.case.editor_box import EditorBox
 from workbench.tui.panes.case.pane import CasePane
@@ -114,6 +116,25 @@ async def test_enter_edits_a_text_and_ctrl_s_saves_it_alone(open_app: Any, proje
         await screen.until_gone("unsaved edits")
 
     assert (project / "home.evalset.json").read_text() == before.replace("the lamp.", "the lamps.")
+
+
+async def test_unsaved_edits_are_told_by_the_title_and_the_tab_until_they_are_saved(
+    open_app: Any, project: Path
+) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        assert "* unsaved" not in screen.text and "1 Case*" not in screen.text
+        await _go(screen, "user")
+        await screen.press("enter")
+        await _type(screen, "Find the lamps.")
+        await screen.press("ctrl+j")
+
+        await screen.until("* unsaved · ", "1 Case*")
+        await screen.press("4")
+        await screen.until("* unsaved · ", "1 Case*")
+        await screen.press("ctrl+s")
+        await screen.until_gone("* unsaved")
+        await screen.until_gone("1 Case*")
 
 
 async def test_an_argument_keeps_its_type_and_can_get_another(open_app: Any, project: Path) -> None:
@@ -545,3 +566,30 @@ async def test_a_set_that_vanishes_leaves_a_sentence(open_app: Any, project: Pat
         await _idle(screen)
 
         assert _pane(screen).desk.opened is not None
+
+
+async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhile(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on, make = asyncio.Event(), asyncio.Event(), Editing.make
+
+    async def slow(editing: Editing, *arguments: Any, **more: Any) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await make(editing, *arguments, **more)
+
+    monkeypatch.setattr(Editing, "make", slow)
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "app name")
+        await screen.press("D", "D")
+        await begun.wait()
+        await _open(screen, "tea")
+        await screen.until("Tea?")
+        may_go_on.set()
+        await screen.until("something else was selected meanwhile")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    lamp, tea = _on_disk(project)
+    assert lamp["session_input"] == {"user_id": "u", "state": {}} and tea == TEA

@@ -32,6 +32,9 @@ TABS: dict[str, type[Pane]] = {
 }
 """The panes with a tab, by the names that keys and messages use, in the order of the tabs."""
 
+_EDITED = list(TABS).index("case")
+"""The tab in which edits are made."""
+
 _TITLE_MARGINS = 6
 """Cells of the upper border that its title cannot have: corners, a line and a blank on both sides."""
 
@@ -80,10 +83,12 @@ class Frame(Vertical):
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show what is selected in the pane that is open."""
         # How it stands comes first, for the end of a long title is cut off.
-        parts: Sequence[str] = [part for part in (heading.status, heading.title) if part]
+        edited = "* unsaved" if heading.is_edited else ""
+        parts: Sequence[str] = [part for part in (edited, heading.status, heading.title) if part]
         title = " · ".join(parts)
         self.border_title = Content(title)
         self.border_subtitle = Content(heading.ran)
+        self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
         whole = self.query_one("#title", Static)
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
         if whole.display:  # it lays out the screen anew, which takes longer than all else that a key press does

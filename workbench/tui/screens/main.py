@@ -196,6 +196,7 @@ class MainScreen(Screen[None]):
     def _on_prepared(self) -> None:
         self._show()
         self._reader.read_selected()
+    @on(BrowserPane.EditsRead)
 
     # What the keys of the screen do.
 

@@ -63,11 +63,12 @@ BLANK = Whole(())
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What is shown, how it stands, and when it ran: safe text for one line each."""
+    """What is shown, how it stands, and when it ran: safe text for one line each; and whether it has unsaved edits."""
 
     title: str
     status: str = ""
     ran: str = ""
+    is_edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workbench.engine.plan import Selection
@@ -264,7 +264,11 @@ class ProjectState:
 
     def heading(self) -> Heading:
         """What stands in the frame around the panes."""
-        return heading_of(self.subject()) if self.project is not None else Heading("workbench")
+        if self.project is None:
+            return Heading("workbench")
+        row = self.browser.selected
+        is_edited = row is not None and row.eval_set != "" and self.browser.is_edited(row)
+        return replace(heading_of(self.subject()), is_edited=is_edited)
 
     def detail(self) -> Detail:
         """What a pane shows that has nothing better to show of the selected row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,11 +30,18 @@ class TabBar(Widget):
         super().__init__(id=id)
         self._labels = [f" {number} {name} " for number, name in enumerate(names, start=1)]
         self._open = 0
+        self._marked: Collection[int] = ()
 
     def show(self, index: int) -> None:
         """Let this tab stand out."""
         self._open = index
         self.refresh()
+
+    def mark(self, indexes: Collection[int]) -> None:
+        """Mark these tabs: what is in them is not saved."""
+        if indexes != self._marked:
+            self._marked = indexes
+            self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
@@ -54,4 +61,5 @@ class TabBar(Widget):
         labels = self._labels
         if sum(map(len, labels)) > self.size.width:  # the number alone says which key opens it
             labels = [label if i == self._open else label[:3] for i, label in enumerate(labels)]
+        labels = [f"{label.rstrip()}*" if i in self._marked else label for i, label in enumerate(labels)]
         return tuple(Piece(label, Tone.TAB if i == self._open else Tone.MUTED) for i, label in enumerate(labels))

@@ -41,6 +41,10 @@ class BrowserPane(Vertical):
     class Opened(Message):
         """The user wants to look at the selected case."""
 
+    @dataclass
+    class EditsRead(Message):
+        """Which cases have unsaved edits is known anew."""
+
     def __init__(self, hub: Hub, *, id: str) -> None:
         super().__init__(id=id)
         self._hub = hub
@@ -91,6 +95,7 @@ class BrowserPane(Vertical):
                 continue  # it is listed with what is wrong with it
             self._browser.show_edited(relative, standing.changed_cases)
         self._is_outdated = True
+        self.post_message(self.EditsRead())
 
     def _relist_if_outdated(self) -> None:
         if not self._is_outdated:
