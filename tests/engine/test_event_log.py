@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from workbench.engine.event_log import EventLog
+from workbench.engine.event_log import EventLog, PassingLog
 from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 
 END = RunFinished(run_id="r", summary=RunSummary(), duration_seconds=0.0)
@@ -68,3 +68,23 @@ def test_a_thread_without_a_loop_waits_for_what_comes() -> None:
     listener.join()
 
     assert heard == [Notice(message="a"), END]
+
+
+async def test_what_the_one_listener_has_read_is_let_go_of() -> None:
+    log = PassingLog[RunEvent](last=RunFinished)
+    notices(log, "a", "b")
+    heard: list[RunEvent] = []
+    listener = asyncio.create_task(_collect_into(heard, log))
+    await asyncio.sleep(0)
+    assert heard == [Notice(message="a"), Notice(message="b")]
+
+    log.append(END)
+    await listener
+
+    assert heard == [Notice(message="a"), Notice(message="b"), END]
+    assert log.held == 0
+
+
+async def _collect_into(heard: list[RunEvent], log: EventLog[RunEvent]) -> None:
+    async for event in log.events():
+        heard.append(event)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.run import Holds
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 
@@ -188,6 +189,19 @@ async def test_a_listener_on_an_event_loop_and_one_that_never_reads(project: Pro
 
     assert isinstance(heard[0], RunStarted) and isinstance(heard[-1], RunFinished)
     assert sum(isinstance(event, CaseFinished) for event in heard) == 2
+
+
+def test_a_run_that_holds_verdicts_holds_nothing_else(project: Project) -> None:
+    project.add_set(prompts(a="hello", b="bye"))
+    workspace = project.workspace()
+    plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
+    run = workspace.start(plan, holds=Holds.VERDICTS)
+
+    heard = [event for event in run.iter_events() if isinstance(event, CaseFinished)]
+
+    assert [event.result.execution.turns != () and event.in_history for event in heard] == [True, True]
+    assert (run.results(), run.log.held) == ([], 0)
+    assert run.summary().total == 2
 
 
 SLOW = """

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engine.summary import exit_status, summarise
+from workbench.engine.summary import Verdict, exit_status, summarise, verdict_of
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 
 
-def result(status: CaseStatus, **scores: float | None) -> CaseResult:
+def result(status: CaseStatus, **scores: float | None) -> Verdict:
     metrics = tuple(
         MetricResult(name=name, score=score, threshold=None, status=MetricStatus.INFORMATIONAL)
         for name, score in scores.items()
     )
     key = CaseKey(target="t", eval_set="s", eval_id="c")
-    return CaseResult(case=key, eval_set_id="s", status=status, metrics=metrics)
+    return verdict_of(CaseResult(case=key, eval_set_id="s", status=status, metrics=metrics))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))

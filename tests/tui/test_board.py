@@ -9,7 +9,7 @@ import pytest
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.tui.state.board import Board
+from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.standing import Standing
 
 
@@ -163,3 +163,40 @@ def test_forgotten_cases_leave_the_counts(board: Board, make: Any) -> None:
 
     assert board.record(make.key("a")) is None
     assert sum(board.counts("home").values()) == 2
+
+
+def test_results_that_can_be_read_again_are_not_all_held(make: Any) -> None:
+    board, keys = Board(), [make.key(f"c{number}") for number in range(300)]
+    board.list_cases(keys)
+    for key in keys:
+        in_history = key is not keys[1]
+        finished = _finished(make.result(key, CaseStatus.PASSED)).model_copy(update={"in_history": in_history})
+        board.apply(finished)
+
+    board.let_go(but=keys[0])
+
+    held = [key for key in keys if not _record(board, key).lacks_results]
+    assert held == [keys[0], keys[1], *keys[100:]]  # looked at; in no history; the newest
+    assert board.counts()[Standing.PASSED] == 300
+
+
+def test_a_result_that_was_let_go_of_is_filled_in_again(make: Any) -> None:
+    board, keys = Board(), [make.key(f"c{number}") for number in range(201)]
+    board.list_cases(keys)
+    results = [make.result(key, CaseStatus.PASSED) for key in keys]
+    for result in results:
+        board.apply(_finished(result).model_copy(update={"in_history": True}))
+    board.let_go(but=None)
+    assert _record(board, keys[0]).lacks_results
+
+    board.fill([results[0]])
+    board.let_go(but=keys[0])
+
+    assert _record(board, keys[0]).outcomes[0].result == results[0]
+    assert _record(board, keys[1]).lacks_results
+
+
+def _record(board: Board, key: CaseKey) -> CaseRecord:
+    record = board.record(key)
+    assert record is not None
+    return record

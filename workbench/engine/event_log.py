@@ -36,6 +36,11 @@ class EventLog(Generic[E]):
         for wake in wakers:
             wake()
 
+    @property
+    def held(self) -> int:
+        """How many events are in memory."""
+        return len(self._events)
+
     async def events(self) -> AsyncIterator[E]:
         """All events from the first on, ending after the last."""
         loop = asyncio.get_running_loop()
@@ -73,6 +78,17 @@ class EventLog(Generic[E]):
         """What came after `position`; where nothing did, `wake` is called once when something does."""
         with self._lock:
             batch = self._events[position:]
+            if not batch:
+                self._wakers.append(wake)
+            return batch
+
+
+class PassingLog(EventLog[E]):
+    """The same for one listener only: what it has read is let go of."""
+
+    def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:  # noqa: ARG002 - all there is, is new
+        with self._lock:
+            batch, self._events = self._events, []
             if not batch:
                 self._wakers.append(wake)
             return batch

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workbench.engine.plan import PlannedCase
 from workbench.engine.resume import resumable_options
-from workbench.engine.run import Run
+from workbench.engine.run import Holds, Run
 from workbench.engine.versions import versions
 from workbench.model.events import RunFinished
-from workbench.model.keys import CaseKey
+from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.store.errors import StoreError
 from workbench.store.history import FinishedJob, History, RunRecord
-
-if TYPE_CHECKING:
-    from workbench.model.evalset import EvalCase
 
 
 class HistoryRecorder:
@@ -45,10 +41,10 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
 
-    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
+    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]:
         """Store results before anyone is shown them. A cancelled job says nothing about its case and is not kept."""
         if self._history is None:
-            return
+            return ()
         jobs = [
             FinishedJob(result, execution_key=planned.execution_hash, scoring_key=planned.scoring_hash)
             for planned, result in results
@@ -58,6 +54,8 @@ class HistoryRecorder:
             self._history.finish_jobs(self._run_id, jobs)
         except StoreError as error:
             self._give_up(error)
+            return ()
+        return {_job_of(job.result) for job in jobs}
 
     def end(self, run: Run, finished: RunFinished) -> None:
         """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""
@@ -83,26 +81,45 @@ class HistoryRecorder:
             self._history = None
 
     def _write_adk_results(self, run: Run) -> None:
-        results: dict[str, list[CaseResult]] = {}
-        for result in run.results():
-            results.setdefault(result.case.eval_set, []).append(result)
-        cases: dict[CaseKey, EvalCase] = {c.key: c.case for c in run.plan.cases if c.case is not None}
-        for planned in {case.key.eval_set: case for case in run.plan.cases}.values():
-            name = planned.key.eval_set
-            if planned.target.kind is not AgentKind.ADK or name not in run.plan.whole_sets:
-                continue
-            from workbench.report.adk_results import write_adk_results
+        wanted = {
+            case.key.eval_set: case
+            for case in run.plan.cases
+            if case.target.kind is AgentKind.ADK and case.key.eval_set in run.plan.whole_sets
+        }
+        if not wanted:
+            return
+        from workbench.report.adk_results import write_adk_results
 
-            try:
+        try:
+            results = self._whole_results(run, frozenset(wanted))
+            for name, of_set in results.items():
+                planned = wanted[name]
                 write_adk_results(
                     _folder_of(planned.target),
-                    results[name],
+                    of_set,
                     config=planned.config,
-                    expected={key: case for key, case in cases.items() if key.eval_set == name},
+                    expected={c.key: c.case for c in run.plan.cases if c.case is not None and c.key.eval_set == name},
                     run_id=self._run_id,
                 )
-            except StoreError as error:
-                self._warn(f"no result file for adk web was written: {error}")
+        except StoreError as error:
+            self._warn(f"no result file for adk web was written: {error}")
+
+    def _whole_results(self, run: Run, eval_sets: frozenset[str]) -> Mapping[str, Sequence[CaseResult]]:
+        """The results of these sets with what the agent did, from the history where the run does not hold that."""
+        whole: Iterable[CaseResult] = run.results()
+        if run.holds is Holds.VERDICTS:
+            stored = () if self._history is None else self._history.results(self._run_id)
+            by_job = {_job_of(result): result for result in stored if result.case.eval_set in eval_sets}
+            whole = [by_job[key] for key, _ in run.plan.jobs if key in by_job]
+        results: dict[str, list[CaseResult]] = {}
+        for result in whole:
+            if result.case.eval_set in eval_sets:
+                results.setdefault(result.case.eval_set, []).append(result)
+        return results
+
+
+def _job_of(result: CaseResult) -> JobKey:
+    return JobKey.model_construct(case=result.case, repeat=result.repeat)
 
 
 def _record_of(run: Run, root: Path) -> RunRecord:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
+from enum import Enum
 from typing import Protocol
 
-from workbench.engine.event_log import EventLog
+from workbench.engine.event_log import EventLog, PassingLog
 from workbench.engine.plan import Plan
-from workbench.engine.summary import exit_status, summarise
+from workbench.engine.summary import Verdict, exit_status, summarise, verdict_of
 from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, FailureKind
@@ -23,17 +24,29 @@ class RunControl(Protocol):
     def requeue(self, jobs: Iterable[JobKey]) -> None: ...
 
 
+class Holds(Enum):
+    """What a run holds in memory until it is let go of."""
+
+    EVERYTHING = "everything"
+    VERDICTS = "verdicts"  # of results what a summary needs, and only events that its one listener has not read
+
+
 class Run:
     """One execution of a plan. Every method may be called from any thread."""
 
-    def __init__(self, run_id: str, plan: Plan, *, call_engine: Callable[..., None]) -> None:
+    def __init__(
+        self, run_id: str, plan: Plan, *, call_engine: Callable[..., None], holds: Holds = Holds.EVERYTHING
+    ) -> None:
         self.run_id = run_id
         self.plan = plan
-        self.log = EventLog[RunEvent](last=RunFinished)
+        self.holds = holds
+        log = EventLog[RunEvent] if holds is Holds.EVERYTHING else PassingLog[RunEvent]
+        self.log = log(last=RunFinished)
         self._call_engine = call_engine
         self._control: RunControl | None = None
         self._done: Future[None] | None = None
         self._results: dict[JobKey, CaseResult] = {}
+        self._verdicts: dict[JobKey, Verdict] = {}
         self._lock = threading.Lock()
         self.interrupted = False
 
@@ -45,14 +58,16 @@ class Run:
     def keep(self, job: JobKey, result: CaseResult) -> None:
         """Note a result; one of the same job replaces it. For the engine."""
         with self._lock:
-            self._results[job] = result
+            self._verdicts[job] = verdict_of(result)
+            if self.holds is Holds.EVERYTHING:
+                self._results[job] = result
 
     def warn(self, message: str) -> None:
         """Tell every listener of something that went wrong beside the cases. For the engine."""
         self.log.append(Notice(severity="error", message=message))
 
     def events(self) -> AsyncIterator[RunEvent]:
-        """Every event from the first on, for any number of listeners on any event loop."""
+        """Every event from the first on, for listeners on any event loop (for one, where verdicts are held)."""
         return self.log.events()
 
     def iter_events(self) -> Iterator[RunEvent]:
@@ -70,21 +85,22 @@ class Run:
             self._call_engine(self._control.requeue, tuple(jobs))
 
     def results(self) -> list[CaseResult]:
-        """The results so far, in the order of the plan."""
+        """The results so far, in the order of the plan; none where only verdicts are held."""
         with self._lock:
             return [self._results[key] for key, _ in self.plan.jobs if key in self._results]
 
     def summary(self) -> RunSummary:
         """The numbers so far."""
-        return summarise(self.results())
+        with self._lock:
+            return summarise([self._verdicts[key] for key, _ in self.plan.jobs if key in self._verdicts])
 
     @property
     def exit_status(self) -> int:
         """What a command that only did this run ends with (see `summary.exit_status`)."""
-        results = self.results()
-        file_problem = any(r.failure is not None and r.failure.kind is FailureKind.FILE for r in results)
+        with self._lock:
+            file_problem = any(verdict.failure is FailureKind.FILE for verdict in self._verdicts.values())
         return exit_status(
-            summarise(results), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
+            self.summary(), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
         )
 
     @property

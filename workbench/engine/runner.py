@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,6 @@ from workbench.engine.case import Attempt, Listener, execute
 from workbench.engine.kept import criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
-from workbench.engine.summary import summarise
 from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
 from workbench.model.events import (
     CaseFinished,
@@ -40,11 +39,11 @@ _RECORDINGS_AT_ONCE = 256
 
 
 class Recorder(Protocol):
-    """Keeps results where the next start finds them. Never raises: what cannot be kept is said once, as a notice."""
+    """Keeps results where the next start finds them, and says which. What cannot be kept is said once, as a notice."""
 
     def begin(self, run: Run) -> None: ...
 
-    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
+    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]: ...
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
 
@@ -89,7 +88,7 @@ class Runner:
             self._store_finished()
             finished = RunFinished(
                 run_id=self._run.run_id,
-                summary=summarise(self._run.results()),
+                summary=self._run.summary(),
                 duration_seconds=time.perf_counter() - started,
                 interrupted=self._run.interrupted,
             )
@@ -108,7 +107,7 @@ class Runner:
             self._send(Notice(severity="error", message=message))
         for key, result in self._plan.stored.items():
             self._run.keep(key, result)
-            self._send(_finished(key, result, source="stored"))
+            self._send(_finished(key, result, source="stored", in_history=True))
         self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
@@ -254,19 +253,22 @@ class Runner:
         finished, self._unstored = self._unstored, []
         if not finished:
             return
+        kept: Collection[JobKey] = ()
         try:
-            self._recorder.keep([(planned, result) for _, planned, result in finished])
+            kept = self._recorder.keep([(planned, result) for _, planned, result in finished])
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
             self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
         for key, _, result in finished:
             self._run.keep(key, result)
-            self._send(_finished(key, result, source="executed"))
+            self._send(_finished(key, result, source="executed", in_history=key in kept))
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)
 
 
-def _finished(key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"]) -> CaseFinished:
+def _finished(
+    key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool
+) -> CaseFinished:
     return CaseFinished.model_construct(
         case=key.case,
         repeat=key.repeat,
@@ -275,6 +277,7 @@ def _finished(key: JobKey, result: CaseResult, *, source: Literal["executed", "s
         failure=result.failure,
         result=result,
         source=source,
+        in_history=in_history,
     )
 
 

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseResult, CaseStatus, FailureKind
 
 
-def summarise(results: Iterable[CaseResult]) -> RunSummary:
+class Verdict(NamedTuple):
+    """What of a result counts in a summary: scores come as the metric's name and its score (None: it had none)."""
+
+    status: CaseStatus
+    failure: FailureKind | None
+    scores: tuple[tuple[str, float | None], ...]
+
+
+def verdict_of(result: CaseResult) -> Verdict:
+    """What counts of a result."""
+    failure = None if result.failure is None else result.failure.kind
+    return Verdict(result.status, failure, tuple((sys.intern(m.name), m.score) for m in result.metrics))
+
+
+def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     """Cases by status, and each metric's mean and deviation over the cases that it could score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
-    for result in results:
-        statuses[result.status] += 1
-        for metric in result.metrics:
-            metrics.setdefault(metric.name, _Running()).add(metric.score)
+    for verdict in verdicts:
+        statuses[verdict.status] += 1
+        for name, score in verdict.scores:
+            metrics.setdefault(name, _Running()).add(score)
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],

@@ -21,7 +21,7 @@ from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
 from workbench.engine.rescoring import plan_rescoring
 from workbench.engine.resume import resumed, run_to_resume, selections_of
-from workbench.engine.run import Run
+from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
@@ -171,11 +171,11 @@ class Workspace:
     def _planner(self) -> Planner:
         return Planner(self._project, self._loaded, open_document=self.document)
 
-    def start(self, plan: Plan) -> Run:
+    def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it."""
         if self._thread is None:
             self._thread = EngineThread()
-        run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call)
+        run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call, holds=holds)
 
         def host_of(target: Target) -> AgentHost:
             return self._hosts.host_of(target, plan)

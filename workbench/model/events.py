@@ -97,6 +97,7 @@ class CaseFinished(Fact):
     failure: Failure | None = None  # set where status is ERROR because the case could not run
     result: CaseResult
     source: Literal["executed", "stored"] = "executed"  # "stored": an earlier run's result that still counts
+    in_history: bool = False  # whether the result can be read from the history: it need not be held until it is needed
 
 
 class Notice(Fact):

@@ -44,11 +44,11 @@ def _results(history: History, jobs: Sequence[JobKey], run_id: str | None) -> li
 
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
-    from workbench.engine.summary import summarise
+    from workbench.engine.summary import summarise, verdict_of
     from workbench.report.run_report import RunReport, reported_cases
 
     cases = reported_cases(results, ExpectedCases(workspace))
-    summary = summarise(results)
+    summary = summarise(map(verdict_of, results))
     if run_id is None:
         return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
     run = history.run(run_id)

@@ -53,7 +53,9 @@ class Runs:
         """Start a run of the jobs that are returned with it."""
 
         def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
-            run = workspace.start(planned.plan)
+            from workbench.engine.run import Holds
+
+            run = workspace.start(planned.plan, holds=Holds.VERDICTS)
             return run, [job for job, _ in planned.plan.jobs]
 
         run, jobs = await self._call(start)

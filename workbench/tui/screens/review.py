@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Footer
 
 from workbench.engine.accepting import Hunk, hunks
 from workbench.model.evalset import EvalCase
@@ -20,7 +19,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.messages import DocumentsChanged
 from workbench.tui.panes.diff.acceptor import Acceptor
 from workbench.tui.panes.diff.diff_view import DiffView
@@ -29,6 +28,7 @@ from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.diff.source import DiffSource
 from workbench.tui.state.pieces import Tone, safe
 from workbench.tui.state.subject import ReadCase
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
 
@@ -46,8 +46,13 @@ class _Shown:
 class ReviewScreen(ModalScreen[CaseKey | None]):
     """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
 
+    HELP: ClassVar[str] = (
+        "The cases that did not pass, one after the other. Accepting makes what the agent did the new "
+        "expectation and saves it at once; undo takes that back. A review that is left for the editor can be "
+        "gone on with."
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("review",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("review")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
 
     def __init__(self, hub: Hub, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
         super().__init__()
@@ -62,7 +67,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         """Where the walk is, the diff, the keys."""
         yield StatusLine(id="review-progress")
         yield DiffView(id="review-diff")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the first case."""
@@ -165,7 +170,9 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         """The repeat that fell short: of this session, else as it is stored."""
         record = self._hub.state.board.record(key)
         known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
-        results = sorted(known or read.stored, key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
+        lacking = read.stored if record is None or record.lacks_results or not known else ()
+        by_repeat = {result.repeat: result for result in (*lacking, *known)}
+        results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
         result = results[0] if results else None
         found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
         return _Shown(key, read.case, result, found)

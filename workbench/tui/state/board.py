@@ -17,12 +17,13 @@ from workbench.tui.state.standing import Standing, standing_of
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one repeat ended. Of earlier sessions the `result` is read when it is looked at, and None before."""
+    """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before."""
 
     status: CaseStatus
     duration_seconds: float
     result: CaseResult | None = None
     stored_at: datetime | None = None  # None for a result of this session
+    in_history: bool = True
 
 
 @dataclass(slots=True)
@@ -74,6 +75,9 @@ Group = tuple[str | None, str | None]
 """A target and one of its eval sets; None stands for all of them."""
 
 
+_MOST_RESULTS = 200
+"""Results held at the same time of those that can be read again: ten thousand would take 200 MB."""
+
 _Cell = tuple[str, str, Standing]  # target, eval set, standing: what is counted
 
 
@@ -85,6 +89,7 @@ class Board:
         self._counts: dict[Group, Counter[Standing]] = {}
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._results = 0  # of this session
+        self._held: dict[JobKey, None] = {}  # whose result is held and in the history, the oldest first
 
     def record(self, key: CaseKey) -> CaseRecord | None:
         """What is known of a case, None where no eval set lists it."""
@@ -139,6 +144,19 @@ class Board:
             outcome = record.outcomes.get(result.repeat) if record is not None else None
             if record is not None and outcome is not None and outcome.result is None:
                 record.outcomes[result.repeat] = replace(outcome, result=result)
+                self._hold(result.case, result.repeat)
+
+    def let_go(self, *, but: CaseKey | None) -> None:
+        """Let go of results that can be read again, all but the newest and those of one case, which is looked at."""
+        oldest = list(self._held)[: max(len(self._held) - _MOST_RESULTS, 0)]
+        for job in oldest:
+            if job.case == but:
+                continue
+            del self._held[job]
+            record = self._records.get(job.case)
+            outcome = record.outcomes.get(job.repeat) if record is not None else None
+            if record is not None and outcome is not None and outcome.in_history:
+                record.outcomes[job.repeat] = replace(outcome, result=None)
 
     def begin(self, jobs: Iterable[JobKey]) -> None:
         """A run is about to do these jobs: their cases wait, and show their last results until they start."""
@@ -186,7 +204,11 @@ class Board:
         self._renew(record)
         record.turns.pop(event.repeat, None)
         record.spans.pop(event.repeat, None)
-        record.outcomes[event.repeat] = Outcome(event.status, event.duration_seconds, event.result)
+        record.outcomes[event.repeat] = Outcome(
+            event.status, event.duration_seconds, event.result, in_history=event.in_history
+        )
+        if event.in_history:
+            self._hold(event.case, event.repeat)
         self._results += 1
         record.ended = self._results
         record.outstanding = max(record.outstanding - 1, 0)
@@ -196,6 +218,11 @@ class Board:
             self._stand(record, Standing.WAITING)
         else:
             self._stand(record, _outcome(record))
+
+    def _hold(self, case: CaseKey, repeat: int) -> None:
+        job = JobKey.model_construct(case=case, repeat=repeat)
+        self._held.pop(job, None)
+        self._held[job] = None
 
     def _renew(self, record: CaseRecord) -> None:
         """The first event of a run about a case puts an end to what earlier runs said of it."""

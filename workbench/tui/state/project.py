@@ -176,6 +176,7 @@ class ProjectState:
             applied.changed.update(self.board.apply(event))
             if isinstance(event, CaseFinished):
                 self.browser.freshness.finished(event.case)
+        self.board.let_go(but=self.selected_case)
         return applied
 
     def _is_news(self, notice: Notice) -> bool:
@@ -198,6 +199,7 @@ class ProjectState:
         """The selected case was read."""
         self.read = read
         self.board.fill(read.stored)
+        self.board.let_go(but=read.key)
 
     def go_to_failing(self, *, backwards: bool = False) -> bool:
         """Put the cursor on the next case that did not pass; False where there is none."""
