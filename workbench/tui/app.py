@@ -171,6 +171,7 @@ class WorkbenchApp(App[None]):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the terminal's clipboard, and to those of tmux and of this machine where there are any."""
+        text = text.encode(errors="replace").decode()  # JSON may hold half a character, which no clipboard takes
         super().copy_to_clipboard(text)
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 

@@ -166,7 +166,7 @@ def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
     desk = Desk()
     desk.open(_opened(_case("a", "b")))
     edit = RemoveValue(("conversation", 1))
-    desk.put(None, edit, now=KEY)
+    desk.put(KEY, None, edit, now=KEY)
 
     desk.open(_opened(_case("a"), is_changed=True))
 
@@ -184,7 +184,7 @@ def test_drafts_follow_a_case_to_its_new_id() -> None:
     now = became(opened, edit)
     assert now.case is not None and now.case.eval_id == "z"
 
-    desk.put(None, edit, now=now)
+    desk.put(KEY, None, edit, now=now)
     data = edit.in_data(opened.data)
     desk.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 

@@ -103,16 +103,18 @@ class Desk:
         self._mark(self.opened)
         return not draft.is_untouched
 
-    def put(self, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
-        """An edit was made, of a draft where there is a slot. It may have changed the id of the case."""
-        if self.opened is None:
-            return
-        edited = self.opened.edited
+    def put(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
+        """An edit was made to this, open or not any more, of a draft where there is a slot.
+
+        It may have changed the id of the case.
+        """
+        is_open = self.opened is not None and self.opened.edited == edited
         if slot is not None:
             self._drafts.drop(edited, slot)
-            if self.typing is not None and self.typing.slot == slot:
+            if is_open and self.typing is not None and self.typing.slot == slot:
                 self.typing = None
-        self._goes_to = edit.goes_to
+        if is_open:
+            self._goes_to = edit.goes_to
         if now != edited:
             self._drafts.follow(edited, now)
             if edited in self._saved:
