@@ -237,6 +237,12 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
         await screen.until_gone("“kitchen”")
         assert not screen.app.screen.query_one(SearchInput).display
         assert screen.app.screen.query_one(SpanList).has_focus
+        await screen.press("slash", *"kitchen", "enter")
+        await screen.until("“kitchen”: 1 of 2 steps")
+        await screen.press("tab", "escape")
+        await screen.until_gone("“kitchen”")
+        assert screen.app.screen.query_one(SpanList).has_focus
+        await screen.press("escape")
 
 
 async def test_a_search_without_anything_found_says_so(project: Path, open_app: Callable[..., Any]) -> None:

@@ -132,6 +132,14 @@ def test_a_jump_to_an_error_or_the_slowest_unfolds_what_hides_it_and_goes_round(
     assert not view_of(lights()[:1]).go_to_error(1)
 
 
+def test_only_errors_of_a_session_without_any_says_so() -> None:
+    view = view_of([span("a", at=(0.0, 1.0))])
+    view.toggle_errors_only()
+
+    assert names(view) == ["turn 1"]
+    assert "only errors: there is none" in text(view.summary())
+
+
 def test_only_errors_and_only_one_kind_list_spans_with_what_they_were_in() -> None:
     view = view_of(lights())
     view.move_to(4)

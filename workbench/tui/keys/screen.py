@@ -48,6 +48,7 @@ PLACE = KeyPlace(
             "back",
             "back",
             explanation="back to the newest result, to all panes, to the eval sets; stop the run",
+            yields=True,  # to what is nearer: a search, say
         ),
         KeyAction(
             "next_failing",

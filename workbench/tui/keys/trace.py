@@ -19,6 +19,14 @@ PLACE = KeyPlace(
         ),
         KeyAction("trace_next_match", "trace", ">", "go_to_match(1)", "next step that was found"),
         KeyAction("trace_previous_match", "trace", "<", "go_to_match(-1)", "previous step that was found"),
+        KeyAction(
+            "trace_end_search",
+            "trace",
+            "escape",
+            "end_search",
+            "end the search",
+            explanation="while something is looked for",
+        ),
         KeyAction("trace_next_error", "trace", "full_stop", "go_to_error(1)", "next error", footer=True),
         KeyAction("trace_previous_error", "trace", "semicolon", "go_to_error(-1)", "previous error"),
         KeyAction(

@@ -177,7 +177,9 @@ class TracePane(Pane):
     # What the keys of the pane do.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Without steps there is nothing to look for or to go to."""
+        """Without steps there is nothing to look for or to go to, without a search none to end."""
+        if action == "end_search":
+            return self._view.search is not None
         return self._absence is None or action not in _OF_STEPS
 
     def action_step_tab(self, by: int) -> None:
@@ -226,6 +228,11 @@ class TracePane(Pane):
         """Let the user write what to look for."""
         self.query_one(SearchInput).open()
 
+    def action_end_search(self) -> None:
+        """Look for nothing any more."""
+        self.query_one(SpanList).focus()
+        self._end_search()
+
     def action_go_to_match(self, step: int) -> None:
         """Go to the next or previous step in which something was found."""
         if self._view.go_to_match(step) is None:
@@ -255,8 +262,7 @@ class TracePane(Pane):
 
     @on(SearchInput.Left)
     def _on_search_left(self) -> None:
-        self.query_one(SpanList).focus()
-        self._end_search()
+        self.action_end_search()
 
     @work(group="trace-search", exclusive=True)
     async def _look_for(self, text: str, *, then_go: bool = False) -> None:

@@ -258,7 +258,7 @@ class TraceView:
         """What is listed alone, and what was found."""
         parts = []
         if self.errors_only:
-            parts.append(Piece(" · only errors", Tone.WARNING))
+            parts.append(Piece(f" · only errors{'' if self.tree.errors else ': there is none'}", Tone.WARNING))
         if self.kind is not None:
             parts.append(Piece(f" · only {KIND_NAMES[self.kind]}s", Tone.WARNING))
         if self.search is not None:
