@@ -154,6 +154,7 @@ class MainScreen(Screen[None]):
     @on(DocumentsChanged)
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
         self._reader.read_again(message.eval_sets)
+        self._runs.score_undone(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
@@ -165,7 +166,6 @@ class MainScreen(Screen[None]):
 
     @on(ProjectChanged)
     def _on_project_changed(self, message: ProjectChanged) -> None:
-        self._runs.score_undone(message.eval_sets)
         self._reader.reload(message.select)
 
     # What was read.
@@ -184,6 +184,7 @@ class MainScreen(Screen[None]):
         self.query_one(BrowserPane).read_contents()
         self._show()
 
+    @on(BrowserPane.EditsRead)
     @on(Reader.CaseRead)
     def _on_case_read(self) -> None:
         self._show_detail()
@@ -196,7 +197,6 @@ class MainScreen(Screen[None]):
     def _on_prepared(self) -> None:
         self._show()
         self._reader.read_selected()
-    @on(BrowserPane.EditsRead)
 
     # What the keys of the screen do.
 
