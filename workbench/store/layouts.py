@@ -13,6 +13,7 @@ from platformdirs import user_state_path
 from pydantic import ValidationError
 
 from workbench.model.base import Fact
+from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
 from workbench.store.files import make_folder, write_atomic
 
@@ -21,8 +22,8 @@ class Layout(Fact):
     """How the screen was left.
 
     `left_width` is in cells, None as the stylesheet has it. `theme` is None where none was chosen on the screen.
-    `folded` are targets (with an empty eval set) and eval sets; `selected` is a target, one of its sets and the id of a
-    case in it, both empty where a row above was selected.
+    `folded` are targets (with an empty eval set) and eval sets; `selected` is a target, the path of one of its sets
+    (empty for the target itself), and the case, None for what is above a case.
     """
 
     tab: str = "diff"
@@ -30,7 +31,7 @@ class Layout(Fact):
     left_width: int | None = None
     theme: str | None = None
     folded: tuple[tuple[str, str], ...] = ()
-    selected: tuple[str, str, str] | None = None
+    selected: tuple[str, str, CaseKey | None] | None = None
 
 
 class Layouts:

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from workbench.model.keys import CaseKey
 from workbench.store.layouts import Layout, Layouts
 
+CASE = CaseKey(target="home", eval_set="a.evalset.json", eval_id="灯", occurrence=1)
 LAYOUT = Layout(
-    tab="trace", left_width=50, theme="light", folded=(("home", ""),), selected=("home", "a.evalset.json", "灯")
+    tab="trace",
+    drawer="run",
+    left_width=50,
+    theme="light",
+    folded=(("home", ""),),
+    selected=("home", "a.evalset.json", CASE),
 )
 
 

@@ -11,15 +11,15 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
-from textual.widgets import Footer
 
 from workbench.engine.set_versions import Versions
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.external_editor import edit_text
 from workbench.tui.gateway.documents import Documents
-from workbench.tui.keys import bindings
+from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.versions import VersionsView
 from workbench.tui.state.versions import mark_left, merged_text
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.saying import say
 
 _MINE = "yours, not saved"
@@ -29,9 +29,13 @@ _THEIRS = "on disk"
 class ConflictScreen(ModalScreen[bool]):
     """Gives whether it was decided. Only the version that was shown is ever written over."""
 
+    HELP: ClassVar[str] = (
+        "The eval set was changed by somebody else while it has edits of yours that are not saved. Nothing "
+        "is written before you choose."
+    )
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("conflict")]
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("conflict")]
 
     def __init__(self, documents: Documents, eval_set: str) -> None:
         super().__init__()
@@ -45,7 +49,7 @@ class ConflictScreen(ModalScreen[bool]):
         yield VersionsView(
             f"{self._eval_set} changed on disk while it has unsaved edits. Nothing is written before you choose."
         )
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read both versions."""

@@ -35,7 +35,7 @@ from workbench.tui.panes.browser import BrowserPane
 from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
-from workbench.tui.screens.drawer import Drawer
+from workbench.tui.screens.drawer import DRAWERS, Drawer
 from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
@@ -71,6 +71,7 @@ class MainScreen(Screen[None]):
         self._keeper = Keeper(hub)
         self._runs = Running(hub, read_sets=self._read_all_sets, save=self._keeper.save_these)
         self._sides = Sides(self)
+        self._drawer: str | None = None  # what is open in it
         self._review: ReviewWalk | None = None  # one that was left for the editor
         self._settling: Timer | None = None
         self._possible: tuple[bool | None, ...] = ()
@@ -89,15 +90,26 @@ class MainScreen(Screen[None]):
     @property
     def layout_now(self) -> Layout:
         """How the screen is left."""
-        return self._layout.model_copy(update={"tab": self._tab, "left_width": self._sides.left_width})
+        browser = self.state.browser
+        return Layout(
+            tab=self._tab,
+            drawer=self._drawer,
+            left_width=self._sides.left_width,
+            theme=self._layout.theme,
+            folded=tuple(browser.folded),
+            selected=browser.selected.place if browser.selected is not None else self._layout.selected,
+        )
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         """Open the project; the screen shows meanwhile that it does."""
         self._sides.set_left_width(self._layout.left_width)
         self.set_interval(_TICK, self._tick)
         self._show()
         self._show_detail()
+        self.state.browser.return_to(folded=self._layout.folded, selected=self._layout.selected)
         self.query_one(CaseList).focus()
+        if self._layout.drawer in DRAWERS:
+            await self._toggle_drawer(self._layout.drawer)
         self._reader.open()
 
     def on_resize(self) -> None:
@@ -319,7 +331,7 @@ class MainScreen(Screen[None]):
         drawer = self.query_one(Drawer)
         if drawer.has_focus_within:  # what is hidden leaves no focus behind
             self.query_one(CaseList).focus()
-        pane = await drawer.toggle(name)
+        pane = await self._toggle_drawer(name)
         if pane is not None:
             pane.show(self.state.subject())
             pane.focus_first()
@@ -397,6 +409,11 @@ class MainScreen(Screen[None]):
             self.query_one("#run-line", StatusLine).show(self.state.run_line(now=now))
         if is_news or self.state.is_running:
             self.query_one(Drawer).show(self.state.subject())
+
+    async def _toggle_drawer(self, name: str) -> Pane | None:
+        pane = await self.query_one(Drawer).toggle(name)
+        self._drawer = name if pane is not None else None
+        return pane
 
     async def _open_tab(self, tab: str) -> Pane:
         pane = await self.query_one(Frame).open(tab)

@@ -34,7 +34,7 @@ class Browser:
         self._folded: set[tuple[str, str]] = set()
         self._contents: dict[CaseKey, CaseContent] = {}
         self._edited: dict[str, Collection[str]] = {}
-        self._expected: CaseKey | str | None = None
+        self._expected: CaseKey | str | Place | None = None
         self._knowledge = Knowledge(board, self._contents, self.marks, self.freshness, self._edited)
         self._test: Callable[[Row], bool] | None = None
         self._ordered_cases: dict[tuple[str, str], Sequence[Row]] = {}
@@ -94,6 +94,11 @@ class Browser:
         for place in self._places():
             yield from self.cases_in(self._sets[place])
 
+    @property
+    def folded(self) -> Sequence[tuple[str, str]]:
+        """Which targets (with an empty eval set) and eval sets hide what is below them."""
+        return sorted(self._folded)
+
     def is_folded(self, row: Row) -> bool:
         """Whether the rows below this one are hidden."""
         return (row.target, row.eval_set) in self._folded
@@ -149,6 +154,12 @@ class Browser:
         self._expected = wanted
         self._go_to_expected()
 
+    def return_to(self, *, folded: Iterable[tuple[str, str]], selected: Place | None) -> None:
+        """Fold as it was left, and put the cursor where it was as soon as that is listed, unless it is moved before."""
+        self._folded = set(folded)
+        self._expected = selected
+        self._rebuild()
+
     # What the user does.
 
     def filter(self, text: str) -> None:
@@ -169,6 +180,10 @@ class Browser:
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row; an index past either end means the row there."""
+        self._expected = None
+        self._keep_cursor_at(index)
+
+    def _keep_cursor_at(self, index: int) -> None:
         self.cursor = max(0, min(index, len(self.rows) - 1))
 
     def go_to(self, key: CaseKey) -> bool:
@@ -316,7 +331,7 @@ class Browser:
     def _restore_cursor(self, selected: Row | None) -> None:
         """Stay on the same row; where it is gone, on a neighbour, else on what it was in."""
         if selected is None or self._put_cursor_on(selected.place):
-            self.move_to(self.cursor)
+            self._keep_cursor_at(self.cursor)
             return
         for index in (self.cursor, self.cursor - 1):
             if 0 <= index < len(self.rows) and self.rows[index].is_beside(selected):
@@ -324,14 +339,16 @@ class Browser:
                 return
         if not self._put_cursor_on((selected.target, selected.eval_set, None)):
             self._put_cursor_on((selected.target, "", None))
-        self.move_to(self.cursor)
+        self._keep_cursor_at(self.cursor)
 
     def _go_to_expected(self) -> None:
         wanted = self._expected
         if wanted is None:
             return
         self._expected = None  # going there may rebuild the rows
-        if isinstance(wanted, str):
+        if isinstance(wanted, tuple):
+            is_there = self._put_cursor_on(wanted)
+        elif isinstance(wanted, str):
             listed = next((listed for listed in self._sets.values() if listed.relative == wanted), None)
             is_there = listed is not None and self.go_to_set(listed)
         else:

@@ -1,0 +1,219 @@
+"""What holds in every screen: help, palette, the line of keys, how it is left and found again, small terminals."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import Screen
+from textual.widgets import Input
+
+from workbench.store.layouts import Layout
+from workbench.store.settings import Settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.gateway import Gateway
+from workbench.tui.keys import PLACES
+from workbench.tui.screens.ask import AskScreen
+from workbench.tui.screens.choose import ChooseScreen
+from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.state.board import Board
+from workbench.tui.state.browser import Browser, ListedSet, case_row
+from workbench.tui.themes import load_themes, theme_folders
+from workbench.tui.widgets.case_list import CaseList
+from workbench.tui.widgets.key_line import KeyLine
+
+CASES = [
+    {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": name}]}}]}
+    for name in ("one", "two", "three")
+]
+
+
+@asynccontextmanager
+async def left_as(path: Path, layout: Layout) -> AsyncIterator[WorkbenchApp]:
+    """The application on a project that was left like this."""
+    gateway = Gateway(path)
+    app = WorkbenchApp(gateway, settings=Settings(), themes=load_themes(theme_folders()[:1]), layout=layout)
+    try:
+        async with app.run_test(size=(120, 30), notifications=True) as pilot:
+            app.pilot = pilot  # type: ignore[attr-defined]
+            yield app
+    finally:
+        gateway.close()
+
+
+async def until(app: Any, wanted: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if wanted():
+            return
+        await app.pilot.pause(0.02)
+    raise AssertionError(app.screen_stack)
+
+
+async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[..., Path]) -> None:
+    path = make_project(lights=CASES, sounds=CASES)
+
+    async with left_as(path, Layout()) as app:
+        await until(app, lambda: len(app._main.state.browser.rows) == 9)
+        await app.pilot.press("j", "j", "j", "o", "escape", "3")  # case two of lights, run pane, trace
+        await app.pilot.press("h")
+        app._main.state.browser.go_to_set(app._main.state.browser.sets[1])
+        await app.pilot.press("h", "k", "k")
+        left = app.layout_now
+
+    async with left_as(path, left) as app:
+        browser = app._main.state.browser
+        await until(app, lambda: len(browser.rows) == 6)
+        await until(app, lambda: browser.selected is not None and browser.selected.case is not None)
+
+        assert browser.selected is not None
+        assert browser.selected.place == left.selected
+        assert [row.label for row in browser.rows] == ["pinger", "lights", "one", "two", "three", "sounds"]
+        assert app._main.query_one("#pane-run").display
+        assert app._main.query_one("#pane-trace").display
+        assert app._main.query_one(CaseList).has_focus
+        await app.pilot.press("o")
+
+    assert app.layout_now.drawer is None, "the screen has gone, and still tells how it was left"
+
+
+def test_who_moves_the_cursor_while_the_project_is_read_keeps_it(make: Any) -> None:
+    browser = make.gateway()  # only its builders are needed here
+    keys = [make.key(name) for name in ("one", "two", "three")]
+    browser = Browser(Board())
+    browser.return_to(folded=[], selected=("home", "sets/lights.evalset.json", keys[2]))
+    browser.show(["home"], [ListedSet("sets/lights.evalset.json", "home")])
+
+    browser.move_to(1)
+    browser.show_set(ListedSet("sets/lights.evalset.json", "home", tuple(case_row(key) for key in keys)))
+
+    assert browser.cursor == 1
+
+
+async def test_the_palette_does_what_the_list_cannot_do_alone(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("ctrl+p", *"list only cases", "enter")
+
+        await screen.until("filter:")
+        assert isinstance(screen.app.focused, Input)
+
+
+async def test_every_key_that_is_told_of_has_somebody_who_carries_it_out(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    async with open_app(make_project(lights=CASES)) as screen:
+        await screen.until("three")
+        for tab in ("1", "2", "3", "4", "5", "o", "!"):
+            await screen.press(tab)
+            await screen.pilot.pause()
+            for node in screen.app.focused.ancestors_with_self:
+                for item in (item for name in getattr(node, "PLACES", ()) for item in PLACES[name].actions):
+                    name = item.action.partition("(")[0].removeprefix("app.")
+                    assert any(hasattr(each, f"action_{name}") for each in node.ancestors_with_self), (tab, item.id)
+
+
+@pytest.mark.parametrize(
+    ("dialog", "words", "keys"),
+    [
+        (lambda: ConfirmScreen("Is it so?"), "In a question", "y yes  n no  ? help"),
+        (lambda: ChooseScreen("Which?", ["this", "that"]), "In a choice", "⏎ choose  esc never mind  ? help"),
+        (lambda: AskScreen("Who?", check=lambda _: None), "in writing", "⏎ done  esc never mind  f1 help"),
+    ],
+)
+async def test_dialogs_say_their_keys_and_have_help(
+    running: Any, lights: Any, dialog: Callable[[], Screen[Any]], words: str, keys: str
+) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        screen.app.push_screen(dialog())
+        await screen.until(keys)
+
+        await screen.press("f1")
+        await screen.until(words)
+        await screen.press("q")
+        await screen.until_gone(words)
+        await screen.press("escape")
+
+        assert screen.app.screen is screen.app._main
+
+
+async def test_the_keys_of_dialogs_can_be_changed(running: Any, lights: Any) -> None:
+    async with running(lights, settings=Settings(keys={"confirm_yes": "ctrl+y"})) as screen:
+        answers: list[Any] = []
+        screen.app.push_screen(ConfirmScreen("Is it so?"), answers.append)
+        await screen.until("^y yes")
+
+        await screen.press("y", "ctrl+y")
+
+        assert answers == [True]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10), (20, 5)])
+async def test_no_key_is_told_in_part_and_help_always(running: Any, lights: Any, size: tuple[int, int]) -> None:
+    async with running(lights, size=size) as screen:
+        await screen.press("2")
+        line = screen.app.screen.query_one(KeyLine).render_line(0).text
+
+        assert line.rstrip().endswith("? help")
+        assert "…" not in line
+
+
+async def test_a_click_on_a_key_is_as_good_as_pressing_it(running: Any, lights: Any) -> None:
+    async with running(lights, size=(120, 30)) as screen:
+        await screen.until("/ filter")
+
+        await screen.pilot.click(KeyLine, offset=(3, 0))
+
+        await screen.until("filter:")
+
+
+async def test_h_goes_back_to_the_eval_sets_where_it_means_nothing_else(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    async with open_app(make_project(lights=CASES)) as screen:
+        await screen.until("three")
+        for tab in ("1", "2", "4", "5", "o"):
+            await screen.press(tab, "h")
+            assert isinstance(screen.app.focused, CaseList), tab
+
+
+async def test_a_drawer_that_is_closed_leaves_the_focus_with_the_eval_sets(running: Any, lights: Any) -> None:
+    async with running(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("!", "!")
+        await screen.pilot.pause()
+
+        assert isinstance(screen.app.focused, CaseList)
+
+
+async def test_forty_columns_and_ten_lines_show_one_side_at_a_time(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    async with open_app(make_project(lights=CASES), size=(40, 10)) as screen:
+        await screen.until("three")
+        left, right = screen.app._main.query_one("#left"), screen.app._main.query_one("#right")
+        for tab, name in enumerate(("Case", "Diff", "Trace", "Scores", "History", "Chat"), start=1):
+            await screen.press(str(tab))
+            await screen.until(f"{tab} {name}")
+            assert (left.display, right.display) == (False, True)
+
+            await screen.press("escape")
+            await screen.until("three")
+            assert (left.display, right.display) == (True, False)
+
+
+async def test_the_terminal_may_change_its_size_at_any_time(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    async with open_app(make_project(lights=CASES)) as screen:
+        await screen.until("three")
+        for keys in (["1"], ["2"], ["3"], ["4"], ["5"], ["6"], ["escape", "o"], ["!"], ["t"], ["escape", "f1"]):
+            await screen.press(*keys)
+            for size in ((40, 10), (200, 60), (1, 1), (80, 24)):
+                await screen.pilot.resize_terminal(*size)
+                await screen.pilot.pause()
+        await screen.press("escape")
+        await screen.until("lights", "? help")
