@@ -397,6 +397,80 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
         assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
 
 
+async def test_what_was_typed_to_be_added_is_gone_on_with_at_the_row_that_it_is_marked_on(
+    open_app: Any, project: Path
+) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "call")
+        await screen.press("plus", "enter")
+        await screen.until("name of the new argument")
+        await screen.press(*"colour", "enter")
+        await screen.until("colour · text")
+        await screen.press(*"red", "escape")
+        await screen.until("~")
+        await screen.press("enter")
+        await screen.until("go on with colour: red", "edit call")
+        await screen.press("enter")
+        await screen.until("colour · text")
+        await screen.press("enter")
+        await screen.until('"red"')
+        await _idle(screen)
+
+        assert _data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["colour"] == "red"
+
+
+async def test_typed_text_goes_with_its_turn(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user", number=1)
+        await screen.press("enter", "x", "escape")
+        await _go(screen, "turn 2")
+        await screen.press("K")
+        await _idle(screen)
+        await _go(screen, "user")
+        await screen.press("enter", "ctrl+j")
+        await _idle(screen)
+
+        texts = [turn["user_content"]["parts"][0]["text"] for turn in _data(screen)["conversation"]]
+        assert texts == ["Thanks.x", "Find the lamp."]
+
+
+async def test_text_typed_for_a_turn_that_vanishes_from_the_file_stays_and_says_so(
+    open_app: Any, project: Path
+) -> None:
+    path = project / "home.evalset.json"
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user", number=1)
+        await screen.press("enter", "x")
+        data = json.loads(path.read_text())
+        del data["eval_cases"][0]["conversation"][1]
+        path.write_text(json.dumps(data))
+        await screen.until("changed meanwhile")
+        await screen.press("ctrl+j")
+
+        await screen.until("no longer in the case", "Thanks.x")
+
+
+async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("enter", "x", "escape")
+        await screen.press("q")
+        await screen.until("Typed and not applied: lamp: user")
+        await screen.press("enter")
+        await screen.until_gone("Typed and not applied")
+        assert screen.app.is_running
+
+        await screen.press("q")
+        await screen.until("quit without it")
+        await screen.press("down", "enter")
+        await screen.pilot.pause(0.3)
+        assert not screen.app.is_running
+
+
 async def test_applying_and_saving_is_one_key(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await _open(screen, "tea")

@@ -32,6 +32,7 @@ from workbench.tui.messages import (
     TabWanted,
 )
 from workbench.tui.panes.browser import BrowserPane
+from workbench.tui.panes.case.pane import CasePane
 from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
@@ -384,7 +385,9 @@ class MainScreen(Screen[None]):
 
     async def may_leave(self) -> bool:
         """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""
-        return await self._keeper.may_leave()
+        case = self.query_one(Frame).opened("case")
+        is_typed_lost = isinstance(case, CasePane) and not await case.may_leave()
+        return not is_typed_lost and await self._keeper.may_leave()
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
         self._runs.start(want)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual import on, work
 
@@ -11,7 +11,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.external_editor import edit_text
 from workbench.tui.gateway.editing import Outdated, Refused
 from workbench.tui.hub import Hub
-from workbench.tui.messages import DocumentsChanged, ProjectChanged
+from workbench.tui.messages import CaseWanted, DocumentsChanged, ProjectChanged
 from workbench.tui.panes.case.editor_box import EditorBox
 from workbench.tui.panes.case.outline_list import OutlineList
 from workbench.tui.panes.case.outline_pane import OutlinePane
@@ -64,8 +64,22 @@ class CasePane(OutlinePane):
     @on(RowList.Entered, "#case-rows")
     def _on_entered(self) -> None:
         row, opened = self.desk.row, self.desk.opened
-        if row is not None and opened is not None:
-            self._begin(slot_of(row, opened.data))
+        if row is None or opened is None:
+            return
+        slot = slot_of(row, opened.data)
+        waiting = self.desk.waiting(slot)
+        if waiting:
+            self._choose_draft(row, slot, waiting)
+        else:
+            self._begin(slot)
+
+    @work(group="ask")
+    async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
+        """Go on with what was typed to be added to the row, or edit the row itself."""
+        choices = [f"go on with {draft.slot.title}: {draft.text}" for draft in waiting]
+        index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
+        if index is not None:
+            self._begin(waiting[index].slot if index < len(waiting) else slot)
 
     def action_edit_json(self) -> None:
         """Edit what the row stands for as JSON."""
@@ -130,6 +144,20 @@ class CasePane(OutlinePane):
         row, opened = self.desk.row, self.desk.opened
         if row is not None and opened is not None:
             self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
+
+    async def may_leave(self) -> bool:
+        """Ask what becomes of text that is typed and not applied, where there is any. False where the user stays."""
+        unapplied = self.desk.unapplied
+        if not unapplied:
+            return True
+        edited, draft = unapplied[0]
+        named = f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}"
+        more = f" and {len(unapplied) - 1:,} more" if len(unapplied) > 1 else ""
+        question = f"Typed and not applied: {named}{more}"
+        answer = await self.app.push_screen_wait(ChooseScreen(question, ["stay, and go on with it", "quit without it"]))
+        if answer == 0 and edited.case is not None:
+            self.post_message(CaseWanted(edited.case, tab="case"))
+        return answer == 1
 
     # Typing.
 
@@ -200,7 +228,7 @@ class CasePane(OutlinePane):
             return
         try:
             fault = await self.hub.gateway.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
-        except (StoreError, Outdated, Invalid):
+        except (StoreError, Outdated, Invalid, Impossible):
             return  # the same is said when it is applied
         if draft == self.desk.typing and fault is not None:
             self.query_one(EditorBox).show_problem(fault)

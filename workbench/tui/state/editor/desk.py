@@ -115,6 +115,7 @@ class Desk:
                 self.typing = None
         if is_open:
             self._goes_to = edit.goes_to
+        self._drafts.after(edited, edit)
         if now != edited:
             self._drafts.follow(edited, now)
             if edited in self._saved:
@@ -127,6 +128,24 @@ class Desk:
         if draft is None or self.opened is None:
             return False
         return bool(_value_of(draft.slot, self.opened.data) != draft.begun_from)
+
+    @property
+    def unapplied(self) -> Sequence[tuple[Edited, Draft]]:
+        """Everything that is typed and not applied, what is being typed too."""
+        typing = self.typing
+        if typing is None or typing.is_untouched or self.opened is None:
+            return self._drafts.all
+        edited = self.opened.edited
+        others = [item for item in self._drafts.all if item != (edited, self._drafts.of(edited, typing.slot))]
+        return [*others, (edited, typing)]
+
+    def waiting(self, slot: Slot) -> Sequence[Draft]:
+        """The drafts on the selected row but that of this slot: of what was to be added there, or changed as JSON."""
+        if self.opened is None:
+            return ()
+        edited, own = self.opened.edited, self._drafts.of(self.opened.edited, slot)
+        selected = self.view.selected
+        return [draft for draft in self._drafts.kept(edited) if draft != own and self._index_of(draft) == selected]
 
     def additions(self) -> Sequence[Addition]:
         """What can be added where the cursor is."""
@@ -150,11 +169,13 @@ class Desk:
         changed: frozenset[Place] = frozenset()
         if opened.is_changed and opened.edited in self._saved:
             changed = changed_places(self._saved[opened.edited], opened.data)
-        drafted = [spelt(opened.data, place) for place in self._drafts.places(opened.edited)]
-        found = (self.view.index_of(place) for place in drafted)
-        self.view.mark(
-            changed=self.view.indexes_of(changed), drafted=frozenset(index for index in found if index is not None)
-        )
+        drafted = frozenset(self._index_of(draft) for draft in self._drafts.kept(opened.edited))
+        self.view.mark(changed=self.view.indexes_of(changed), drafted=drafted)
+
+    def _index_of(self, draft: Draft) -> int:
+        """The row that a draft is marked on: what it is of, else what that is in, else the first."""
+        data = self.opened.data if self.opened is not None else None
+        return self.view.index_of(spelt(data, draft.slot.place)) or 0
 
 
 def _value_of(slot: Slot, data: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workbench.tui.state.editor.draft import Draft
+from workbench.tui.state.editor.following import followed
 from workbench.tui.state.editor.opened import Edited
-from workbench.tui.state.editor.operations import Slot
+from workbench.tui.state.editor.operations import Edit, Slot
 from workbench.tui.state.editor.rows import Place, folded
 
 _Key = tuple[Place, bool, str]
@@ -41,13 +43,25 @@ class Drafts:
         if old in self._drafts:
             self._drafts[new] = self._drafts.pop(old)
 
+    def after(self, edited: Edited, edit: Edit) -> None:
+        """What was typed goes with the values that it was typed for, as an edit moves them."""
+        kept = self._drafts.pop(edited, {})
+        for draft in kept.values():
+            slot = replace(draft.slot, place=followed(draft.slot.place, edit))
+            self._drafts.setdefault(edited, {})[_key(slot)] = replace(draft, slot=slot)
+
+    @property
+    def all(self) -> Sequence[tuple[Edited, Draft]]:
+        """Every draft, and what it is of."""
+        return [(edited, draft) for edited, kept in self._drafts.items() for draft in kept.values()]
+
     def count(self, edited: Edited) -> int:
         """How many there are for a case or set."""
         return len(self._drafts.get(edited, {}))
 
-    def places(self, edited: Edited) -> Sequence[Place]:
-        """Where there is typed text."""
-        return [draft.slot.place for draft in self._drafts.get(edited, {}).values()]
+    def kept(self, edited: Edited) -> Sequence[Draft]:
+        """What was typed for a case or set."""
+        return list(self._drafts.get(edited, {}).values())
 
 
 def _key(slot: Slot) -> _Key:

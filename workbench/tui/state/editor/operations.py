@@ -50,17 +50,20 @@ class SetValue:
         document.set_value(self.place, self.value, case=case)
 
     def in_data(self, data: Any) -> Any:
-        """What the edit makes of the data."""
+        """What the edit makes of the data. Raises Impossible."""
         if not self.place:
             return copy.deepcopy(self.value)
         data = copy.deepcopy(data)
         above = data
         *steps, last = spelt(data, self.place)
-        for step in steps:
-            if isinstance(above, dict) and above.get(step) is None:
-                above[step] = {}
-            above = above[step]
-        above[last] = copy.deepcopy(self.value)
+        try:
+            for step in steps:
+                if isinstance(above, dict) and above.get(step) is None:
+                    above[step] = {}
+                above = above[step]
+            above[last] = copy.deepcopy(self.value)
+        except (LookupError, TypeError) as error:  # typed for an item that is gone, or for something that is text now
+            raise Impossible("what this was typed for is no longer in the case") from error
         return data
 
 
