@@ -41,9 +41,13 @@ async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -
     The file that is edited ends in `suffix`. Where `check` finds a fault the user may edit again what they typed; where
     they do not want to, or the editor fails, the file stays and its name is said.
     """
-    folder = Path(tempfile.mkdtemp(prefix="workbench-"))
-    file = folder / f"text{suffix}"
-    file.write_text(text, encoding="utf-8", newline="")
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="workbench-"))
+        file = folder / f"text{suffix}"
+        file.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        _say(app, f"there is no place to edit it in, {tempfile.gettempdir()}: {error.strerror}", severity="error")
+        return None
     try:
         edited = await _edit_until_right(app, file, text, check)
     except EditorFailed as failure:

@@ -118,3 +118,18 @@ def test_without_any_editor_the_message_says_what_to_set(monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(EditorFailed, match=r"set \$VISUAL or \$EDITOR"):
         editor_command({}, Path("a"))
+
+
+async def test_where_no_file_can_be_made_that_is_said(
+    open_app: Any, project: Path, editor: Any, do: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor("")
+
+    def full(**_: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    async with open_app(project) as screen:
+        await on_a_case(screen)
+        await screen.press("E")
+        await do.said(screen, "No space left on device")

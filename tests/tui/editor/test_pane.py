@@ -667,3 +667,26 @@ async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhi
 
     lamp, tea = _on_disk(project)
     assert lamp["session_input"] == {"user_id": "u", "state": {}} and tea == TEA
+
+
+async def test_half_a_character_is_copied_and_edited_outside_as_json(
+    open_app: Any, make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def edit_text(app: Any, text: str, **_: Any) -> None:
+        seen.append(text)
+
+    monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edit_text)
+    half = {"eval_id": "lamp", "conversation": [_turn("half \ud83d", "ok")]}
+    async with open_app(make_project(home=[half])) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("y")
+        await screen.until("copied 6 characters")
+        assert screen.app.clipboard == "half ?"
+
+        await screen.press("ctrl+e")
+        await _idle(screen)
+
+    assert seen == ['"half \\ud83d"']

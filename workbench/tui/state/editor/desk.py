@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.tui.state.editor.additions import Addition, additions, additions_to_set
-from workbench.tui.state.editor.draft import Draft, Form
+from workbench.tui.state.editor.draft import Draft, Form, is_whole
 from workbench.tui.state.editor.drafts import Drafts
 from workbench.tui.state.editor.opened import Edited, Opened, changed_places
 from workbench.tui.state.editor.operations import Edit, Slot
@@ -156,11 +156,11 @@ class Desk:
         return additions(self.opened.rows, self.view.selected, self.opened.data)
 
     def draft_for_editor(self, slot: Slot) -> Draft:
-        """What goes into the user's own editor: a text as it is, whatever is in it, else JSON."""
+        """What goes into the user's own editor: a text as it is, if a file can hold it, else JSON."""
         draft = self.begin(slot)
         self.typing = None
         is_text = isinstance(draft.begun_from, str) and draft.is_untouched
-        if is_text and slot.input is not Input.JSON:
+        if is_text and slot.input is not Input.JSON and is_whole(draft.begun_from):
             return Draft(slot, Form.TEXT, draft.begun_from, draft.begun_from)
         return draft
 

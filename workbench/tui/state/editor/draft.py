@@ -166,6 +166,11 @@ def is_plain(text: str) -> bool:
     return "\t" not in text and "\r" not in text and neutralise(text) == text
 
 
+def is_whole(text: str) -> bool:
+    """Whether a file can hold a text: JSON may hold half a character (a lone surrogate), UTF-8 cannot."""
+    return text == text.encode(errors="replace").decode()
+
+
 def _form_of(value: Any, input: Input) -> Form:
     if input is Input.JSON:
         return Form.JSON
