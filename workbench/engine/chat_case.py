@@ -54,11 +54,6 @@ def form_of(document: EvalSetDocument) -> CaseForm:
     return CaseForm(format=document.format, as_events=as_events, tool_responses=tool_responses)
 
 
-def holds_case(document: EvalSetDocument, eval_id: str) -> bool:
-    """Whether a set has a case of this id."""
-    return any(entry.eval_id == eval_id for entry in document.entries)
-
-
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
     """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError."""
     data = _case_data(document, case)

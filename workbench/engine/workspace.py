@@ -33,7 +33,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
-from workbench.store.discovery import EvalSetEntry, Project, discover, find_root
+from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
 from workbench.store.history import History
@@ -116,15 +116,6 @@ class Workspace:
         """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""
         with self._documents_lock:
             return self._documents.document_on_disk(relative)
-
-    def case_keys(self, entry: EvalSetEntry) -> list[CaseKey]:
-        """How the cases of a set are known. Raises StoreError where the set cannot be read."""
-        return [
-            CaseKey(
-                target=entry.target or "", eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence
-            )
-            for item in self.document(entry.relative).entries
-        ]
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """What a run of these cases would do; without selections but with a run to resume, of that run's cases.

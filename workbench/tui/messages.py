@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey, JobKey
 from workbench.tui.state.subject import Pinned
@@ -22,7 +22,6 @@ class RunWanted(Message):
     """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first."""
 
     selections: Sequence[Selection]
-    options: RunOptions | None = None
     config: EvalConfig | None = None
     ask: bool = False
 

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.model.results import CaseStatus, Failure, FailureKind, InvocationScore, MetricResult, MetricStatus
 from workbench.tui.state.blocks import Block
-from workbench.tui.state.diff.content import case_blocks, diff_of
+from workbench.tui.state.diff.content import diff_of
 from workbench.tui.state.diff.layout import lay_out_diff
 from workbench.tui.state.diff.source import DiffSource, Level
 from workbench.tui.state.layout import lay_out
@@ -23,9 +23,13 @@ def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[s
     ]
 
 
+def _blocks(case: Any, **of: Any) -> Any:
+    return diff_of(DiffSource(case=case, **of)).blocks
+
+
 def _compared(make: Any, expected: dict[str, Any], actual: dict[str, Any], **more: Any) -> list[str]:
     result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
-    return _shown(case_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
+    return _shown(_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
 
 
 def test_arguments_are_compared_key_by_key(make: Any) -> None:
@@ -77,7 +81,7 @@ def test_calls_that_were_not_made_not_expected_or_made_elsewhere_say_so(make: An
 def test_a_case_that_has_not_run_shows_what_is_expected(make: Any) -> None:
     case = make.case("a", make.turn("Go", "Gone.", ("go", {})))
 
-    assert _shown(case_blocks(case, turns=(), result=None)) == [
+    assert _shown(_blocks(case, turns=(), result=None)) == [
         "turn 1 · user  Go",
         "  EXPECTED                        │   ACTUAL (none yet)",
         "  go                              │",
@@ -97,7 +101,7 @@ def test_a_failure_comes_first_with_the_end_of_stderr_and_without_secrets(make: 
     case = make.case("a", make.turn("One", "1"), make.turn("Two", "2"))
     result = make.result(make.key("a"), CaseStatus.ERROR, make.turn("One", "1"), failure=failure, metrics=[])
 
-    shown = _shown(case_blocks(case, turns=result.execution.turns, result=result))
+    shown = _shown(_blocks(case, turns=result.execution.turns, result=result))
 
     assert shown[:6] == [
         "! agent error at turn 2  KeyError: 'lamp'",
@@ -126,7 +130,7 @@ def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: A
     ]
     result = make.result(make.key("a"), CaseStatus.FAILED, metrics=metrics)
 
-    assert _shown(case_blocks(make.case("a"), turns=(), result=result)) == [
+    assert _shown(_blocks(make.case("a"), turns=(), result=result)) == [
         "scores",
         "  ✗ failed  response_match_score  0.5  threshold 0.8",
         "    hint  both texts are short",
@@ -142,7 +146,7 @@ def test_turns_that_were_not_expected_are_shown_too(make: Any) -> None:
     scenario = {"starting_prompt": "Hi", "conversation_plan": "Greet and leave."}
     case = make.case("a").model_validate({"eval_id": "a", "conversation_scenario": scenario})
 
-    shown = _shown(case_blocks(case, turns=result.execution.turns, result=result))
+    shown = _shown(_blocks(case, turns=result.execution.turns, result=result))
 
     assert "  plan  Greet and leave." in shown
     assert any("EXPECTED (nothing)" in line for line in shown)
@@ -153,7 +157,7 @@ def test_the_final_state_is_compared_where_one_is_expected(make: Any) -> None:
     case = make.case("a", make.turn("Hi", "Hello"), final_session_state={"lamp": {"on": True}})
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
 
-    shown = "\n".join(_shown(case_blocks(case, turns=result.execution.turns, result=result)))
+    shown = "\n".join(_shown(_blocks(case, turns=result.execution.turns, result=result)))
 
     assert "final session state" in shown
     assert '-   lamp  {"on": true}' in shown
@@ -293,9 +297,7 @@ def test_a_text_that_is_cut_says_so_and_can_be_shown_whole(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
     source = DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, most=None)
 
-    assert diff.is_cut
     assert "30,003 more characters, some of them different: W shows all" in "\n".join(_shown(diff.blocks, width=200))
-    assert not diff_of(source).is_cut
     assert "END" in "\n".join(_shown(diff_of(source).blocks))
 
 

@@ -130,5 +130,5 @@ class Running(Faceless):
         if not await self._save({item.eval_set for item in wanted.selections}):
             return None
         runs = self._hub.gateway.runs
-        planned = await runs.plan(wanted.selections, wanted.options, wanted.config, ask=wanted.ask)
+        planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask)
         return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned

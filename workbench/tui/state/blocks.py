@@ -1,4 +1,4 @@
-"""What the case pane shows, as blocks: lines over the whole width, and expected beside actual."""
+"""What panes show, as blocks: lines over the whole width, and expected beside actual."""
 
 from __future__ import annotations
 
@@ -69,10 +69,3 @@ class Heading:
     status: str = ""
     ran: str = ""
     is_edited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """What is shown of the selected row."""
-
-    blocks: tuple[Block, ...] = ()

@@ -1,26 +1,17 @@
-"""What the case pane shows of the selected row: a case, an eval set, a target, or that there is nothing."""
+"""What there is to say of the selected row besides a case: of an eval set, a target, or that there is nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from workbench.tui.state.blocks import BLANK, Block, Detail, Heading, Whole
+from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query, set_name
 from workbench.tui.state.browser.query import SYNTAX
-from workbench.tui.state.diff.content import case_blocks
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
-
-
-def case_detail(subject: Subject) -> Detail:
-    """A case: expected beside actual, of the repeat that is looked at."""
-    blocks = case_head(subject)
-    if subject.read is not None or subject.pinned is not None:
-        blocks += case_blocks(subject.case, turns=subject.turns, result=subject.result)
-    return Detail(tuple(blocks))
 
 
 def case_head(subject: Subject) -> list[Block]:
@@ -43,7 +34,7 @@ def case_head(subject: Subject) -> list[Block]:
     return blocks
 
 
-def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
+def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block, ...]:
     """An eval set: where it is, how its cases stand, and what is wrong with it."""
     blocks: list[Block] = [_fact("file", listed.relative)]
     if listed.target:
@@ -69,12 +60,12 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> Detail:
         blocks += [Whole((Piece(f"{case.label}  ", Tone.KEY), Piece(case.problem)), indent=2) for case in problems[:50]]
         if len(problems) > 50:
             blocks.append(Whole.of(f"… and {len(problems) - 50} more", Tone.MUTED, indent=2))
-    return Detail(tuple(blocks))
+    return tuple(blocks)
 
 
 def target_detail(
     target: str, facts: Iterable[tuple[str, str]], sets: Sequence[ListedSet], counts: Mapping[Standing, int]
-) -> Detail:
+) -> tuple[Block, ...]:
     """A target: what it is and how its cases stand."""
     blocks: list[Block] = [_fact(name, value) for name, value in facts]
     if not target:
@@ -89,10 +80,10 @@ def target_detail(
             ),
         ]
     blocks += [BLANK, *_count_blocks(counts)]
-    return Detail(tuple(blocks))
+    return tuple(blocks)
 
 
-def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> Detail:
+def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> tuple[Block, ...]:
     """A project without eval sets: what was looked for, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
     blocks: list[Block] = [
@@ -111,30 +102,23 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
     if problems:
         blocks += [BLANK, Whole.of("Problems", Tone.HEADING)]
         blocks += [Whole.of(f"! {safe(problem)}", Tone.WARNING, indent=2) for problem in problems]
-    return Detail(tuple(blocks))
+    return tuple(blocks)
 
 
-def nothing_listed_detail(query: Query) -> Detail:
+def nothing_listed_detail(query: Query) -> tuple[Block, ...]:
     """No case is what is filtered by."""
     wanted = f'No case has "{safe_line(query.text)}" in its id, in what the user says, or in the names of its tools.'
     if query.problems:
         blocks = [Whole.of(f"! {problem}", Tone.WARNING) for problem in query.problems]
     else:
         blocks = [Whole.of(wanted if query.words else f"No case is {safe_line(query.text)}.", Tone.STRONG)]
-    return Detail(
-        (
-            *blocks,
-            BLANK,
-            Whole((Piece("The filter takes  ", Tone.KEY), Piece(SYNTAX)), hang=2),
-            BLANK,
-            Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
-        ),
+    return (
+        *blocks,
+        BLANK,
+        Whole((Piece("The filter takes  ", Tone.KEY), Piece(SYNTAX)), hang=2),
+        BLANK,
+        Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
     )
-
-
-def message_detail(text: str, tone: Tone = Tone.MUTED) -> Detail:
-    """One message in place of a case; `text` may come from outside."""
-    return Detail((Whole.of(safe(text), tone),))
 
 
 def heading_of(subject: Subject) -> Heading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,15 +11,13 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
 from workbench.store.history import StoredJob
-from workbench.tui.state.blocks import Detail, Heading
+from workbench.tui.state.blocks import Block, Heading, Whole
 from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, ListedSet, Place
 from workbench.tui.state.browser.wanted import wanted_all, wanted_at, wanted_of
 from workbench.tui.state.details import (
-    case_detail,
     empty_detail,
     heading_of,
-    message_detail,
     nothing_listed_detail,
     set_detail,
     target_detail,
@@ -272,13 +270,11 @@ class ProjectState:
         is_edited = row is not None and row.eval_set != "" and self.browser.is_edited(row)
         return replace(heading_of(self.subject()), is_edited=is_edited)
 
-    def detail(self) -> Detail:
-        """What a pane shows that has nothing better to show of the selected row."""
+    def detail(self) -> tuple[Block, ...]:
+        """What a pane shows that has nothing better to show where no case is selected."""
         row = self.browser.selected
         if self.project is None:
-            return message_detail("opening the project …")
-        if self.pinned is not None or (row is not None and row.case is not None):
-            return case_detail(self.subject())
+            return (Whole.of("opening the project …", Tone.MUTED),)
         if row is None and self.browser.is_filtered:
             return nothing_listed_detail(self.browser.query)
         if row is None or not self.browser.sets:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.message import Message
 
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.layout import lay_out
@@ -33,10 +31,6 @@ class DetailedRows(RowSource, Protocol):
 
 class RowsAndText(Vertical):
     """A list that moves its own cursor, and a text that follows it. `RowList.Entered` is for those around."""
-
-    @dataclass
-    class CursorMoved(Message):
-        """The cursor is on another row."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -98,7 +92,6 @@ class RowsAndText(Vertical):
     def _after_cursor(self, rows: DetailedRows) -> None:
         self.query_one(RowList).show(rows)
         self._show_text(rows.blocks(), from_top=True)
-        self.post_message(self.CursorMoved())
 
     def _show_text(self, blocks: Sequence[Block], *, from_top: bool) -> None:
         def lay_out_blocks(width: int) -> list[Line]:

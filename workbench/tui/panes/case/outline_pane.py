@@ -141,7 +141,7 @@ class OutlinePane(Pane):
         self.refresh_bindings()
 
     def _show_facts(self, *, is_other: bool) -> None:
-        blocks = self.hub.state.detail().blocks
+        blocks = self.hub.state.detail()
 
         def lay_out_blocks(width: int) -> list[Line]:
             return lay_out(blocks, width=width, side_by_side=False)

@@ -51,7 +51,7 @@ class DiffPane(Pane):
         self._subject = subject
         if subject.key is None:
             row = subject.row.place if subject.row is not None else None
-            source = DiffSource(case=None, head=self.hub.state.detail().blocks)
+            source = DiffSource(case=None, head=self.hub.state.detail())
             self.query_one(DiffView).show(source, about=row)
             return
         source = DiffSource(case=None, head=tuple(case_head(subject)))

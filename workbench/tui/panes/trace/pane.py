@@ -89,7 +89,7 @@ class TracePane(Pane):
         if not self.is_mounted:  # a worker may have news before there is anything to show it in
             return
         if subject.key is None:
-            self._show_absence(self.hub.state.detail().blocks)
+            self._show_absence(self.hub.state.detail())
             return
         spans, turns, prompts = subject.spans, subject.turns, prompts_of(subject)
         source = spans if subject.result is None else subject.result

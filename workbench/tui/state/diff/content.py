@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from workbench.engine.accepting import Hunk, turn_comparisons
+from workbench.engine.accepting import turn_comparisons
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import redact
@@ -26,11 +26,6 @@ _SAID = (
     DifferenceKind.INTERMEDIATE_EXTRA,
     DifferenceKind.INTERMEDIATE_CHANGED,
 )
-
-
-def case_blocks(case: EvalCase | None, *, turns: Sequence[TurnResult], result: CaseResult | None) -> Iterator[Block]:
-    """Everything about one repeat of a case, as blocks alone."""
-    yield from diff_of(DiffSource(case=case, turns=turns, result=result)).blocks
 
 
 def diff_of(source: DiffSource) -> DiffContent:
@@ -240,11 +235,6 @@ class _Diff:
                 yield BLANK
                 yield Whole.of(name, Tone.HEADING)
                 yield Whole(self._writer.texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
-
-
-def whole_turn(hunks: Sequence[Hunk], turn: int | None) -> list[Hunk]:
-    """The differences of one turn, or of the final state."""
-    return [hunk for hunk in hunks if hunk.turn == turn]
 
 
 def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:

@@ -49,4 +49,3 @@ class DiffContent:
     owners: tuple[int | None, ...] = ()
     hunks: tuple[Hunk, ...] = ()
     costs: tuple[Cost, ...] = ()
-    is_cut: bool = False

@@ -18,14 +18,10 @@ _WORTH_COMPARING = 12
 
 
 class Texts:
-    """Makes pieces of texts from outside, at most `most` characters of each (None: all of it).
-
-    `cut` says whether any text was cut so far.
-    """
+    """Makes pieces of texts from outside, at most `most` characters of each (None: all of it)."""
 
     def __init__(self, most: int | None = MOST_CHARACTERS) -> None:
         self._most = most
-        self.cut = False
 
     def of(self, text: str, tone: Tone = Tone.TEXT) -> tuple[Piece, ...]:
         """One text in one tone."""
@@ -62,7 +58,6 @@ class Texts:
             hidden += len(text) - len(kept)
             differs = differs or (len(kept) < len(text) and tone in (Tone.REMOVED_WORD, Tone.ADDED_WORD))
         if hidden:
-            self.cut = True
             note = ", some of them different" if differs else ""
             pieces.append(Piece(f"\n… {hidden:,} more characters{note}: W shows all", Tone.MUTED))
         return tuple(pieces)

@@ -59,9 +59,7 @@ class Writer:
 
     def content(self) -> DiffContent:
         """All of it."""
-        return DiffContent(
-            tuple(self._blocks), tuple(self._owners), tuple(self._hunks), tuple(self._costs), self.texts.cut
-        )
+        return DiffContent(tuple(self._blocks), tuple(self._owners), tuple(self._hunks), tuple(self._costs))
 
 
 def name_side(name: str, note: str = "", *, indent: int = 0) -> Side:
