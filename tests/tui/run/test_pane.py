@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.messages import CaseWanted, RunWanted
+from workbench.tui.state.standing import Standing
 
 # Answers when the test says so, by a file; fails where it is told to.
 WAITS = """
@@ -31,6 +32,11 @@ def waiting(make_project: Callable[..., Path], make: Any) -> Path:
     cases = [{"eval_id": eval_id, "conversation": [make.turn(prompt, prompt)]} for eval_id, prompt in prompts.items()]
     cases.append({"eval_id": "talk", "conversation": [make.turn("hi", "hi"), make.turn("wait", "wait")]})
     return make_project(agent=WAITS, lights=cases)
+
+
+def one_at_a_time(project: Path) -> None:
+    with (project / "workbench.toml").open("a") as settings:
+        settings.write("[run]\nconcurrency = 1\n")
 
 
 async def test_before_a_run_the_pane_says_what_to_do(waiting: Path, open_app: Callable[..., Any]) -> None:
@@ -84,6 +90,56 @@ async def test_one_case_is_stopped_and_the_others_go_on(waiting: Path, open_app:
         assert screen.state.is_running
 
 
+async def test_a_waiting_case_is_stopped_from_its_row(waiting: Path, open_app: Callable[..., Any]) -> None:
+    one_at_a_time(waiting)
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("running 1, 4 waiting", "waiting 4")
+
+        await screen.press("g", "j", "j", "j", "d")  # past the running one and the heading
+
+        await screen.until("running 1, 3 waiting", "1 cancelled")
+        (waiting / "go").touch()
+        await screen.until("finished", "4 of 5", "- 1 cancelled")
+        assert screen.state.board.counts()[Standing.CANCELLED] == 1
+        assert "- quick" in screen.text
+
+
+async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_waits(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    one_at_a_time(waiting)
+    async with open_app(waiting) as screen:
+        await screen.until("slow", "talk")
+        await screen.press("R")
+        await screen.until("○ talk", "○ quick")
+
+        await screen.press("G", "X")
+        await screen.until("- talk", "○ quick")
+        await screen.press("4", "X")  # from a tab, and nothing is left to stop
+        await screen.until("nothing of what is selected runs or waits")
+        await screen.press("escape", "g", "j", "j", "X")
+
+        await screen.until("- slow", "✓ quick", "finished")
+        assert screen.state.board.counts()[Standing.CANCELLED] == 2
+
+
+async def test_a_running_case_that_is_queued_again_ends_once(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("3 of 5")
+
+        await screen.press("g", "j", "plus")
+        await screen.until("queued again: slow", "running 2")
+        record = screen.state.board.record(screen.state.browser.sets[0].keys[0])
+
+        assert record.outstanding == 1
+        (waiting / "go").touch()
+        await screen.until("finished", "5 of 5", "✓ 3 passed")
+
+
 async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(waiting) as screen:
         await screen.until("slow")
@@ -97,6 +153,41 @@ async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, ope
         await screen.until("queued again: slow", "running 2, 0 waiting")
         (waiting / "go").touch()
         await screen.until("finished", "5 of 5", "✓ 3 passed")
+
+
+async def test_nothing_is_accepted_into_a_case_that_is_about_to_run(
+    make: Any, make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    turns = {"slow": make.turn("wait", "wait"), "one": make.turn("hello", "goodbye")}
+    cases = [{"eval_id": eval_id, "conversation": [turn]} for eval_id, turn in turns.items()]
+    project = make_project(agent=WAITS, criteria={"response_match_score": 1.0}, lights=cases)
+    one_at_a_time(project)
+    (project / "go").touch()
+    async with open_app(project) as screen:
+        await screen.until("slow")
+        await screen.press("R")
+        await screen.until("✗ one", "finished")
+        (project / "go").unlink()
+        await screen.press("n", "2", "R")
+        await screen.until("○ one", "difference 1 of 1")
+
+        await screen.press("a")
+
+        await screen.until("the case is about to run")
+
+
+@pytest.mark.parametrize(("tab", "key"), [*((tab, "r") for tab in "12345"), ("6", "f9")])
+async def test_the_case_is_run_whichever_tab_the_focus_is_in(
+    waiting: Path, open_app: Callable[..., Any], tab: str, key: str
+) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("quick")
+        await screen.press("j", "j", "j", tab)
+        await screen.until("quick · lights")
+
+        await screen.press(key)
+
+        await screen.until("✓ quick", "finished", "1/1")
 
 
 async def test_what_went_wrong_in_one_way_is_queued_again_together(waiting: Path, open_app: Callable[..., Any]) -> None:

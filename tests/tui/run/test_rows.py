@@ -114,12 +114,12 @@ def test_the_cursor_stays_with_its_job_when_that_ends_and_others_come(make: Any)
 
     run.finish("a")
     run.lines()
-    assert run.rows.selected_job.case.eval_id == "b" and run.rows.is_on_running
+    assert run.rows.selected_job.case.eval_id == "b" and run.rows.is_stoppable
 
     run.finish("b")
     run.finish("c")
     run.lines()
-    assert run.rows.selected_job.case.eval_id == "b" and not run.rows.is_on_running
+    assert run.rows.selected_job.case.eval_id == "b" and not run.rows.is_stoppable
 
 
 def test_after_the_run_the_slowest_come_first_and_kept_results_are_not_among_them(make: Any) -> None:

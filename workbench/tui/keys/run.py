@@ -11,11 +11,11 @@ PLACE = KeyPlace(
         KeyAction(
             "run_stop_case",
             "run",
-            "d,delete",
+            "d,delete,X",
             "stop_case",
             "stop case",
             footer=True,
-            explanation="stop the selected case; the others go on",
+            explanation="stop the selected case, running or waiting; the others go on",
         ),
         KeyAction(
             "run_again",

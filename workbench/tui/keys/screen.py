@@ -16,7 +16,7 @@ PLACE = KeyPlace(
         KeyAction(
             "run_case",
             "screen",
-            "r",
+            "r,f9",  # the second is heard while something is typed, too
             "run_selected",
             "run",
             footer=True,
@@ -40,6 +40,15 @@ PLACE = KeyPlace(
             "stop",
             footer=True,
             explanation="stop the run; what has finished stays",
+        ),
+        KeyAction(
+            "cancel_case",
+            "screen",
+            "X",
+            "cancel_case",
+            "stop case",
+            explanation="stop the marked cases, else the selected one, running or waiting; the others go on",
+            yields=True,
         ),
         KeyAction(
             "back",

@@ -217,7 +217,7 @@ class MainScreen(Screen[None]):
         """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
         if action in ("run_selected", "plan_selected", "run_all", "run_failed"):
             return True if self._can_run(action) else None
-        if action == "cancel_run":
+        if action in ("cancel_run", "cancel_case"):
             return self.state.is_running
         if action in ("next_failing", "previous_failing", "review"):
             return self.state.has_failing
@@ -257,6 +257,12 @@ class MainScreen(Screen[None]):
         """Stop the run; what has finished stays."""
         self._runs.cancel()
         self._show()
+
+    def action_cancel_case(self) -> None:
+        """Stop the marked cases, else the selected one; the others go on."""
+        stopped = self._runs.cancel_cases(self.state.wanted_cases)
+        if not stopped:
+            say(self, "nothing of what is selected runs or waits", severity="warning")
 
     def action_back(self) -> None:
         """One step back: to the newest result, to all panes, to the eval sets; there, stop the run."""

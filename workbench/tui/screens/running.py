@@ -74,13 +74,26 @@ class Running(Faceless):
                 followed.progress.cancelling = True
                 followed.run.cancel()
 
+    def cancel_cases(self, cases: Collection[CaseKey]) -> int:
+        """Stop what runs or waits of these cases in the run that the run line shows; gives how many jobs those were."""
+        progress = self._state.progress
+        if progress is None:
+            return 0
+        wanted = [job for job in (*progress.jobs.running, *progress.jobs.waiting) if job.case in cases]
+        for job in wanted:
+            self._hub.gateway.runs.cancel(progress.run_id, job)
+        return len(wanted)
+
     @work(group="follow")
     async def follow(self, followed: FollowedRun) -> None:
         """Take up what a run says, for `take`."""
         planned = {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
         self._state.browser.freshness.planned(planned)
         for start in range(0, len(followed.jobs), _CHUNK):
-            self._state.expect(followed.jobs[start : start + _CHUNK])
+            chunk = followed.jobs[start : start + _CHUNK]
+            self._state.expect(chunk)
+            if followed.progress is not None:
+                followed.progress.jobs.expect(chunk)
             await asyncio.sleep(0)
         self._followed.append(followed)
         await followed.follow()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -217,6 +217,14 @@ class ProjectState:
     def failed_selections(self) -> Sequence[Selection]:
         """What `run failed` runs: the marked or listed cases that did not pass when they last ran."""
         return wanted_of(self.browser, self._falls_short)
+
+    @property
+    def wanted_cases(self) -> Collection[CaseKey]:
+        """The marked cases; where none are, the selected one."""
+        marked = self.browser.marks
+        if len(marked):
+            return set(marked)
+        return () if self.selected_case is None else (self.selected_case,)
 
     def failing_cases(self) -> Sequence[CaseKey]:
         """The marked or listed cases that did not pass when they last ran, in the order of the list."""

@@ -30,7 +30,8 @@ class RunPane(Pane):
     TAB = "Run"
     HELP = (
         "The run as it goes on: how far it is, each case under way with its turn, what went wrong counted by kind, and "
-        "afterwards what took longest. Enter goes to the case of a row; a case can be stopped, or queued again."
+        "afterwards what took longest. Enter goes to the case of a row; a case that runs or waits can be stopped, and "
+        "one that runs or has ended queued again."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("run",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
@@ -71,9 +72,9 @@ class RunPane(Pane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Which actions make sense for the selected row."""
         if action == "stop_case":
-            return True if self._rows.is_on_running else None
+            return True if self._rows.is_stoppable else None
         if action == "run_again":
-            return True if self._rows.selected_job is not None else None
+            return None if self._rows.selected_job is None or self._rows.is_on_waiting else True
         return True
 
     @on(RowList.Moved)
@@ -91,7 +92,7 @@ class RunPane(Pane):
             self.post_message(CaseWanted(job.case))
 
     def action_stop_case(self) -> None:
-        """Stop the selected case."""
+        """Stop the selected case, which then is not begun or goes no further."""
         progress, job = self._shown, self._rows.selected_job
         if progress is not None and job is not None:
             self.hub.gateway.runs.cancel(progress.run_id, job)
@@ -103,9 +104,9 @@ class RunPane(Pane):
             return
         jobs = self._rows.selected_failures or (job,)
         if progress.ended is None:
+            self.hub.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
             for key in jobs:
                 progress.jobs.requeue(key)
-            self.hub.state.expect(jobs)
             self.hub.gateway.runs.requeue(progress.run_id, jobs)
             self._show_rows()
             say(

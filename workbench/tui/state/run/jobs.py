@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished
@@ -39,6 +39,7 @@ class FinishedJob:
 class RunJobs:
     """The jobs of a run as its events tell. Times are seconds of the clock that the caller reads."""
 
+    waiting: dict[JobKey, None] = field(default_factory=dict)  # the next first
     running: dict[JobKey, RunningJob] = field(default_factory=dict)
     counts: Counter[Standing] = field(default_factory=Counter)  # of those that have ended
     _finished: dict[JobKey, FinishedJob] = field(default_factory=dict)
@@ -82,11 +83,17 @@ class RunJobs:
             self._finish(event)
         elif isinstance(event, RunFinished):
             self.running.clear()
+            self.waiting.clear()
+
+    def expect(self, keys: Iterable[JobKey]) -> None:
+        """These jobs are part of the run, and wait until they begin."""
+        self.waiting.update(dict.fromkeys(keys))
 
     def requeue(self, key: JobKey) -> None:
         """The user wants a job again: it waits until it begins."""
         self.running.pop(key, None)
         self._forget(key)
+        self.expect([key])
 
     def _forget(self, key: JobKey) -> None:
         """A job that runs again has not ended."""
@@ -103,11 +110,13 @@ class RunJobs:
     def _start(self, event: CaseStarted, *, now: float) -> None:
         key = _key(event)
         known = self.running.get(key)
+        self.waiting.pop(key, None)
         self._forget(key)
         self.running[key] = RunningJob(key, now if known is None else known.began, event.turns, attempt=event.attempt)
 
     def _finish(self, event: CaseFinished) -> None:
         key = _key(event)
+        self.waiting.pop(key, None)
         self.running.pop(key, None)
         self._forget(key)
         job = FinishedJob(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rich.cells import cell_len, set_cell_size
 
@@ -17,6 +18,7 @@ from workbench.tui.state.standing import Standing, look_of
 _BAR_WIDTH = 30
 _MOST_SLOWEST = 5
 _MOST_FAILURES = 20
+_MOST_WAITING = 50
 _FACTS_WIDTH = 32  # cells at the end of a row for how far a job is, or how long it took
 _LEAST_TITLE = 16
 
@@ -28,7 +30,14 @@ class _Heading:
     text: str
 
 
-Entry = _Heading | RunningJob | FinishedJob | FailureGroup
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A job that has not begun."""
+
+    key: JobKey
+
+
+Entry = _Heading | RunningJob | _Waiting | FinishedJob | FailureGroup
 
 
 Identity = JobKey | tuple[Standing, str]
@@ -79,9 +88,14 @@ class RunRows:
         return tuple(entry.jobs) if isinstance(entry, FailureGroup) else ()
 
     @property
-    def is_on_running(self) -> bool:
-        """Whether the selected row is a job under way."""
-        return isinstance(self._at(self._cursor)[1], RunningJob)
+    def is_stoppable(self) -> bool:
+        """Whether the selected row is a job that has not ended."""
+        return isinstance(self._at(self._cursor)[1], RunningJob | _Waiting)
+
+    @property
+    def is_on_waiting(self) -> bool:
+        """Whether the selected row is a job that has not begun."""
+        return isinstance(self._at(self._cursor)[1], _Waiting)
 
     def show(self, progress: RunProgress, *, now: float) -> None:
         """Take the rows of a run as it is now."""
@@ -118,6 +132,8 @@ class RunRows:
             return (Piece(f"  {look.symbol} {len(entry.jobs):,} × ", look.tone), Piece(entry.message))
         if isinstance(entry, RunningJob):
             return self._job_line(entry.key, Standing.RUNNING, _running_facts(entry, self._now), width)
+        if isinstance(entry, _Waiting):
+            return self._job_line(entry.key, Standing.WAITING, (), width)
         word = look_of(entry.standing).word
         facts = (Piece(f"{word:<22}", Tone.MUTED), Piece(f"{duration(entry.seconds):>9}"))
         return self._job_line(entry.key, entry.standing, facts, width)
@@ -215,6 +231,10 @@ def _sections(progress: RunProgress) -> Iterator[_Section]:
     failures, more = kinds[:_MOST_FAILURES], max(len(kinds) - _MOST_FAILURES, 0)
     heading = f"went wrong, by kind{f' (and {more:,} more kinds)' if more else ''}"
     yield _Section("failures", heading, failures, lambda identity: _index(failures, identity))
+    waiting = [_Waiting(key) for key in islice(jobs.waiting, _MOST_WAITING)]
+    only = f", the next {_MOST_WAITING}" if len(jobs.waiting) > _MOST_WAITING else ""
+    heading = f"waiting {len(jobs.waiting):,}{only}"
+    yield _Section("waiting", heading, waiting, lambda identity: _index(waiting, identity))
     if progress.ended is not None:
         slowest = jobs.slowest(_MOST_SLOWEST)
         yield _Section("slowest", "slowest", slowest, lambda identity: _index(slowest, identity))
@@ -229,7 +249,7 @@ def _sections(progress: RunProgress) -> Iterator[_Section]:
 
 def _job_of(entry: Entry | None) -> JobKey | None:
     """The job that a row is about; None for headings and for what went wrong."""
-    return entry.key if isinstance(entry, (RunningJob, FinishedJob)) else None
+    return entry.key if isinstance(entry, RunningJob | _Waiting | FinishedJob) else None
 
 
 def _index(entries: Sequence[Entry], identity: Identity) -> int | None:
