@@ -148,8 +148,9 @@ async def test_an_error_comes_first_and_cannot_be_accepted(open_app: Any, projec
         await screen.press("n")
         await screen.until("broken · lights", "! agent error at turn 1", "no such lamp", "did not finish this turn")
 
+        assert "no differences" not in screen.text
         await screen.press("a")
-        await screen.until("nothing to accept")
+        await screen.until("the case ended in an error: what the agent")
 
 
 async def test_a_case_that_changed_on_disk_is_refused_with_the_reason(open_app: Any, project: Path) -> None:
@@ -240,7 +241,7 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
         await screen.press("n", "A")
         await screen.until("review 3 of 3", "lights.evalset.json:broken", "no such lamp")
         await screen.press("A")
-        await screen.until("refused", "not accepted: there is no difference")
+        await screen.until("refused", "not accepted: the case ended in an error")
         await screen.press("s")
         await screen.until("review is over", "3 cases looked through", "accepted  lights.evalset.json:two")
         await screen.press("escape")

@@ -25,6 +25,16 @@ PLACE = KeyPlace(
     "diff",
     "In the diff",
     (
+        KeyAction(
+            "diff_accept",
+            "diff",
+            "a",
+            "accept_hunk",
+            "accept",
+            footer=True,
+            explanation="accept the difference under the cursor",
+            yields=True,  # it is what the screen's own key does here; named so that it comes first
+        ),
         KeyAction("diff_accept_turn", "diff", "T", "accept_turn", "accept turn", explanation="accept this whole turn"),
         KeyAction(
             "diff_accept_case", "diff", "A", "accept_case", "accept case", footer=True, explanation="accept all of it"

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import ModalScreen
 
-from workbench.engine.accepting import Hunk, hunks
+from workbench.engine.accepting import Hunk, hunks, refusal
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -199,7 +199,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         if shown.case is None or shown.result is None:
             refused = "the case cannot be read, or has no result"
         elif not found:
-            refused = "there is no difference that could be accepted"
+            refused = refusal(shown.case, shown.result) or "there is no difference that could be accepted"
         else:
             refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
         if refused is not None:

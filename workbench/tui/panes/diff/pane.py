@@ -9,7 +9,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from workbench.engine.accepting import Hunk, hunks
+from workbench.engine.accepting import Hunk, hunks, refusal
 from workbench.report.explain import describe
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
@@ -138,6 +138,10 @@ class DiffPane(Pane):
             return "another case was selected meanwhile; look at its differences first"
         if subject.is_live:
             return "the case is still running"
+        if subject.record is not None and subject.record.outstanding:
+            return "the case is about to run against what it expects now; accept when it has, or stop it first"
         if subject.case is None or subject.result is None:
             return "there is nothing to accept: the case has not run"
-        return None if found else "there is nothing to accept: no difference"
+        if found:
+            return None
+        return refusal(subject.case, subject.result) or "there is nothing to accept: no difference"

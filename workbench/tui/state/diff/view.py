@@ -72,9 +72,7 @@ class DiffState:
     def status(self) -> Line:
         """The line above the diff."""
         if self.current is None or self.cursor is None:
-            has_run = self.source.result is not None or bool(self.source.turns)
-            text = "no differences" if has_run and self.source.case is not None else ""
-            return (Piece(text, Tone.PASSED),) if text else ()
+            return self._without_differences()
         count = len(self.content.hunks)
         free = sum(cost.is_free for cost in self.content.costs)
         pieces = [Piece(f"difference {self.cursor + 1} of {count}", Tone.STRONG), Piece("  ")]
@@ -82,6 +80,14 @@ class DiffState:
         if free and free < count:
             pieces.append(Piece(f"  ({plural(count - free, 'difference')} that cost points)", Tone.MUTED))
         return (*pieces, Piece(f"  · {self.level.value}", Tone.MUTED))
+
+    def _without_differences(self) -> Line:
+        result, has_turns = self.source.result, bool(self.source.turns)
+        if self.source.case is None:
+            return ()
+        if result is not None and result.failure is not None:
+            return (Piece("no differences before the error", Tone.MUTED),) if has_turns else ()
+        return (Piece("no differences", Tone.PASSED),) if has_turns or result is not None else ()
 
 
 def is_large(source: DiffSource) -> bool:
