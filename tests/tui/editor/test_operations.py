@@ -109,7 +109,7 @@ def test_whatever_is_added_leaves_a_sound_case(case: Any, choose: st.DataObject)
     after = _make(document, 0, slot.edit(typed, case))
 
     assert document.fault_of(after) is None
-    assert len(json.dumps(after)) > len(json.dumps(case))
+    assert slot.instead_of is not None or len(json.dumps(after)) > len(json.dumps(case))
 
 
 @pytest.mark.parametrize("path", FILES, ids=file_name)
@@ -142,6 +142,36 @@ def test_a_case_of_events_gets_events() -> None:
 
     (event,) = after["conversation"][1]["intermediate_data"]["invocation_events"]
     assert event["content"]["parts"] == [{"function_call": {"name": "typed", "args": {}}}]
+
+
+def test_after_an_event_comes_any_other_once() -> None:
+    event = {"author": "roller", "content": {"parts": [{"text": "hm"}]}}
+    turn = {"userContent": {"parts": [{"text": "hi"}]}, "intermediateData": {"invocationEvents": [event, event]}}
+    case = {"evalId": "x", "conversation": [turn]}
+    rows = case_rows(case)
+    index = next(index for index, row in enumerate(rows) if row.label == "event")
+
+    wanted = [item for item in additions(rows, index, case) if item.label.endswith("as an event")]
+
+    assert [item.label.partition(",")[0] for item in wanted] == ["call", "tool response", "message"]
+    after = wanted[1].slot.edit("roll", case).in_data(case)
+    added = after["conversation"][0]["intermediateData"]["invocationEvents"][1]["content"]
+    assert added == {"parts": [{"function_response": {"name": "roll", "response": {}}}], "role": "user"}
+
+
+def test_a_scenario_takes_the_place_of_a_conversation_and_back() -> None:
+    case = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}
+    document = document_of(case)
+    rows = case_rows(case)
+    scenario = next(item for item in additions(rows, 0, case) if item.label.startswith("scenario"))
+
+    after = _make(document, 0, scenario.slot.edit("Tea?", case))
+
+    assert after == {"eval_id": "x", "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": ""}}
+    assert document.fault_of(after) is None
+    back = next(item for item in additions(case_rows(after), 0, after) if item.label.startswith("conversation"))
+    again = _make(document_of(after), 0, back.slot.edit("hi", after))
+    assert list(again) == ["eval_id", "conversation"] and document.fault_of(again) is None
 
 
 def test_a_case_of_flat_lists_gets_calls() -> None:

@@ -131,7 +131,8 @@ def _fault(document: EvalSetDocument, opened: Opened, edit: Edit) -> str | None:
     if opened.index is None:
         after = edit.in_data(_header(document))
         set_id = value_at(after, ("eval_set_id",))
-        if not isinstance(set_id, str) or not set_id.strip():
+        is_new = set_id != value_at(_header(document), ("eval_set_id",))
+        if is_new and (not isinstance(set_id, str) or not set_id.strip()):
             return "eval_set_id: expected an id, which a set must have"
         return None
     data = document.raw_case(opened.index)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.tui.state.editor.operations import Slot, other_rubric_id
-from workbench.tui.state.editor.rows import Input, Kind, Place, Row, spelt, value_at
+from workbench.tui.state.editor.rows import Input, Kind, Place, Row, folded, spelt, value_at
 
 _PERSONA_TEMPLATE = {"id": "", "description": "", "behaviors": []}
 _BEHAVIOUR_TEMPLATE = {"name": "", "description": "", "behavior_instructions": [], "violation_rubrics": []}
@@ -34,9 +34,9 @@ def additions(rows: Sequence[Row], index: int, data: Any) -> Sequence[Addition]:
     found: dict[tuple[Place, str], Addition] = {}
     for row in _with_ancestors(rows, index):
         for addition in _at(row, data):
-            found.setdefault((addition.slot.place, addition.label), addition)
+            found.setdefault((folded(addition.slot.place), addition.label), addition)
     for addition in _of_case(data):
-        found.setdefault((addition.slot.place, addition.label), addition)
+        found.setdefault((folded(addition.slot.place), addition.label), addition)
     return list(found.values())
 
 
@@ -44,7 +44,12 @@ def additions_to_set(header: dict[str, Any]) -> Sequence[Addition]:
     """What a set can say of itself and does not yet."""
     return [
         Addition(label=label, slot=Slot(place=(key,), title=label, input=input))
-        for key, label, input in (("name", "name", Input.LINE), ("description", "description", Input.TEXT))
+        for key, label, input in (
+            ("eval_set_id", "eval set id", Input.LINE),
+            ("name", "name", Input.LINE),
+            ("description", "description", Input.TEXT),
+            ("creation_timestamp", "created", Input.NUMBER),
+        )
         if value_at(header, (key,)) is None
     ]
 
@@ -101,7 +106,7 @@ def _after(row: Row, data: Any) -> Iterator[Addition]:
     elif row.kind is Kind.MESSAGE:
         yield _message(place, index, data)
     elif row.kind is Kind.EVENT:
-        yield _event_text(place, index, data)
+        yield from _events(place, index, data)
     elif row.kind is Kind.PART:
         yield _text_part(place, index)
     elif row.kind is Kind.RUBRIC:
@@ -126,6 +131,9 @@ def _of_case(data: Any) -> Iterator[Addition]:
         return
     if value_at(data, ("conversation_scenario",)) is None:
         yield _turn(("conversation",), _length(data, ("conversation",)), data)
+        yield _scenario()
+    else:
+        yield _conversation()
     yield _rubric(("rubrics",), _length(data, ("rubrics",)), data, label="rubric of the case")
     if value_at(data, ("session_input",)) is None:
         template = {"app_name": "", "user_id": "user", "state": {}}
@@ -134,6 +142,7 @@ def _of_case(data: Any) -> Iterator[Addition]:
     else:
         yield _key(data, ("session_input", "state"), "state key")
     yield _key(data, ("final_session_state",), "final state key")
+    yield from _absent(data, (), ("creation_timestamp", "time of the case", Input.NUMBER))
 
 
 def _of_turn(place: Place, data: Any) -> Iterator[Addition]:
@@ -146,8 +155,7 @@ def _of_turn(place: Place, data: Any) -> Iterator[Addition]:
     between = (*place, "intermediate_data")
     if _uses_events(data, place):
         events = (*between, "invocation_events")
-        yield _event_call(events, _length(data, events), data)
-        yield _event_text(events, _length(data, events), data)
+        yield from _events(events, _length(data, events), data)
     else:
         yield _call((*between, "tool_uses"), _length(data, (*between, "tool_uses")), data)
         yield _tool_response((*between, "tool_responses"), _length(data, (*between, "tool_responses")))
@@ -157,14 +165,21 @@ def _of_turn(place: Place, data: Any) -> Iterator[Addition]:
         yield _message_of_model((*place, "final_response"), "response")
     rubrics = (*place, "rubrics")
     yield _rubric(rubrics, _length(data, rubrics), data, label="rubric of the turn")
-    yield from _absent(data, place, ("invocation_id", "invocation id", Input.LINE))
+    yield from _absent(
+        data,
+        place,
+        ("invocation_id", "invocation id", Input.LINE),
+        ("creation_timestamp", "time of the turn", Input.NUMBER),
+        ("app_details", "app details as JSON", Input.JSON),
+    )
 
 
 def _of_content(place: Place, data: Any) -> Iterator[Addition]:
     parts = (*place, "parts")
     if isinstance(value_at(data, parts), list):
         yield _text_part(parts, _length(data, parts))
-        yield _item(parts, _length(data, parts), "part as JSON", Input.JSON)
+        yield _part_as_json(parts, _length(data, parts))
+        yield from _absent(data, place, ("role", "role", Input.LINE))
 
 
 def _of_call(place: Place, data: Any) -> Iterator[Addition]:
@@ -189,6 +204,7 @@ def _of_message(place: Place, data: Any) -> Iterator[Addition]:
     for parts in ((*place, 1), (*place, "parts")):
         if isinstance(value_at(data, parts), list):
             yield _text_part(parts, _length(data, parts))
+            yield _part_as_json(parts, _length(data, parts))
 
 
 def _of_event(place: Place, data: Any) -> Iterator[Addition]:
@@ -200,6 +216,7 @@ def _of_event(place: Place, data: Any) -> Iterator[Addition]:
     yield _text_part(parts, count)
     yield _item(parts, count, "call", Input.LINE, {"function_call": {"name": "", "args": {}}}, "function_call", "name")
     yield _tool_response_part(parts, count)
+    yield _part_as_json(parts, count)
 
 
 def _of_rubric(place: Place, data: Any) -> Iterator[Addition]:
@@ -222,7 +239,8 @@ def _of_scenario(place: Place, data: Any) -> Iterator[Addition]:
 
 def _of_persona(place: Place, data: Any) -> Iterator[Addition]:
     behaviours = (*place, "behaviors")
-    yield _behaviour(behaviours, _length(data, behaviours))
+    if isinstance(value_at(data, place), dict):  # not where it is null, or only an id
+        yield _behaviour(behaviours, _length(data, behaviours))
 
 
 def _of_behaviour(place: Place, data: Any) -> Iterator[Addition]:
@@ -263,6 +281,30 @@ def _turn(place: Place, index: int, data: Any) -> Addition:
     return _item(place, index, "turn", Input.TEXT, template, "user_content", "parts", 0, "text")
 
 
+def _scenario() -> Addition:
+    slot = Slot(
+        place=("conversation_scenario",),
+        title="starting prompt",
+        input=Input.TEXT,
+        template={"starting_prompt": "", "conversation_plan": ""},
+        hole=("starting_prompt",),
+        instead_of=("conversation",),
+    )
+    return Addition(label="scenario instead of the conversation", slot=slot)
+
+
+def _conversation() -> Addition:
+    slot = Slot(
+        place=("conversation",),
+        title="turn",
+        input=Input.TEXT,
+        template=[{"user_content": {"parts": [{"text": ""}], "role": "user"}}],
+        hole=(0, "user_content", "parts", 0, "text"),
+        instead_of=("conversation_scenario",),
+    )
+    return Addition(label="conversation instead of the scenario", slot=slot)
+
+
 def _call(place: Place, index: int, data: Any) -> Addition:
     calls = value_at(data, place)
     vertex = _is_legacy(data) or (isinstance(calls, list) and any("tool_name" in call for call in calls))
@@ -285,8 +327,24 @@ def _message(place: Place, index: int, data: Any) -> Addition:
     return _item(place, index, "sub-agent message", Input.LINE, ["", [{"text": ""}]], 0)
 
 
+def _part_as_json(place: Place, index: int) -> Addition:
+    return _item(place, index, "part as JSON", Input.JSON)
+
+
 def _text_part(place: Place, index: int) -> Addition:
     return _item(place, index, "text part", Input.TEXT, {"text": ""}, "text")
+
+
+def _events(place: Place, index: int, data: Any) -> Iterator[Addition]:
+    yield _event_call(place, index, data)
+    yield _event_tool_response(place, index, data)
+    yield _event_text(place, index, data)
+
+
+def _event_tool_response(place: Place, index: int, data: Any) -> Addition:
+    template = _event(data, place, {"function_response": {"name": "", "response": {}}}, role="user")
+    hole = ("content", "parts", 0, "function_response", "name")
+    return _item(place, index, "tool response, as an event", Input.LINE, template, *hole)
 
 
 def _event_call(place: Place, index: int, data: Any) -> Addition:
@@ -301,10 +359,10 @@ def _event_text(place: Place, index: int, data: Any) -> Addition:
     return _item(place, index, "message, as an event", Input.TEXT, template, "content", "parts", 0, "text")
 
 
-def _event(data: Any, events: Place, part: dict[str, Any]) -> dict[str, Any]:
+def _event(data: Any, events: Place, part: dict[str, Any], *, role: str = "model") -> dict[str, Any]:
     """An event of the author of the last one; the name can be changed like any other."""
     author = value_at(data, (*events, max(_length(data, events) - 1, 0), "author"))
-    return {"author": author or "agent", "content": {"parts": [part], "role": "model"}}
+    return {"author": author or "agent", "content": {"parts": [part], "role": role}}
 
 
 def _message_of_model(place: Place, label: str) -> Addition:

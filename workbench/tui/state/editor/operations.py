@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from workbench.tui.state.editor.rows import Input, Kind, Place, Row, spelling_of, spelt, value_at
+from workbench.tui.state.editor.rows import ABSENT, Input, Kind, Place, Row, found_at, spelling_of, spelt, value_at
 
 
 class Document(Protocol):
@@ -165,7 +165,30 @@ class RenameKey:
         return data
 
 
-Edit = SetValue | InsertItem | RemoveValue | MoveItem | RenameKey
+@dataclass(frozen=True, slots=True)
+class PutInstead:
+    """Add a member in place of another, where a case may have only one of them."""
+
+    old: Place
+    new: SetValue
+
+    @property
+    def goes_to(self) -> Place:
+        """The new member."""
+        return self.new.place
+
+    def make(self, document: Document, *, case: int | None) -> None:
+        """Make the edit in the text."""
+        with document.step(f"{self.new.place[-1]} instead of {self.old[-1]}"):
+            self.new.make(document, case=case)
+            document.remove_value(self.old, case=case)
+
+    def in_data(self, data: Any) -> Any:
+        """What the edit makes of the data."""
+        return RemoveValue(self.old).in_data(self.new.in_data(data))
+
+
+Edit = SetValue | InsertItem | RemoveValue | MoveItem | RenameKey | PutInstead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +196,7 @@ class Slot:
     """Where a typed value goes: to `place`, or into the list there as the item `index`.
 
     What is put there is `template` with the typed value at `hole`; without a template it is the value itself. `title`
-    says in words what is typed.
+    says in words what is typed, `instead_of` what goes when it comes.
     """
 
     place: Place
@@ -182,10 +205,13 @@ class Slot:
     index: int | None = None
     template: Any = None
     hole: Place | None = None
+    instead_of: Place | None = None
 
-    def edit(self, value: Any, data: Any) -> SetValue | InsertItem:
+    def edit(self, value: Any, data: Any) -> SetValue | InsertItem | PutInstead:
         """The edit that puts a typed value where it goes in this data. The first item of a list makes the list."""
         whole = value if self.hole is None else SetValue(self.hole, value).in_data(self.template)
+        if self.instead_of is not None and found_at(data, self.instead_of) is not ABSENT:
+            return PutInstead(self.instead_of, SetValue(self.place, whole))
         if self.index is None:
             return SetValue(self.place, whole)
         held = value_at(data, self.place)
