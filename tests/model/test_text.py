@@ -75,3 +75,10 @@ def test_a_long_text_with_many_hyphens_is_read_once() -> None:
 @pytest.mark.parametrize(("name", "is_secret"), [("api_key", True), ("MY_AUTH_TOKEN", True), ("tokens", False)])
 def test_names_of_secrets(name: str, is_secret: bool) -> None:
     assert names_secret(name) is is_secret
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("❤\ufe0f", "❤"), ("1\ufe0f\u20e3", "1"), ("☝🏽", "☝"), ("👩\u200d💻", "👩💻"), ("🇩🇪", "🇩🇪")]
+)
+def test_emoji_whose_width_terminals_disagree_about_are_taken_apart(text: str, shown: str) -> None:
+    assert neutralise(text) == shown

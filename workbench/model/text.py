@@ -12,6 +12,9 @@ _CONTROL.update({code: f"\\x{code:02x}" for code in range(0x80, 0xA0)})
 # Marks that reorder text: they could make one thing look like another.
 _CONTROL.update({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)})
 _CONTROL.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+# What joins, widens or tints the character before it: terminals do not agree on how wide the whole is then, and a row
+# that is wider than was reckoned shifts all that stands beside it.
+_CONTROL.update(dict.fromkeys((0x200D, 0x20E3, 0xFE0F, *range(0x1F3FB, 0x1F400)), ""))
 
 _SECRETS = re.compile(
     r"""
@@ -38,7 +41,10 @@ REDACTED = "[redacted]"
 
 
 def neutralise(text: str) -> str:
-    """The text with control characters made visible, so that a terminal obeys none of it. Tabs and line feeds stay."""
+    """The text with control characters made visible, so that a terminal obeys none of it. Tabs and line feeds stay.
+
+    Emoji that are put together of several are taken apart, so that every terminal gives them the same room.
+    """
     return text.replace("\r\n", "\n").translate(_CONTROL)
 
 
