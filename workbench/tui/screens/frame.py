@@ -11,26 +11,20 @@ from textual.content import Content
 from textual.widgets import Static
 
 from workbench.tui.hub import Hub
-from workbench.tui.panes.case.pane import CasePane
-from workbench.tui.panes.chat.pane import ChatPane
-from workbench.tui.panes.diff.pane import DiffPane
-from workbench.tui.panes.history.pane import HistoryPane
 from workbench.tui.panes.pane import Pane
-from workbench.tui.panes.scores.pane import ScoresPane
-from workbench.tui.panes.trace.pane import TracePane
 from workbench.tui.state.blocks import Heading
 from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.tab_bar import TabBar
 
-TABS: dict[str, type[Pane]] = {
-    "case": CasePane,
-    "diff": DiffPane,
-    "trace": TracePane,
-    "scores": ScoresPane,
-    "history": HistoryPane,
-    "chat": ChatPane,
+TABS: dict[str, str] = {
+    "case": "Case",
+    "diff": "Diff",
+    "trace": "Trace",
+    "scores": "Scores",
+    "history": "History",
+    "chat": "Chat",
 }
-"""The panes with a tab, by the names that keys and messages use, in the order of the tabs."""
+"""The words on the tabs, by the names that keys and messages use, in the order of the tabs."""
 
 _EDITED = list(TABS).index("case")
 """The tab in which edits are made."""
@@ -50,7 +44,7 @@ class Frame(Vertical):
 
     def compose(self) -> ComposeResult:
         """The tabs and the first pane."""
-        yield TabBar([pane.TAB for pane in TABS.values()], id="tabs")
+        yield TabBar(list(TABS.values()), id="tabs")
         yield Static(id="title")
         yield self._make(self.tab)
 
@@ -97,5 +91,33 @@ class Frame(Vertical):
             self.pane.show(subject)
 
     def _make(self, tab: str) -> Pane:
-        pane = self._panes[tab] = TABS[tab](self._hub, id=f"pane-{tab}")
+        pane = self._panes[tab] = _pane_class(tab)(self._hub, id=f"pane-{tab}")
         return pane
+
+
+def _pane_class(tab: str) -> type[Pane]:  # each is loaded when it is first wanted: the screen is there before them
+    match tab:
+        case "case":
+            from workbench.tui.panes.case.pane import CasePane
+
+            return CasePane
+        case "trace":
+            from workbench.tui.panes.trace.pane import TracePane
+
+            return TracePane
+        case "scores":
+            from workbench.tui.panes.scores.pane import ScoresPane
+
+            return ScoresPane
+        case "history":
+            from workbench.tui.panes.history.pane import HistoryPane
+
+            return HistoryPane
+        case "chat":
+            from workbench.tui.panes.chat.pane import ChatPane
+
+            return ChatPane
+        case _:
+            from workbench.tui.panes.diff.pane import DiffPane
+
+            return DiffPane
