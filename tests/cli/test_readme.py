@@ -164,3 +164,10 @@ def test_every_status_and_kind_is_named() -> None:
 
     for word in (*CaseStatus, *MetricStatus, *FailureKind, *DifferenceKind):
         assert re.search(rf"\b{word.value}\b", text), word
+
+
+def test_its_pictures_are_there() -> None:
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+
+    assert pictures
+    assert [name for name in pictures if not (Path(__file__).parents[2] / name).is_file()] == []

@@ -29,11 +29,11 @@ class Picture:
 
 
 ALL = (
-    Picture("diff", ("n", "2"), "EXPECTED"),
-    Picture("case", ("n", "1"), "user"),
-    Picture("trace", ("n", "3"), "set_device_info"),
-    Picture("scores", ("n", "4"), "tool_trajectory_avg_score", theme="light"),
-    Picture("criteria", ("n", "c"), "threshold"),
+    Picture("diff", ("n", "n", "2"), "difference 1 of"),
+    Picture("case", ("n", "n", "1"), "user"),
+    Picture("trace", ("slash", *"forgotten_transfer", "enter", "n", "3", "j", "j", "d", "d", "d"), "prime_checker"),
+    Picture("scores", ("n", "n", "4"), "tool_trajectory_avg_score", theme="light"),
+    Picture("criteria", ("n", "n", "c"), "threshold"),
 )
 
 
@@ -72,6 +72,8 @@ async def _photograph(samples: Path, picture: Picture) -> str:
 
             await until("light_on_off")
             await pilot.press("R")
+            await until(" jobs")  # the samples have an agent with a model, so the plan is shown first
+            await pilot.press("enter")
             await until("finished")
             app.clear_notifications()
             await pilot.press(*picture.keys)
