@@ -105,7 +105,7 @@ async def test_undo_takes_back_what_was_accepted_and_scores_again(open_app: Any,
 
         await screen.press("u")
 
-        await screen.until("✗ one", "difference 1 of 2")
+        await screen.until("✗ one", "difference 1 of 2", "undone: accept 2 differences of one")
         assert (project / "lights.evalset.json").read_bytes() == before
         await screen.press("U")
         await screen.until("✓ one", "no differences")
@@ -248,6 +248,19 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
         await screen.until("✓ two", "✗ one")
     assert calls_of(project, 0)[1]["args"]["n"] == 2
     assert len(calls_of(project, 1, 1)) == 2
+
+
+async def test_the_review_shows_what_scoring_again_came_to(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3", "✗ failed  exact_match  0", "difference 1 of 2")
+
+        await screen.press("J", "a")
+        await screen.until("accepted in part", "✓ passed  exact_match  1")
+
+        await screen.press("u")
+        await screen.until("✗ failed  exact_match  0", "difference 1 of 2")
 
 
 async def test_keys_typed_ahead_in_the_review_mean_the_cases_that_the_keys_before_lead_to(

@@ -71,12 +71,12 @@ class Keeper(Faceless):
     @work(group="documents")
     async def undo(self, eval_set: str | None) -> None:
         """Take back the last edit of this set, or what was done last with the files of sets."""
-        await self._step(self._documents.undo, eval_set, nothing="there is nothing to undo")
+        await self._step(self._documents.undo, eval_set, told="undone", nothing="there is nothing to undo")
 
     @work(group="documents")
     async def redo(self, eval_set: str | None) -> None:
         """Do again what was taken back last."""
-        await self._step(self._documents.redo, eval_set, nothing="there is nothing to do again")
+        await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them is not saved."""
@@ -146,7 +146,7 @@ class Keeper(Faceless):
             return
         self._changed([key.eval_set])
 
-    async def _step(self, take: Take, eval_set: str | None, *, nothing: str) -> None:
+    async def _step(self, take: Take, eval_set: str | None, *, told: str, nothing: str) -> None:
         try:
             done = await take(eval_set)
         except FileChanged as error:  # what was to be saved again changed on disk
@@ -157,7 +157,7 @@ class Keeper(Faceless):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        say(self, done.label if done is not None else nothing)
+        say(self, f"{told}: {done.label}" if done is not None else nothing)
         if done is None:
             return
         if done.before is None and done.after is None:

@@ -32,6 +32,8 @@ from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
 
+_LOOK = 0.1  # seconds between two looks at whether the case was scored again
+
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
@@ -62,6 +64,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         self._acceptor = Acceptor(hub, self, tell)
         self._shown: _Shown | None = None
         self._steps = asyncio.Lock()
+        self._seen = 0  # which result of the case is shown: the how-manieth of this session
 
     def compose(self) -> ComposeResult:
         """Where the walk is, the diff, the keys."""
@@ -73,6 +76,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         """Show the first case."""
         self.query_one(DiffView).focus_lines()
         self._take(self._show_case)
+        self.set_interval(_LOOK, self._look_again)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Nothing can be done to a case where the walk is over."""
@@ -146,6 +150,15 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         self._walk.place = len(self._walk.keys)
         await self._show_case()
 
+    def _look_again(self) -> None:
+        """Show the case again once what was accepted or undone has been scored."""
+        if self._walk.key is not None and self._newest(self._walk.key) > self._seen:
+            self._take(self._show_case)
+
+    def _newest(self, key: CaseKey) -> int:
+        record = self._hub.state.board.record(key)
+        return 0 if record is None else record.ended
+
     async def _show_case(self) -> None:
         """Show the case that the walk is at, or its summary."""
         key = self._walk.key
@@ -154,6 +167,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
             self._shown = None
             view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
         else:
+            self._seen = self._newest(key)
             read = await self._hub.gateway.project.read_case(key, stored=True)
             self._shown = shown = self._found(key, read)
             source = DiffSource(
