@@ -24,8 +24,8 @@ from workbench.tui.messages import ProjectChanged
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
-from workbench.tui.state.pieces import Line, plural, safe_line
+from workbench.tui.state.layout import SIDE_BY_SIDE_FROM
+from workbench.tui.state.pieces import plural, safe_line
 from workbench.tui.state.run.criteria import CriteriaChoice, MetricRow, OptionRow, read_value
 from workbench.tui.state.run.criteria_view import CriteriaFile, CriteriaRows, detail_blocks, header_line, written
 from workbench.tui.widgets.key_line import KeyLine
@@ -325,9 +325,4 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
         of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
         self.query_one(StatusLine).show(header_line(choice, file, of=of))
         self.query_one(RowList).show(CriteriaRows(choice))
-        blocks = tuple(detail_blocks(choice, self._facts))
-
-        def lay_out_detail(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=False)
-
-        self.query_one(LinesView).show(lay_out_detail, from_top=True)
+        self.query_one(LinesView).show_blocks(tuple(detail_blocks(choice, self._facts)), from_top=True)

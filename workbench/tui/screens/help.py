@@ -12,8 +12,7 @@ from textual.screen import ModalScreen
 
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.state.blocks import BLANK, Block, Whole
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line, Piece, Tone
+from workbench.tui.state.pieces import Piece, Tone
 from workbench.tui.state.standing import Standing, look_of
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
@@ -44,13 +43,8 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show it."""
-        blocks = tuple(self._blocks())
-
-        def lines(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=False)
-
         view = self.query_one(LinesView)
-        view.show(lines, from_top=True)
+        view.show_blocks(tuple(self._blocks()), from_top=True)
         view.focus()
 
     def action_close(self) -> None:

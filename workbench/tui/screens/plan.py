@@ -18,8 +18,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.ask import AskScreen
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line, safe
+from workbench.tui.state.pieces import safe
 from workbench.tui.state.run.planned import PlannedRun, PlanSettings, check_setting, plan_blocks
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
@@ -132,10 +131,5 @@ class PlanScreen(ModalScreen[PlannedRun | None]):
         self.query_one(RowList).show(self._settings)
 
     def _show(self) -> None:
-        blocks = tuple(plan_blocks(self._planned))
-
-        def lay_out_plan(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=False)
-
-        self.query_one(LinesView).show(lay_out_plan, from_top=True)
+        self.query_one(LinesView).show_blocks(tuple(plan_blocks(self._planned)), from_top=True)
         self.query_one(RowList).show(self._settings)

@@ -20,7 +20,6 @@ from workbench.tui.gateway.documents import Documents
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.versions import VersionsScreen
-from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import safe_line
 from workbench.tui.state.recovery import RecoveryList
 from workbench.tui.widgets.key_line import KeyLine
@@ -134,5 +133,4 @@ class RecoveryScreen(ModalScreen[Sequence[str]]):
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
         rows.show(self._list)
-        blocks = self._list.detail()
-        self.query_one(LinesView).show(lambda width: lay_out(blocks, width=width, side_by_side=False), from_top=True)
+        self.query_one(LinesView).show_blocks(self._list.detail(), from_top=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 from rich.cells import cell_len
@@ -13,9 +13,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from workbench.tui.keys import bindings
-from workbench.tui.state.layout import fit
+from workbench.tui.state.blocks import Block
+from workbench.tui.state.layout import fit, lay_out
 from workbench.tui.state.pieces import Line
-from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+from workbench.tui.widgets.lines import TONE_CLASSES, bring_into_sight, strip_of
 
 
 class LineSource(Protocol):
@@ -53,6 +54,10 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         if cursor is not None:
             self.bring_into_sight(cursor)
 
+    def show_blocks(self, blocks: Sequence[Block], *, from_top: bool) -> None:
+        """Show blocks in one column."""
+        self.show(lambda width: lay_out(blocks, width=width, side_by_side=False), from_top=from_top)
+
     @property
     def lines(self) -> LineSource:
         """The lines as they are laid out now."""
@@ -60,11 +65,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def bring_into_sight(self, index: int) -> None:
         """Scroll no further than needed for a line to be seen."""
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if index < top:
-            self.scroll_to(y=index, animate=False, force=True, immediate=True)
-        elif height and index >= top + height:
-            self.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
+        bring_into_sight(self, index)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from workbench.tui.keys import bindings
 from workbench.tui.state.pieces import Line
-from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
+from workbench.tui.widgets.lines import TONE_CLASSES, bring_into_sight, strip_of
 
 
 class RowSource(Protocol):
@@ -90,7 +90,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         """Draw the rows of `source` as they are now, with the cursor in sight."""
         self._source = source
         self.virtual_size = Size(self.scrollable_content_region.width, len(source))
-        self._keep_in_sight(source.cursor)
+        bring_into_sight(self, source.cursor)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -145,10 +145,3 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.WentTo(self, index))
         if event.chain > 1:
             self.post_message(self.Entered(self))
-
-    def _keep_in_sight(self, index: int) -> None:
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if index < top:
-            self.scroll_to(y=index, animate=False, force=True, immediate=True)
-        elif height and index >= top + height:
-            self.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)

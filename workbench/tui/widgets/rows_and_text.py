@@ -10,8 +10,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from workbench.tui.state.blocks import Block
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import NoRows, RowList, RowSource
 
@@ -94,7 +92,4 @@ class RowsAndText(Vertical):
         self._show_text(rows.blocks(), from_top=True)
 
     def _show_text(self, blocks: Sequence[Block], *, from_top: bool) -> None:
-        def lay_out_blocks(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=False)
-
-        self.query_one(LinesView).show(lay_out_blocks, from_top=from_top)
+        self.query_one(LinesView).show_blocks(blocks, from_top=from_top)

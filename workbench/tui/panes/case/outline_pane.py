@@ -20,8 +20,7 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.state.editor.desk import Desk
 from workbench.tui.state.editor.opened import Edited
 from workbench.tui.state.editor.rows import Kind
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line, safe
+from workbench.tui.state.pieces import safe
 from workbench.tui.state.subject import ReadCase, Subject
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
@@ -141,12 +140,7 @@ class OutlinePane(Pane):
         self.refresh_bindings()
 
     def _show_facts(self, *, is_other: bool) -> None:
-        blocks = self.hub.state.detail()
-
-        def lay_out_blocks(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=False)
-
-        self.query_one("#case-facts", LinesView).show(lay_out_blocks, from_top=is_other)
+        self.query_one("#case-facts", LinesView).show_blocks(self.hub.state.detail(), from_top=is_other)
 
     # The rows.
 

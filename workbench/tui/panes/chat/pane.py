@@ -28,8 +28,7 @@ from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.chat import ChatLines, Conversation, TargetChat
 from workbench.tui.state.chat.greeting import greeting
 from workbench.tui.state.chat.standing import standing_line
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line, plural, safe_line
+from workbench.tui.state.pieces import plural, safe_line
 from workbench.tui.state.subject import Pinned, Subject
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.saying import say
@@ -331,12 +330,7 @@ class ChatPane(Pane):
         chat, view = self._chat, self.query_one(TalkView)
         lines = self._lines.get(chat.target) if chat.conversation is not None else None
         if lines is None:
-            blocks = list(greeting(chat, self._case))
-
-            def lay_out_greeting(width: int) -> list[Line]:
-                return lay_out(blocks, width=width, side_by_side=False)
-
-            view.show(lay_out_greeting, from_top=True)
+            view.show_blocks(list(greeting(chat, self._case)), from_top=True)
         else:
             cursor = lines.first_line(chat.chosen, self._width) if chat.chosen is not None else None
             view.show(lines.lay_out, from_top=False, cursor=cursor)

@@ -14,7 +14,6 @@ from workbench.tui.external_editor import open_file
 from workbench.tui.keys import bindings
 from workbench.tui.messages import CaseWanted
 from workbench.tui.panes.pane import Pane
-from workbench.tui.state.layout import lay_out
 from workbench.tui.state.problems import ListedProblem, Source
 from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.lines_view import LinesView
@@ -55,8 +54,7 @@ class ProblemsPane(Pane):
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
         rows.show(problems)
-        blocks = problems.detail()
-        detail.show(lambda width: lay_out(blocks, width=width, side_by_side=False), from_top=True)
+        detail.show_blocks(problems.detail(), from_top=True)
 
     def focus_first(self) -> None:
         """The list; where it is empty, what is said instead."""

@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
-from workbench.engine.plan import Selection
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.messages import CaseWanted, RunWanted
 from workbench.tui.panes.pane import Pane
+from workbench.tui.state.browser.wanted import selections_of
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.run.rows import RunRows, summary_lines
 from workbench.tui.state.subject import Subject
@@ -114,10 +114,7 @@ class RunPane(Pane):
                 f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
             )
             return
-        wanted: dict[str, dict[str, None]] = {}
-        for key in jobs:
-            wanted.setdefault(key.case.eval_set, {})[key.case.eval_id] = None
-        self.post_message(RunWanted([Selection(eval_set=name, cases=tuple(ids)) for name, ids in wanted.items()]))
+        self.post_message(RunWanted(selections_of(key.case for key in jobs)))
 
     def _move_to(self, index: int) -> None:
         self._rows.move_to(index)

@@ -19,8 +19,7 @@ from workbench.tui.panes.trace.detail_view import DetailTabs, DetailView
 from workbench.tui.panes.trace.search_input import SearchInput
 from workbench.tui.panes.trace.span_list import SpanList
 from workbench.tui.state.blocks import Block
-from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
-from workbench.tui.state.pieces import Line
+from workbench.tui.state.layout import SIDE_BY_SIDE_FROM
 from workbench.tui.state.subject import Subject
 from workbench.tui.state.trace.absence import absence_of, prompts_of
 from workbench.tui.state.trace.detail import SpanDetail
@@ -322,11 +321,7 @@ class TracePane(Pane):
         self.query_one("#trace-whole").display = False
         if had_focus:
             view.focus()
-
-        def lay_out_blocks(width: int) -> list[Line]:
-            return lay_out(absence, width=width, side_by_side=False)
-
-        view.show(lay_out_blocks, from_top=True)
+        view.show_blocks(absence, from_top=True)
 
     def _end_absence(self) -> None:
         self.query_one("#trace-absence").display = False

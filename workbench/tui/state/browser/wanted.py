@@ -16,12 +16,12 @@ def wanted_at(browser: Browser, place: Place | None) -> Sequence[Selection]:
     Sets that cannot be read are part of it: they may be whole again, and where not, a plan says so.
     """
     if len(browser.marks):
-        return _cases(browser.marks)
+        return selections_of(browser.marks)
     if place is None or not place[0]:
         return []
     target, eval_set, case = place
     if case is not None:
-        return _cases([case])
+        return selections_of([case])
     return _listed(browser, [listed for listed in browser.sets_of(target) if eval_set in ("", listed.relative)])
 
 
@@ -33,18 +33,19 @@ def wanted_all(browser: Browser) -> Sequence[Selection]:
 def wanted_of(browser: Browser, keep: Callable[[CaseKey], bool]) -> Sequence[Selection]:
     """The cases that `keep` keeps of the marked ones; where none are marked, of the listed ones."""
     if len(browser.marks):
-        return _cases(key for key in browser.marks if keep(key))
-    return _cases(row.case for row in browser.listed_case_rows() if row.case is not None and keep(row.case))
+        return selections_of(key for key in browser.marks if keep(key))
+    return selections_of(row.case for row in browser.listed_case_rows() if row.case is not None and keep(row.case))
 
 
 def _listed(browser: Browser, sets: Iterable[ListedSet]) -> Sequence[Selection]:
     """The sets as a whole; where a filter lists only some of their cases, these."""
     if not browser.is_filtered:
         return [Selection(eval_set=listed.relative) for listed in sets]
-    return _cases(row.case for listed in sets for row in browser.cases_in(listed) if row.case is not None)
+    return selections_of(row.case for listed in sets for row in browser.cases_in(listed) if row.case is not None)
 
 
-def _cases(keys: Iterable[CaseKey]) -> Sequence[Selection]:
+def selections_of(keys: Iterable[CaseKey]) -> Sequence[Selection]:
+    """These cases, each once, but for those that have no agent."""
     by_set: dict[str, dict[str, None]] = {}
     for key in keys:
         if key.target:

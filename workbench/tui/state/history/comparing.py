@@ -12,8 +12,7 @@ from workbench.report.wording import counts_text
 from workbench.store.history import StoredRun
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import moved, went_to
-from workbench.tui.state.history.run_facts import when
-from workbench.tui.state.history.runs import cut_short
+from workbench.tui.state.history.run_facts import cut_short, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -59,11 +58,11 @@ class ComparedCases:
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+        self.cursor = moved(self.cursor, by, count=len(self))
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected(self) -> ComparedCase | None:
@@ -152,7 +151,3 @@ def _run_line(run: StoredRun) -> tuple[Piece, ...]:
 def _name(case: ComparedCase) -> str:
     key = case.case
     return f"{key.eval_id}#{key.occurrence + 1}" if key.occurrence else key.eval_id
-
-
-def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
-    return True

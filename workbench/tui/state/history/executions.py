@@ -15,7 +15,7 @@ from workbench.store.history import StoredJob, StoredRun, StoredScores
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import sparkline
 from workbench.tui.state.cursor import moved, went_to
-from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks, when
+from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -76,11 +76,11 @@ class Executions:
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+        self.cursor = moved(self.cursor, by, count=len(self))
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected(self) -> StoredJob | None:
@@ -113,7 +113,7 @@ class Executions:
             return []
         run = self.history.runs[job.run_id]
         blocks = [*self._course(), BLANK]
-        blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {_ended(run)}"))))
+        blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {cut_short(run)}"))))
         if run.command:
             blocks.append(Whole((Piece("command  ", Tone.KEY), Piece(safe(redact(run.command)))), indent=2, hang=2))
         if job.failure is not None:
@@ -196,13 +196,3 @@ def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
         yield Whole(pieces, indent=1)
         if metric.reason:
             yield Whole.of(safe(redact(metric.reason)), Tone.MUTED, indent=6)
-
-
-def _ended(run: StoredRun) -> str:
-    if run.interrupted:
-        return "interrupted"
-    return "" if run.ended else "unfinished"
-
-
-def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
-    return True

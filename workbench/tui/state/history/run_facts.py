@@ -21,6 +21,13 @@ def when(at: datetime) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def cut_short(run: StoredRun) -> str:
+    """Why not every case of a run has run; nothing where all have."""
+    if run.interrupted:
+        return "interrupted"
+    return "" if run.ended else "unfinished"
+
+
 def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:
     """What the cases `of` a set (or several) were judged by, and which file said so."""
     if config is None:

@@ -12,7 +12,7 @@ from workbench.store.history import RunPart, StoredRun
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, sparkline
 from workbench.tui.state.cursor import moved, went_to
-from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks, when
+from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -54,11 +54,11 @@ class GroupRuns:
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+        self.cursor = moved(self.cursor, by, count=len(self))
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected_run(self) -> StoredRun | None:
@@ -133,14 +133,3 @@ def pass_rate(summary: RunSummary) -> float | None:
     """Passed of all that came to a verdict or an error; None where nothing did."""
     judged = summary.passed + summary.failed + summary.error + summary.not_evaluated
     return summary.passed / judged if judged else None
-
-
-def cut_short(run: StoredRun) -> str:
-    """Why not every case of a run has run; nothing where all have."""
-    if run.interrupted:
-        return "interrupted"
-    return "" if run.ended else "unfinished"
-
-
-def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
-    return True

@@ -96,11 +96,11 @@ class ResultTable:
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=_anywhere)
+        self.cursor = moved(self.cursor, by, count=len(self))
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=_anywhere)
+        self.cursor = went_to(index, count=len(self))
 
     def move_column(self, by: int) -> None:
         """Move the cursor to another column."""
@@ -239,7 +239,3 @@ def _width(columns: Sequence[Column]) -> int:
 
 def _first(pair: tuple[float | str, TableRow]) -> float | str:
     return pair[0]
-
-
-def _anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
-    return True
