@@ -236,6 +236,8 @@ async def test_the_trace_of_a_chat_that_was_never_saved(project: Path, open_app:
         assert (result.case.target, result.case.eval_set, result.status) == ("pinger", "", "NOT_EVALUATED")
         assert [span.name for span in result.execution.spans] == ["answer", "add"]
         assert result.execution.final_state == {"count": 1}
+        await screen.press("j", "j", "j")  # the keys go where one looks, not to the input that is hidden now
+        await screen.until("tool call 1 of this turn")
 
 
 async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(project: Path, open_app: Any) -> None:

@@ -137,7 +137,7 @@ def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> No
 def test_text_from_outside_is_shown_and_never_obeyed() -> None:
     made = take(conversation(NASTY), began(0, NASTY), tool(NASTY, end=0.2, response=NASTY), answered(0, NASTY))
 
-    text = shown(made, width=30)
+    text = shown(made, width=40)
 
     assert "\x1b" not in text and "\u202e" not in text
     assert "[/b]" in text and "卧室" in text

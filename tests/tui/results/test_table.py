@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from workbench.tui.screens.table import TableScreen
@@ -173,3 +175,18 @@ async def test_nothing_that_ran_is_an_empty_table_that_says_what_to_do(make_ran:
         await screen.until("there is nothing to export")
         await screen.press("y")
         await screen.until("there is nothing to copy here")
+
+
+async def test_a_history_of_a_newer_version_is_said_in_full(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+
+    async with open_app(project.path, size=(80, 24)) as screen:
+        await screen.until("1/1")
+        with closing(sqlite3.connect(project.path / ".workbench" / "history.db")) as connection:
+            connection.execute("PRAGMA user_version = 99")
+            connection.commit()
+        await screen.press("j", "t")
+        await screen.until("newer", "away")
+        await screen.press("escape")
+        await screen.until("1/1")  # what was read before stays

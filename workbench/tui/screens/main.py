@@ -425,9 +425,13 @@ class MainScreen(Screen[None]):
         return pane
 
     async def _open_tab(self, tab: str) -> Pane:
+        before = self.query_one(Frame).pane
+        had_focus = before.has_focus_within
         pane = await self.query_one(Frame).open(tab)
         self._tab = tab
         self._show_detail()
+        if had_focus and pane is not before:  # what is hidden leaves no focus behind
+            pane.focus_first()
         self.refresh_bindings()
         return pane
 

@@ -205,6 +205,7 @@ class TableScreen(Screen[CaseKey | None]):
                     shown = time.monotonic()
         except StoreError as error:
             self._problem = str(error)
+            say(self, self._problem, severity="error")  # whole: a line of the screen may cut what to do about it
         self._is_reading = False
         self._arrange()
 
