@@ -11,10 +11,7 @@ from workbench.cli.streams import message
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from workbench.model.evalset import EvalCase
-    from workbench.model.keys import CaseKey
     from workbench.report.run_report import RunReport
-    from workbench.store.documents import EvalSetDocument
     from workbench.store.history import History, StoredRun
 
 _HISTORY = Path(".workbench") / "history.db"
@@ -45,17 +42,19 @@ def stored_runs(root: Path, *, limit: int) -> list[StoredRun]:
 
 def stored_report(root: Path, run_id: str) -> RunReport:
     """A run as reports show it. Raises StoreError where there is no such run."""
+    from workbench.engine.expected import ExpectedCases
     from workbench.engine.plan import Limits
     from workbench.report.run_report import ReportedCase, RunReport
+    from workbench.store.documents import EvalSetDocument
 
     with open_history(root) as history:
         if history is None:
             raise StoreError(root / _HISTORY, "there are no runs yet")
         run = history.run(run_id)
         results = list(history.results(run.run_id))
-    expectations = _Expectations(root)
-    cases = [ReportedCase(result, expectations.case(result.case)) for result in results]
-    cases.sort(key=lambda case: (case.result.case.eval_set, *expectations.place(case.result.case), case.result.repeat))
+    expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
+    cases = [ReportedCase(result, expected(result.case)) for result in results]
+    cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
     return RunReport(
         run_id=run.run_id,
         started_at=run.started_at,
@@ -69,41 +68,3 @@ def stored_report(root: Path, run_id: str) -> RunReport:
         options={name: value for name, value in run.options.items() if name in Limits.model_fields},
         versions=run.versions,
     )
-
-
-class _Expectations:
-    """The cases of the eval sets as they are now; sets and cases that are gone or broken are simply not there."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._sets: dict[str, tuple[EvalSetDocument, dict[tuple[str, int], int]] | None] = {}
-
-    def case(self, key: CaseKey) -> EvalCase | None:
-        """The case, if it is still there."""
-        found = self._set(key.eval_set)
-        index = None if found is None else found[1].get((key.eval_id, key.occurrence))
-        if found is None or index is None:
-            return None
-        try:
-            return found[0].case(index)
-        except StoreError:
-            return None
-
-    def place(self, key: CaseKey) -> tuple[int, str]:
-        """What to sort by: the place in the set, and the id for those that are no longer in it."""
-        found = self._set(key.eval_set)
-        places = {} if found is None else found[1]
-        return places.get((key.eval_id, key.occurrence), len(places)), key.eval_id
-
-    def _set(self, relative: str) -> tuple[EvalSetDocument, dict[tuple[str, int], int]] | None:
-        from workbench.store.documents import EvalSetDocument
-
-        if relative not in self._sets:
-            try:
-                document = EvalSetDocument.open(self._root / relative)
-            except StoreError:
-                self._sets[relative] = None
-            else:
-                places = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
-                self._sets[relative] = (document, places)
-        return self._sets[relative]

@@ -162,6 +162,7 @@ class WorkbenchApp(App[None]):
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
     def _handle_exception(self, error: Exception) -> None:
+        """Textual's own, for want of a public way to learn what ended the application."""
         self.fault = self.fault or error
         super()._handle_exception(error)
 

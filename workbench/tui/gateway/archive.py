@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from workbench.engine.expected import ExpectedCases
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
@@ -14,7 +15,6 @@ from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
 from workbench.store.history import History, RunPart
 from workbench.store.history.database import FILE_NAME, FOLDER
-from workbench.tui.gateway.expected import ExpectedCases
 from workbench.tui.gateway.exporting import export
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.history.executions import CaseHistory, ContentKeys
@@ -69,7 +69,7 @@ class Archive:
 
     async def rows(self, cases: Sequence[CaseKey]) -> AsyncIterator[list[TableRow]]:
         """The newest results of these cases as rows of a table, in stretches."""
-        opened = await self._call(lambda w: (w.history(), ExpectedCases(w)) if _is_there(w) else None)
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _is_there(w) else None)
         if opened is None:
             return
         history, expected = opened
@@ -87,7 +87,7 @@ class Archive:
 
     async def rows_of_run(self, run_id: str) -> AsyncIterator[list[TableRow]]:
         """The results of a stored run as rows of a table, in stretches."""
-        history, expected = await self._call(lambda workspace: (workspace.history(), ExpectedCases(workspace)))
+        history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
         try:
             results = history.results(run_id)
 

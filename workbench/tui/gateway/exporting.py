@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.engine.expected import ExpectedCases
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.store.files import write_atomic
 from workbench.store.history import History
-from workbench.tui.gateway.expected import ExpectedCases
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
@@ -47,7 +47,7 @@ def _report(workspace: Workspace, history: History, results: Sequence[CaseResult
     from workbench.engine.summary import summarise, verdict_of
     from workbench.report.run_report import RunReport, reported_cases
 
-    cases = reported_cases(results, ExpectedCases(workspace))
+    cases = reported_cases(results, ExpectedCases(workspace.document))
     summary = summarise(map(verdict_of, results))
     if run_id is None:
         return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)

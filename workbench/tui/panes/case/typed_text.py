@@ -45,6 +45,7 @@ class TypedText(TextArea):
     is_one_line = False  # enter applies the value then
 
     async def _on_key(self, event: events.Key) -> None:
+        """Textual's own, which inserts what is typed: a handler beside it would come too late to keep it from that."""
         if event.key == "enter" and self.is_one_line:
             event.stop()
             event.prevent_default()
