@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.message import Message
 
 from workbench.engine.accepting import Hunk
 from workbench.tui.state.diff.content import diff_of
@@ -18,25 +16,11 @@ from workbench.tui.state.diff.source import DiffContent, DiffSource
 from workbench.tui.state.diff.view import DiffState, is_large
 from workbench.tui.state.layout import SIDE_BY_SIDE_FROM
 from workbench.tui.state.pieces import Piece, Tone
+from workbench.tui.widgets.clickable_lines import ClickableLines
 from workbench.tui.widgets.lines import StatusLine
-from workbench.tui.widgets.lines_view import LinesView
 
 _Shape = tuple[int, bool]  # a width in cells, and whether both sides stand side by side
 _WAIT = DiffLines([(Piece("comparing …", Tone.MUTED),)], [None])
-
-
-class DiffLinesView(LinesView):
-    """The lines; a click says on which of them."""
-
-    @dataclass
-    class Clicked(Message):
-        """The mouse was pressed on a line, counted from the first."""
-
-        line: int
-
-    def on_click(self, event: events.Click) -> None:
-        """Say which line it was."""
-        self.post_message(self.Clicked(event.y + self.scroll_offset.y))
 
 
 class DiffView(Vertical):
@@ -55,7 +39,7 @@ class DiffView(Vertical):
     def compose(self) -> ComposeResult:
         """Where one is, and the lines."""
         yield StatusLine(id="diff-status")
-        yield DiffLinesView(id="diff-lines")
+        yield ClickableLines(id="diff-lines")
 
     def show(self, source: DiffSource, *, about: object) -> None:
         """Show a diff; the place in it stays where it is `about` the same as before."""
@@ -85,15 +69,15 @@ class DiffView(Vertical):
 
     def focus_lines(self) -> None:
         """Put the focus on the lines."""
-        self.query_one(DiffLinesView).focus()
+        self.query_one(ClickableLines).focus()
 
     @property
     def current(self) -> Hunk | None:
         """The difference that the cursor is on; None while another diff is about to come in place of the one shown."""
         return self.state.current if self._wanted is self.state.source else None
 
-    @on(DiffLinesView.Clicked)
-    def _on_clicked(self, message: DiffLinesView.Clicked) -> None:
+    @on(ClickableLines.Clicked)
+    def _on_clicked(self, message: ClickableLines.Clicked) -> None:
         message.stop()
         owner = self._lines.owners[message.line] if message.line < len(self._lines) else None
         if owner is not None and self.state.go_to(owner):
@@ -102,9 +86,9 @@ class DiffView(Vertical):
     # A worker is described by its arguments as text unless told otherwise, which takes long for a long session.
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, source: DiffSource) -> None:
-        self.query_one(DiffLinesView).show(lambda _: _WAIT, from_top=True)
+        self.query_one(ClickableLines).show(lambda _: _WAIT, from_top=True)
         content = await asyncio.to_thread(diff_of, source)
-        width = self.query_one(DiffLinesView).scrollable_content_region.width
+        width = self.query_one(ClickableLines).scrollable_content_region.width
         if width:
             await self._lay_out(content, self._shape(width))
         self._take(source, content)
@@ -112,7 +96,7 @@ class DiffView(Vertical):
     def _take(self, source: DiffSource, content: DiffContent) -> None:
         stays = self.state.take(source, content, about=self._about)
         self._wanted = source
-        self.query_one(DiffLinesView).show(self._lines_for, from_top=not stays)
+        self.query_one(ClickableLines).show(self._lines_for, from_top=not stays)
         self._show_cursor(scroll=stays)
 
     def _shape(self, width: int) -> _Shape:
@@ -147,7 +131,7 @@ class DiffView(Vertical):
     def _show_cursor(self, *, scroll: bool = True) -> None:
         """Mark the difference under the cursor, bring it into sight, and tell of it above."""
         self.query_one(StatusLine).show(self.state.status())
-        view = self.query_one(DiffLinesView)
+        view = self.query_one(ClickableLines)
         view.show(self._lines_for, from_top=False)
         span = None if self.state.cursor is None else self._lines.span_of(self.state.cursor)
         if span is not None and scroll:
