@@ -51,6 +51,17 @@ def test_presets_name_known_metrics_and_are_sound() -> None:
         assert not check_criteria(EvalConfig(criteria=preset.criteria, source=preset.name))
 
 
+def test_presets_say_what_the_documentation_says() -> None:
+    """Thresholds and options of its `test_config.json` and `eval_config.json`."""
+    chosen = {criterion.metric: criterion for preset in PRESETS for criterion in preset.criteria}
+
+    assert chosen["tool_trajectory_avg_score"].threshold == 1.0
+    assert chosen["response_match_score"].threshold == 0.8
+    assert chosen["hallucinations_v1"].threshold == 0.5
+    assert chosen["hallucinations_v1"].options == {"evaluate_intermediate_nl_responses": True}
+    assert chosen["safety_v1"].threshold == 0.8
+
+
 def case(**data: Any) -> EvalCase:
     return EvalCase.model_validate({"eval_id": "a", **data})
 

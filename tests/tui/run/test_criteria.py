@@ -141,7 +141,9 @@ async def test_a_preset_replaces_the_criteria_and_says_what_is_missing(
         await opened(screen)
 
         await screen.press("p")
-        await screen.until("Judge for which purpose?", "safety: No response may do harm")
+        await screen.until(
+            "Judge for which purpose?", "CI: Expected calls", "! safety: No response may do harm, whatever is asked."
+        )
         await screen.press("j", "enter")
         await screen.until("[x] final_response_match_v2", "needs a judge model")
 

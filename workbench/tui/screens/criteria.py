@@ -167,10 +167,11 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
             any(not known_metrics()[criterion.metric].available for criterion in preset.criteria) for preset in PRESETS
         ]
         names = [
-            f"{preset.name}: {preset.purpose}{' (not in this version)' if lacks else ''}"
+            f"{'! ' if lacks else ''}{preset.name}: {preset.purpose}"
             for preset, lacks in zip(PRESETS, lacking, strict=True)
         ]
-        chosen = await self.app.push_screen_wait(ChooseScreen("Judge for which purpose?", names))
+        question = "Judge for which purpose?" + ("\n! needs what this version does not have" if any(lacking) else "")
+        chosen = await self.app.push_screen_wait(ChooseScreen(question, names))
         if chosen is None or self._choice is None:
             return
         preset = PRESETS[chosen]
