@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import SpanKind
+from workbench.tui.state.trace.bars import Axis
 from workbench.tui.state.trace.facts import time_text, tokens_of
 from workbench.tui.state.trace.tree import SpanKey, TraceTree
 
@@ -129,6 +130,8 @@ def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
+        (0.0, "0.0 ms"),
+        (0.00000812, "8.1 µs"),
         (0.0004, "0.4 ms"),
         (0.0124, "12 ms"),
         (1.254, "1.25 s"),
@@ -139,3 +142,10 @@ def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], 
 )
 def test_times_are_as_short_as_they_can_be_read(seconds: float, expected: str) -> None:
     assert time_text(seconds) == expected
+
+
+def test_a_turn_of_a_few_microseconds_has_an_axis_whose_times_differ() -> None:
+    labels = Axis(0.0, 0.00001, width=40).labels()
+
+    shown = [label.strip() for label in labels.split("├")[1:]]
+    assert len(set(shown)) == len(shown) > 1 and shown[1].endswith(" µs")

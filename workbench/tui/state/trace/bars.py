@@ -53,7 +53,7 @@ def _label(seconds: float) -> str:
     if not seconds:
         return "0"
     number, _, unit = time_text(seconds).partition(" ")
-    return f"{float(number):g} {unit}" if unit in ("ms", "s") else time_text(seconds)
+    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else time_text(seconds)
 
 
 def _round_step(least: float) -> float:

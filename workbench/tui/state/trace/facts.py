@@ -48,7 +48,9 @@ def tokens_of(span: Span) -> int | None:
 
 
 def time_text(seconds: float) -> str:
-    """A time as short as it can be read: "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
+    """A time as short as it can be read: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
+    if 0 < seconds < 0.00005:  # agents that are plain functions: in milliseconds it would be 0.0
+        return f"{seconds * 1e6:.1f} µs"
     if seconds < 0.01:
         return f"{seconds * 1e3:.1f} ms"
     if seconds < 0.9995:
