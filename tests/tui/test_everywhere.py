@@ -24,6 +24,7 @@ from workbench.tui.state.browser import Browser, ListedSet, case_row
 from workbench.tui.themes import load_themes, theme_folders
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.key_line import KeyLine
+from workbench.tui.widgets.tab_bar import labels_for
 
 CASES = [
     {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": name}]}}]}
@@ -217,3 +218,18 @@ async def test_the_terminal_may_change_its_size_at_any_time(
                 await screen.pilot.pause()
         await screen.press("escape")
         await screen.until("lights", "? help")
+
+
+@pytest.mark.parametrize(
+    ("width", "wanted"),
+    [
+        (60, " 1 Case  2 Diff  3 Trace  4 Scores  5 History  6 Chat "),
+        (48, " 1 Case 2 Diff 3 Trace 4 Scores 5 History 6 Chat"),
+        (44, " 1 Case 2 Diff 3 Trac 4 Scor 5 Hist 6 Chat"),
+        (20, " 1  2 Diff  3  4  5  6 "),
+    ],
+)
+def test_tabs_keep_their_names_as_long_as_there_is_room(width: int, wanted: str) -> None:
+    names = ("Case", "Diff", "Trace", "Scores", "History", "Chat")
+
+    assert "".join(labels_for(names, open_index=1, marked=(), width=width)) == wanted

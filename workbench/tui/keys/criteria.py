@@ -24,7 +24,7 @@ PLACE = KeyPlace(
             "criteria",
             "right,l",
             "step(1)",
-            "◂ ▸ value",
+            "value",
             footer=True,
             explanation="a higher threshold, or the option's next value",
         ),

@@ -20,7 +20,8 @@ from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 _LAST = ("help",)
 """The ids of what is shown at the end, whatever else there is room for."""
 
-_ORDER = {item.id: item.keys.split(",") for item in KEY_ACTIONS}
+_KEYS = {item.id: item.keys.split(",") for item in KEY_ACTIONS}
+_PLACES = {item.id: index for index, item in enumerate(KEY_ACTIONS)}
 
 
 class KeyLine(Widget):
@@ -73,7 +74,8 @@ class KeyLine(Widget):
         for active in screen.active_bindings.values():
             if active.binding.show and active.enabled:
                 groups.setdefault((active.node, active.binding.action), []).append(active)
-        for group in groups.values():
+        nodes = list(dict.fromkeys(node for node, _ in groups))  # from the focus outwards
+        for group in sorted(groups.values(), key=lambda group: (nodes.index(group[0].node), _place(group[0]))):
             active = min(group, key=_rank)
             found[KeyHint(self.app.get_key_display(active.binding), active.binding.description)] = active
         if list(found) != list(self._hints):
@@ -81,7 +83,12 @@ class KeyLine(Widget):
         self._hints = found
 
 
+def _place(active: ActiveBinding) -> int:
+    """What is more useful stands before what is less among the actions of a place."""
+    return _PLACES.get(active.binding.id or "", len(_PLACES))
+
+
 def _rank(active: ActiveBinding) -> int:
     """Of several keys that do the same the one that is named first is shown."""
-    names = _ORDER.get(active.binding.id or "", ())
+    names = _KEYS.get(active.binding.id or "", ())
     return names.index(active.binding.key) if active.binding.key in names else 0

@@ -14,6 +14,9 @@ from textual.widget import Widget
 from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 
+_LEAST_NAME = 4
+"""Characters of a name below which it says nothing."""
+
 
 class TabBar(Widget):
     """Tabs, numbered from 1."""
@@ -28,7 +31,7 @@ class TabBar(Widget):
 
     def __init__(self, names: Sequence[str], *, id: str) -> None:
         super().__init__(id=id)
-        self._labels = [f" {number} {name} " for number, name in enumerate(names, start=1)]
+        self._names = list(names)
         self._open = 0
         self._marked: Collection[int] = ()
 
@@ -58,8 +61,21 @@ class TabBar(Widget):
 
     @property
     def _line(self) -> Line:
-        labels = self._labels
-        if sum(map(len, labels)) > self.size.width:  # the number alone says which key opens it
-            labels = [label if i == self._open else label[:3] for i, label in enumerate(labels)]
-        labels = [f"{label.rstrip()}*" if i in self._marked else label for i, label in enumerate(labels)]
+        labels = labels_for(self._names, open_index=self._open, marked=self._marked, width=self.size.width)
         return tuple(Piece(label, Tone.TAB if i == self._open else Tone.MUTED) for i, label in enumerate(labels))
+
+
+def labels_for(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
+    """What stands on the tabs: all of the names, else less of them, and where that is no help numbers alone.
+
+    The number says which key opens a tab; the name of the one that is open is always whole.
+    """
+    marks = ["*" if index in marked else "" for index in range(len(names))]
+    for least in range(max(map(len, names)), _LEAST_NAME - 1, -1):
+        shown = [name if i == open_index else name[:least] for i, name in enumerate(names)]
+        for gap in (" ", ""):
+            labels = [f" {i} {name}{mark or gap}" for i, (name, mark) in enumerate(zip(shown, marks, strict=True), 1)]
+            if sum(map(len, labels)) <= width:
+                return labels
+    numbers = [f" {i} {name}" if i - 1 == open_index else f" {i}" for i, name in enumerate(names, 1)]
+    return [f"{label}{mark or ' '}" for label, mark in zip(numbers, marks, strict=True)]

@@ -1,0 +1,387 @@
+"""Every screen, pane, drawer and dialog as it looks, in dark and light and at three sizes.
+
+After a change that is meant to be seen: `pytest --snapshot-update`, and look at the SVG files. The project is real, its
+history is written by hand: no time, id or path depends on when or where the test runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+from textual.widgets import Input, TextArea
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.events import RunSummary
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    FailureKind,
+    InvocationScore,
+    MetricResult,
+    MetricStatus,
+)
+from workbench.model.trace import Span, SpanKind
+from workbench.store.history import History, RunRecord, history
+from workbench.store.settings import load_settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.gateway import Gateway
+from workbench.tui.panes.run import pane as run_pane
+from workbench.tui.screens import main as main_module
+from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.followed import FollowedRun
+from workbench.tui.state.browser.freshness import Freshness
+from workbench.tui.themes import load_themes, theme_folders
+
+SIZES = ((80, 24), (140, 42), (200, 60))
+LIGHTS = "lights.evalset.json"
+AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
+QUIET = 4
+"""So many looks in a row at the screen have to find it the same."""
+
+CRASH = """
+import os, sys
+from datetime import datetime, timezone
+from pathlib import Path
+from workbench.engine.documents import OpenDocuments
+from workbench.store.documents import recovery
+
+class Frozen(datetime):
+    now = classmethod(lambda cls, zone: cls(2026, 1, 2, 12, tzinfo=timezone.utc))
+
+recovery.datetime = Frozen
+documents = OpenDocuments(Path(sys.argv[1]))
+case = {"eval_id": "kept", "conversation": []}
+documents.edit("lights.evalset.json", lambda document: document.insert_case(0, case), label="x")
+documents.keep()
+os._exit(9)
+"""
+
+Step = Callable[["Screen"], Awaitable[None]]
+
+
+def call(name: str, **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args}
+
+
+def turn(prompt: str, response: str, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "final_response": {"role": "model", "parts": [{"text": response}]},
+        "intermediate_data": {"tool_uses": list(calls)},
+    }
+
+
+SWITCH_OFF = call("set_device", room="Bedroom", device_id="lamp", status="OFF")
+EXPECTED: dict[str, list[dict[str, Any]]] = {
+    "lamp_on": [turn("Turn on the lamp.", "The lamp is on.", call("set_device", device_id="lamp", status="ON"))],
+    "lamp_off": [
+        turn("Which lamps are there in the bedroom?", "There is one lamp.", call("list_devices", room="Bedroom")),
+        turn("Turn it off [bold]now[/bold], please.", "I have turned off the lamp in the bedroom.", SWITCH_OFF),
+    ],
+    "关灯_两轮对话": [turn("请打开卧室的灯。", "已打开卧室的灯。", call("set_device", room="卧室", status="ON"))],
+    "never_ran": [turn("Good night!", "Good night. All lamps are off.", call("all_off"))],
+}
+ACTUAL: dict[str, list[dict[str, Any]]] = {
+    "lamp_on": EXPECTED["lamp_on"],
+    "lamp_off": [
+        EXPECTED["lamp_off"][0],
+        turn(
+            "Turn it off [bold]now[/bold], please.",
+            "I have turned off the stove in the kitchen.",
+            call("set_device", room="Bedroom", device_id="stove", status="OFF"),
+            call("ring", times=2),
+        ),
+    ],
+    "关灯_两轮对话": [],
+}
+
+
+class Screen:
+    """The application while it is photographed."""
+
+    def __init__(self, app: WorkbenchApp, pilot: Any, look: Any, make: Any) -> None:
+        self.app, self.pilot, self._look, self.make = app, pilot, look, make
+        self.folder = Path()
+
+    async def until(self, *wanted: str) -> None:
+        """Wait until all of this stands on the screen."""
+        for _ in range(600):
+            if all(text in self._look.text(self.app) for text in wanted):
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"not on the screen: {wanted}\n{self._look.text(self.app)}")
+
+    async def picture(self, size: tuple[int, int], theme: str) -> str:
+        """What the screen looks like at this size, as soon as nothing changes any more."""
+        self.app.theme = theme
+        await self.pilot.resize_terminal(*size)
+        seen, times = "", 0
+        for _ in range(200):
+            await self.pilot.pause(0.03)
+            for field in (*self.app.screen.query(Input), *self.app.screen.query(TextArea)):
+                field.cursor_blink = False
+            text = "".join(str(strip) for strip in self._look.strips(self.app))
+            seen, times = text, times + 1 if text == seen else 0
+            if times == QUIET:
+                break
+        return self.app.export_screenshot(title="workbench", simplify=True)
+
+
+def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: float) -> CaseResult:
+    """A result as the agent above gives it."""
+
+    def metric(name: str, score: float, threshold: float) -> MetricResult:
+        outcome = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
+        per_turn = tuple(InvocationScore(score=score) for _ in ACTUAL[eval_id])
+        return MetricResult(name=name, score=score, threshold=threshold, status=outcome, per_invocation=per_turn)
+
+    metrics = (
+        metric("tool_trajectory_avg_score", trajectory, 1.0),
+        metric("response_match_score", response, 0.8),
+    )
+    failure = None
+    if status is CaseStatus.ERROR:
+        failure = Failure(
+            kind=FailureKind.AGENT, message="KeyError: '卧室'", turn=0, traceback="agent.py, line 3\nKeyError"
+        )
+        metrics = ()
+    turns = [{"invocation": data, "duration_seconds": 0.25, "usage": {"total": 120}} for data in ACTUAL[eval_id]]
+    spans = [span for number in range(len(turns)) for span in spans_of(number)]
+    return CaseResult(
+        case=key(eval_id),
+        eval_set_id="lights",
+        status=status,
+        duration_seconds=0.25 * max(len(turns), 1),
+        failure=failure,
+        metrics=metrics,
+        execution=Execution.model_validate({"turns": turns, "spans": spans, "duration_seconds": 0.5}),
+    )
+
+
+def spans_of(number: int) -> list[Span]:
+    """What one turn took: an agent, its model twice, a tool between."""
+    start = 0.3 * number
+    tops = Span(id=f"i{number}", turn=number, kind=SpanKind.INVOCATION, name="turn", start=start, end=start + 0.25)
+    agent = Span(
+        id=f"a{number}", parent_id=tops.id, turn=number, kind=SpanKind.AGENT, name="home", start=start, end=start + 0.25
+    )
+
+    def inside(kind: SpanKind, name: str, begin: float, end: float, **more: Any) -> Span:
+        span_id = f"{name}{number}{begin}"
+        return Span(
+            id=span_id,
+            parent_id=agent.id,
+            turn=number,
+            kind=kind,
+            name=name,
+            start=start + begin,
+            end=start + end,
+            **more,
+        )
+
+    return [
+        tops,
+        agent,
+        inside(SpanKind.MODEL, "model", 0.0, 0.1, request={"contents": ["Turn it off"]}, response={"text": "…"}),
+        inside(SpanKind.TOOL, "set_device", 0.1, 0.15, request={"status": "OFF"}, response={"ok": True}),
+        inside(SpanKind.MODEL, "model", 0.15, 0.25),
+    ]
+
+
+def key(eval_id: str) -> CaseKey:
+    return CaseKey(target="pinger", eval_set=LIGHTS, eval_id=eval_id)
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that has run twice: one case got worse, one never ran; a second set is broken."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.setattr(history, "time", SimpleNamespace(time=AT.timestamp))
+    monkeypatch.setattr(Freshness, "judged", lambda self, hashes: None)  # the hashes below are of nothing
+    path = make_project(lights=[{"eval_id": name, "conversation": turns} for name, turns in EXPECTED.items()])
+    (path / "broken.evalset.json").write_text('{"eval_set_id": "broken",\n "eval_cases": [}', encoding="utf-8")
+    first = [
+        result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0),
+        result("lamp_off", CaseStatus.PASSED, trajectory=1.0, response=1.0),
+    ]
+    second = [
+        result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0),
+        result("lamp_off", CaseStatus.FAILED, trajectory=0.5, response=0.75),
+        result("关灯_两轮对话", CaseStatus.ERROR, trajectory=0, response=0),
+    ]
+    criteria = EvalConfig(
+        criteria=(Criterion(metric="tool_trajectory_avg_score", threshold=1.0),), source="test_config.json"
+    )
+    with History.open(path) as kept:
+        for day, results in ((1, first), (2, second)):
+            run_id = f"2026010{day}-120000-abcd"
+            record = RunRecord(
+                run_id=run_id,
+                started_at=AT.replace(day=day),
+                root=Path("/project"),
+                command="workbench run",
+                targets=("pinger",),
+                criteria={LIGHTS: criteria},
+                total=len(results),
+            )
+            kept.begin_run(record)
+            for each in results:
+                kept.finish_job(run_id, each)
+            kept.end_run(run_id, RunSummary(total=len(results)), duration_seconds=1.5, interrupted=False)
+    return path
+
+
+@pytest.fixture
+def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
+    """Open it; the cursor is on the case that failed."""
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[Screen]:
+        gateway = Gateway(project)
+        settings = load_settings(project, user_file=project / "none.toml").settings
+        app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
+        try:
+            async with app.run_test(size=SIZES[1], notifications=False) as pilot:
+                yield Screen(app, pilot, look, make)
+        finally:
+            gateway.close()
+
+    return start
+
+
+def keys(*pressed: str, shown: Sequence[str] = ()) -> Step:
+    """Press keys, and wait until something is shown."""
+
+    async def press(screen: Screen) -> None:
+        await screen.pilot.press(*pressed)
+        await screen.until(*shown)
+
+    return press
+
+
+async def run_under_way(screen: Screen) -> None:
+    """A run of three cases, of which one has ended and one is in its second turn; no time passes."""
+    jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
+    run = screen.make.run(jobs)
+    main = screen.app._main
+    main._runs.follow(FollowedRun(run, jobs, main.state.begin_run(total=len(jobs), now=98.0)))
+    main.state.expect(jobs)
+    run.begin()
+    run.finish(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0))
+    await screen.pilot.press("o")
+    await screen.until("1 of 3")
+
+
+async def conflict(screen: Screen) -> None:
+    """The set was edited here and on disk."""
+    path = screen.folder / LIGHTS
+    data = json.loads(path.read_text())
+    await screen.app._gateway.documents.edit(
+        LIGHTS, lambda document: document.insert_case(0, {"eval_id": "mine", "conversation": []}), label="add"
+    )
+    data["eval_cases"][0]["eval_id"] = "theirs"
+    path.write_text(json.dumps(data, indent=2), encoding="utf-8")
+    await screen.pilot.press("ctrl+s")
+    await screen.until("keep mine", "theirs")
+
+
+async def question(screen: Screen) -> None:
+    screen.app.push_screen(ConfirmScreen("A run is going on. Stop it and quit?"))
+    await screen.until("yes")
+
+
+SCREENS: dict[str, Step] = {
+    "case": keys("1", shown=["eval id"]),
+    "typing": keys("1", "j", "j", "enter", shown=["leave"]),
+    "diff": keys("2", shown=["stove"]),
+    "trace": keys("3", "j", "j", "j", shown=["set_device"]),
+    "scores": keys("4", shown=["response_match_score"]),
+    "history": keys("5", shown=["old to new"]),
+    "chat": keys("6", shown=["Talk to pinger"]),
+    "agent": keys("g", "2", shown=["pinger"]),
+    "filter": keys("slash", "l", "a", "m", "p", shown=["filter:"]),
+    "run": run_under_way,
+    "problems": keys("exclamation_mark", shown=["broken.evalset.json"]),
+    "table": keys("t", shown=["mean", "lamp_off"]),
+    "criteria": keys("c", shown=["as in file"]),
+    "plan": keys("C", shown=["not now"]),
+    "review": keys("v", shown=["review 1 of 2"]),
+    "compare": keys("h", "5", "equals_sign", shown=["swap"]),
+    "whole": keys("2", "W", shown=["back"]),
+    "conflict": conflict,
+    "question": question,
+    "help": keys("2", "f1", shown=["In the diff"]),
+    "palette": keys("ctrl+p", shown=["Search"]),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_screens_look_as_they_should(
+    name: str, opened: Callable[[], Any], project: Path, snapshot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "run":
+        still = SimpleNamespace(monotonic=lambda: 100.0)
+        monkeypatch.setattr(main_module, "time", still)
+        monkeypatch.setattr(run_pane, "time", still)
+    async with opened() as screen:
+        screen.folder = project
+        await go_to_failed(screen)
+        await SCREENS[name](screen)
+
+        await compare(screen, snapshot, is_light_first=list(SCREENS).index(name) % 2 == 1)
+
+
+@pytest.fixture
+def crashed(project: Path) -> None:
+    """A session that ended with unsaved edits."""
+    assert subprocess.run([sys.executable, "-c", CRASH, str(project)], check=False).returncode == 9
+
+
+@pytest.mark.usefixtures("crashed")
+async def test_unsaved_edits_of_an_earlier_session(opened: Callable[[], Any], snapshot: Any) -> None:
+    async with opened() as screen:
+        await screen.until("ended with unsaved edits", "kept")
+        screen.app._main.state.project = replace(screen.app._main.state.project, root="/project")
+
+        await compare(screen, snapshot, is_light_first=False)
+
+
+async def go_to_failed(screen: Screen) -> None:
+    await screen.until("never_ran", "lamp_off", "lights")
+    state = screen.app._main.state
+    for _ in range(300):
+        if state.has_failing and state.browser.read_count:
+            break
+        await asyncio.sleep(0.02)
+    state.project = replace(state.project, root="/project")
+    await screen.pilot.press("n")
+    await screen.until("FAILED")
+
+
+async def compare(screen: Screen, snapshot: Any, *, is_light_first: bool) -> None:
+    """Three sizes, in turn dark and light."""
+    pictures = snapshot.use_extension(SVGImageExtension)
+    wrong = []
+    for number, size in enumerate(SIZES):
+        theme = "light" if (number % 2 == 1) != is_light_first else "dark"
+        picture = await screen.picture(size, theme)
+        if pictures(name=f"{size[0]}x{size[1]}-{theme}") != picture:
+            wrong.append(f"{size} {theme}")
+    assert not wrong, "it looks different; pytest --snapshot-update writes the new pictures"
