@@ -49,7 +49,7 @@ def word_differences(expected: str, actual: str) -> tuple[Passage, ...]:
 
 
 def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
-    left, right = _TOKEN.findall(expected), _TOKEN.findall(actual)
+    left, right = _tokens(expected), _tokens(actual)
     start = _shared(left, right)
     end = _shared(left[start:][::-1], right[start:][::-1])
     yield from _same(left[:start])
@@ -60,6 +60,12 @@ def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
     else:
         yield from _compare_pieces(_pieces(inner), _pieces(other))
     yield from _same(left[left_end:])
+
+
+def _tokens(text: str) -> list[str]:
+    # Not `findall`: it holds the interpreter until it has them all, and a screen hears no key while another thread
+    # takes a megabyte apart.
+    return [match[0] for match in _TOKEN.finditer(text)]
 
 
 def _pieces(tokens: Sequence[str]) -> list[str]:
@@ -84,7 +90,7 @@ def _compare_pieces(left: Sequence[str], right: Sequence[str]) -> Iterator[Passa
         if tag == "equal":
             yield from _same(left[low:high])
             continue
-        inner, other = (_TOKEN.findall("".join(side)) for side in (left[low:high], right[start:stop]))
+        inner, other = (_tokens("".join(side)) for side in (left[low:high], right[start:stop]))
         yield from _compare(inner, other) if len(inner) * len(other) <= _MOST_PAIRS else _changed(inner, other)
 
 
