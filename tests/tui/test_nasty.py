@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 NASTY = (
     "[/bold] [red]x[/red] [@click=app.quit]y[/] {z} %s \x1b[31m\x1b]0;title\x07 \x9b2J \x00 \r "
     "over \u202etxt.exe\u202c "
-    "\u05e9\u05dc\u05d5\u05dd e\u0301\u0301\u0301 👩‍👩‍👧‍👦 🇩🇪 卧室的灯 ｆｕｌｌ \u200b|\ufeff|\u2028 end"
+    "\u05e9\u05dc\u05d5\u05dd e\u0301\u0301\u0301 👩‍👩‍👧‍👦 🇩🇪 ❤️ ☝🏽 1️⃣ 卧室的灯 ｆｕｌｌ \u200b|\ufeff|\u2028 end"
 )
 LONG = NASTY + "字x" * 500_000
 HARMFUL = {"\u202e", "\u202d", "\u2066", "\u2067", "\u2068", "\x9b"}
@@ -53,24 +54,124 @@ def _is_harmful(character: str) -> bool:
     return character in HARMFUL or (unicodedata.category(character) == "Cc" and character != "\n")
 
 
+class Looker:
+    """Presses keys and looks at the screen after each: it shows nothing harmful, and no row is longer than it is."""
+
+    def __init__(self, screen: Any, width: int) -> None:
+        self._screen = screen
+        self._width = width
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self._screen.press(key)
+            await self._screen.pilot.pause()
+            self.look()
+
+    async def until(self, *wanted: str) -> None:
+        await self._screen.until(*wanted)
+        self.look()
+
+    async def until_covered(self) -> None:
+        """Wait until another screen is there, and look at it."""
+        for _ in range(600):
+            if self.is_covered:
+                break
+            await self._screen.pilot.pause(0.02)
+        assert self.is_covered, self._screen.text
+        await self._screen.pilot.pause()
+        self.look()
+
+    @property
+    def is_covered(self) -> bool:
+        return len(self._screen.app.screen_stack) > 1
+
+    async def leave(self) -> None:
+        """Press escape until the main screen is there again."""
+        for _ in range(5):
+            if not self.is_covered:
+                return
+            await self.press("escape")
+        raise AssertionError(self._screen.text)
+
+    def look(self) -> None:
+        shown = self._screen.text
+        assert not {character for character in shown if _is_harmful(character)}, shown
+        assert {cell_len(row) for row in shown.split("\n")} == {self._width}, shown
+        assert self._screen.app.is_running
+
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (140, 42)], ids=str)
+
+
 @pytest.fixture
 def nasty_project(make_project: Callable[..., Path]) -> Path:
     cases = [_case(f"short {NASTY}", NASTY), _case("long", LONG), _case(f"raises {NASTY}", f"raise {NASTY}")]
     return make_project(agent=AGENT, criteria={"tool_trajectory_avg_score": 1.0, "exact_match": 1.0}, nasty=cases)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 42)], ids=str)
+@SIZES
 async def test_every_pane_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        await screen.until("short", "long", "raises")
-        await screen.press("R")
-        await screen.until("finished")
+        at = Looker(screen, size[0])
+        await at.until("short", "long", "raises")
+        await at.press("R")
+        await at.until("finished")
         for _ in range(3):
-            await screen.press("n")
-            for key in ("1", "2", "3", "4", "5", "o", "!", "question_mark", "escape", "y"):
-                await screen.press(key)
-                await screen.pilot.pause(0.3)
-                shown = screen.text
-                assert not {character for character in shown if _is_harmful(character)}, shown
-                assert screen.app.is_running
-            await screen.press("escape", "escape")
+            await at.press("n", "1", "2", "3", "4", "5", "6", "o", "o", "!", "!", "question_mark", "escape", "y")
+            await at.press("escape", "escape")
+
+
+@SIZES
+async def test_every_screen_shows_it_and_obeys_nothing(
+    nasty_project: Path, open_app: Any, size: tuple[int, int]
+) -> None:
+    async with open_app(nasty_project, size=size) as screen:
+        at = Looker(screen, size[0])
+        await at.until("short", "long", "raises")
+        await at.press("C")
+        await at.until("judged by")
+        await at.press("enter")
+        await at.until("finished")
+        await at.press("n", "2")
+        for key in ("W", "t", "v", "C", "c"):
+            await at.press(key)
+            await at.until_covered()
+            await at.press("j", "j", "right")
+            await at.leave()
+
+
+@SIZES
+async def test_a_chat_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
+    async with open_app(nasty_project, size=size) as screen:
+        at = Looker(screen, size[0])
+        await at.until("short", "long", "raises")
+        await at.press("j", "j", "6")
+        await at.until("Talk to")
+        await at.press("h", "i", "enter")
+        await at.until("ih[/bold]")
+
+
+@SIZES
+async def test_a_conflict_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
+    async with open_app(nasty_project, size=size) as screen:
+        at = Looker(screen, size[0])
+        await at.until("short", "long", "raises")
+        await at.press("j")
+        documents, path = screen.app._gateway.documents, nasty_project / "nasty.evalset.json"
+        await documents.edit(path.name, lambda document: document.remove_case(0), label="delete")
+        path.write_text(path.read_text().replace("invocation_id", "another_id"))
+        await at.press("ctrl+s")
+        await at.until_covered()
+        await at.press("j", "j")
+        await at.leave()
+
+
+@SIZES
+async def test_the_box_of_the_editor_shows_it_and_obeys_nothing(
+    nasty_project: Path, open_app: Any, size: tuple[int, int]
+) -> None:
+    async with open_app(nasty_project, size=size) as screen:
+        at = Looker(screen, size[0])
+        await at.until("short", "long", "raises")
+        for _ in range(3):
+            await at.press("e", "j", "j", "j", "enter", "end", "x", "escape", "escape", "escape", "j")
