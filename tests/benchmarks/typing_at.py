@@ -28,6 +28,7 @@ class TypedAt:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed programs are compiled, and so is this one then
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             [str(word) for word in command], cwd=cwd, env=environment, stdin=slave, stdout=slave, stderr=slave,
@@ -45,6 +46,12 @@ class TypedAt:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._master)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What the program itself has computed so far, without its children."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory_mb(self) -> float:
