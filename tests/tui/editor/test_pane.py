@@ -613,6 +613,20 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
         await screen.until("can only be mended as text")
 
 
+async def test_a_case_with_the_id_of_another_says_so_until_it_has_one_of_its_own(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    async with open_app(make_project(home=[LAMP, {**TEA, "eval_id": "lamp"}])) as screen:
+        await _open(screen, "lamp #2")
+        await screen.until("Tea?", "is the id of another case")
+        await _go(screen, "eval id")
+        await screen.press("enter")
+        await _type(screen, "tea")
+        await screen.press("enter")
+        await screen.until_gone("is the id of another case")
+        assert _data(screen)["eval_id"] == "tea"
+
+
 async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_project: Callable[..., Path]) -> None:
     project = make_project()
     path = project / "old.evalset.json"

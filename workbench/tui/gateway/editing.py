@@ -111,9 +111,19 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
         rows=case_rows(data) if current else legacy_rows(data),
         revision=document.revision,
         is_changed=is_changed,
-        problem="" if fault is None else _sentence(fault.place, fault.found, fault.expected),
+        problem=_problem_among_others(document, index)
+        if fault is None
+        else _sentence(fault.place, fault.found, fault.expected),
         note="" if current else _OLD_FORMAT,
     )
+
+
+def _problem_among_others(document: EvalSetDocument, index: int) -> str:
+    """What is wrong with a case that is sound by itself: results cannot be told apart where two cases have one id."""
+    eval_id = document.entries[index].eval_id
+    if any(entry.eval_id == eval_id for entry in document.entries if entry.index != index):
+        return f"{eval_id!r} is the id of another case of this set too: give one of them another"
+    return ""
 
 
 def _is_changed(document: EvalSetDocument, edited: Edited) -> bool:
