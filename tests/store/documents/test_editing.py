@@ -325,3 +325,18 @@ def test_a_list_of_turns_cannot_have_a_second_case(own: Callable[[str], Path]) -
 
     with pytest.raises(StoreError, match="migrate the file"):
         document.insert_case(1, [])
+
+
+def test_many_cases_are_removed_as_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "a.evalset.json"
+    cases = [{"eval_id": name, "conversation": []} for name in "abcd"]
+    path.write_text(json.dumps({"eval_set_id": "a", "eval_cases": cases}, indent=2))
+    document, one_by_one = EvalSetDocument.open(path), EvalSetDocument.open(path)
+    before = document.content()
+
+    document.remove_cases([2, 0])
+
+    one_by_one.remove_case(2)
+    one_by_one.remove_case(0)
+    assert document.content() == one_by_one.content() != before
+    assert document.undo() == "remove a, c" and document.content() == before

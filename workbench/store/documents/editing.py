@@ -6,7 +6,7 @@ the layout of the gaps between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,11 +69,13 @@ def with_copied_case(pieces: Pieces, index: int) -> Pieces:
     return _with_inserted(pieces, index + 1, pieces.cases[index])
 
 
-def without_case(pieces: Pieces, index: int) -> Pieces:
-    """The document without a case; comments around it stay."""
+def without_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
+    """The document without some cases; comments around them stay."""
     layout = _layout(pieces)
-    layout.remove(index)
-    return _relaid(pieces, layout, (*pieces.cases[:index], *pieces.cases[index + 1 :]))
+    removed = frozenset(indexes)
+    for index in sorted(removed, reverse=True):
+        layout.remove(index)
+    return _relaid(pieces, layout, [case for index, case in enumerate(pieces.cases) if index not in removed])
 
 
 def with_case_moved(pieces: Pieces, source: int, target: int) -> Pieces:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,9 +103,15 @@ class EvalSetDocument(DocumentView):
 
     def remove_case(self, index: int) -> None:
         """Remove a case. Comments around it stay."""
-        self._refuse_unless_cases_can_move(index, len(self) - 1)
-        label = f"remove {self.entries[index].eval_id}"
-        self._commit(label, lambda pieces: editing.without_case(pieces, index))
+        self.remove_cases([index])
+
+    def remove_cases(self, indexes: Collection[int]) -> None:
+        """Remove cases, as one edit. Comments around them stay."""
+        for index in indexes:
+            self._refuse_unless_cases_can_move(index, len(self) - 1)
+        entries = self.entries
+        label = f"remove {', '.join(entries[index].eval_id for index in sorted(indexes)[:3])}"
+        self._commit(label, lambda pieces: editing.without_cases(pieces, indexes))
 
     def move_case(self, source: int, target: int) -> None:
         """Move a case, so that it stands at `target` afterwards."""

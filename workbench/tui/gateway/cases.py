@@ -51,8 +51,7 @@ def duplicate_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> Non
 
 def delete_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> None:
     """Remove cases."""
-    for index in sorted((index_of(document, key) for key in keys), reverse=True):
-        document.remove_case(index)
+    document.remove_cases(_indexes_of(document, keys))
 
 
 def move_case(document: EvalSetDocument, key: CaseKey, by: int) -> None:
@@ -63,9 +62,9 @@ def move_case(document: EvalSetDocument, key: CaseKey, by: int) -> None:
 
 def take_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[TakenCase]:
     """Cases as another set can have them, in the order of this one; they stay here."""
-    taken = []
-    for index in sorted(index_of(document, key) for key in keys):
-        strict = document.pieces_of_cases()[index].strict
+    taken, pieces = [], document.pieces_of_cases()
+    for index in sorted(_indexes_of(document, keys)):
+        strict = pieces[index].strict
         text = None if strict else document.case_text(index)
         taken.append(TakenCase(document.entries[index].eval_id, document.format, document.raw_case(index), text))
     return taken
@@ -88,10 +87,15 @@ def put_cases(document: EvalSetDocument, cases: Sequence[TakenCase]) -> None:
 
 def index_of(document: EvalSetDocument, key: CaseKey) -> int:
     """Where a case is in its file."""
-    for entry in document.entries:
-        if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
-            return entry.index
-    raise StoreError(document.path, f"the case {key.eval_id!r} is no longer in this file; F5 looks for changes")
+    return _indexes_of(document, [key])[0]
+
+
+def _indexes_of(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[int]:
+    known = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
+    for key in keys:
+        if (key.eval_id, key.occurrence) not in known:
+            raise StoreError(document.path, f"the case {key.eval_id!r} is no longer in this file; F5 looks for changes")
+    return [known[key.eval_id, key.occurrence] for key in keys]
 
 
 def _is_legacy(document: EvalSetDocument) -> bool:
