@@ -176,9 +176,11 @@ def _roll_up(turn: TurnNode) -> None:
 
 def _sum_up(node: Node) -> None:
     node.own_tokens = tokens_of(node.span)
-    node.tokens = _sum((node.own_tokens, *(child.tokens for child in node.children)))
-    node.below = sum(1 + child.below for child in node.children)
-    node.errors_below = sum((child.span.error is not None) + child.errors_below for child in node.children)
+    node.tokens = node.own_tokens
+    if node.children:  # most are leaves, and there may be thousands
+        node.tokens = _sum((node.own_tokens, *(child.tokens for child in node.children)))
+        node.below = sum(1 + child.below for child in node.children)
+        node.errors_below = sum((child.span.error is not None) + child.errors_below for child in node.children)
     if node.span.duration is not None:
         node.own_seconds = max(node.span.duration - _covered(node), 0.0)
 
