@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.tui.state.editor.additions import Addition, additions, additions_to_set
+from workbench.tui.state.editor.additions import additions, additions_to_set
 from workbench.tui.state.editor.draft import Draft, Form, is_whole
 from workbench.tui.state.editor.drafts import Drafts
+from workbench.tui.state.editor.new_items import Addition
 from workbench.tui.state.editor.opened import Edited, Opened, changed_places
 from workbench.tui.state.editor.operations import Edit, Slot
 from workbench.tui.state.editor.rows import ABSENT, Input, Place, Row, found_at, spelt, value_at
