@@ -65,7 +65,9 @@ class Keeper(Faceless):
     @work(group="documents")
     async def save_and_say(self, eval_set: str) -> None:
         """Save a set because the user wants it saved."""
-        if await self.save(eval_set):
+        if eval_set not in await self._documents.dirty():
+            say(self, f"{eval_set} has no unsaved edits")
+        elif await self.save(eval_set):
             say(self, f"saved {eval_set}")
 
     @work(group="documents")

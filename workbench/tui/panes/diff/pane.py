@@ -59,6 +59,10 @@ class DiffPane(Pane):
             source = DiffSource(case=subject.case, turns=tuple(subject.turns), result=subject.result, head=source.head)
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Only a case has something to accept; what keeps it from being accepted is said when it is tried."""
+        return self._subject.key is not None or not action.startswith("accept_")
+
     def focus_first(self) -> None:
         """The lines."""
         self.query_one(DiffView).focus_lines()

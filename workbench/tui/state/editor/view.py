@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from workbench.tui.state.editor.rows import Input, Kind, Place, Row
 from workbench.tui.state.layout import wrap
-from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
+from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 
 MOST_LINES = 10
 """How many lines a text has in the outline; the rest of it is counted there, and shown where it is edited."""
@@ -221,9 +221,9 @@ def _shown(row: Row) -> tuple[Tone, str]:
 def _summary(row: Row) -> str:
     if row.kind is Kind.CONTENT and isinstance(row.value, dict):
         parts: Any = row.value.get("parts")
-        return f"{len(parts)} parts" if parts else "empty"
+        return plural(len(parts), "part") if parts else "empty"
     if isinstance(row.value, list):
-        return f"{len(row.value)} items"
+        return plural(len(row.value), "item")
     return "" if row.value else "empty"
 
 
