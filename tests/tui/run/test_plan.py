@@ -91,12 +91,12 @@ async def test_a_value_is_typed_and_a_wrong_one_refused(hello: Path, open_app: C
         await screen.until("2 jobs")
 
         await screen.press("j", "e")
-        await screen.until("cases at a time", "enter done")
+        await screen.until("cases at a time", "⏎ done")
         await screen.press("ctrl+u", *"none", "enter")
         await screen.until("expected a whole number of at least 1")
         await screen.press("ctrl+u", "3", "enter")
 
-        await screen.until_gone("enter done")
+        await screen.until_gone("⏎ done")
         await screen.until("2 jobs")
         await screen.press("enter")
         await screen.until("finished", "2/2")
@@ -115,7 +115,7 @@ async def test_the_settings_say_which_runs_are_asked_about(
 
         await screen.press("R")
 
-        await screen.until("enter run" if asks else "finished")
+        await screen.until("⏎ run" if asks else "finished")
 
 
 async def test_criteria_are_chosen_from_the_plan(hello: Path, open_app: Callable[..., Any]) -> None:
