@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from workbench.store.layouts import Layout, Layouts
 from workbench.store.settings import Settings, load_settings
 from workbench.tui.clipboard import copy_beside_terminal
 from workbench.tui.gateway import Gateway
+from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.hub import Hub
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
 from workbench.tui.screens.confirm import ConfirmScreen
@@ -140,7 +141,7 @@ class WorkbenchApp(App[None]):
         # At once, for the process stops when the signal has been given.
         self.app_suspend_signal.subscribe(self, lambda _: self._gateway.keep_now(), immediate=True)
         self._quit_when_told()
-        self._main.state.problems.show_messages(Source.APPEARANCE, self._problems, root=Path())
+        self._list_problems(self._problems)
         for problem in self._problems:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
@@ -222,11 +223,13 @@ class WorkbenchApp(App[None]):
         for theme in loaded.themes.values():
             self.register_theme(theme)
         self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
-        self._main.state.problems.show_messages(
-            Source.APPEARANCE, [*loaded.failed, *self._settings_problems], root=Path()
-        )
+        self._list_problems([*loaded.failed, *self._settings_problems])
         for problem in loaded.failed:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
+
+    def _list_problems(self, messages: Sequence[str]) -> None:
+        files = files_named_in(messages, root=Path())
+        self._main.state.problems.show_messages(Source.APPEARANCE, messages, files=files)
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:

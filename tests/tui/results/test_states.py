@@ -15,6 +15,7 @@ from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.report.comparing import Change, RunComparison, compare
 from workbench.store.history import StoredJob, StoredRun, StoredScores
+from workbench.tui.gateway.export_paths import export_problem
 from workbench.tui.state.charts import bar, histogram, share_of, sparkline
 from workbench.tui.state.history.comparing import ComparedCases
 from workbench.tui.state.layout import lay_out
@@ -23,7 +24,6 @@ from workbench.tui.state.scores.case_scores import CaseScores
 from workbench.tui.state.scores.group_scores import GroupScores
 from workbench.tui.state.scores.spread import spread_of
 from workbench.tui.state.table.columns import Column
-from workbench.tui.state.table.exporting import export_problem
 from workbench.tui.state.table.rows import TableRow, table_row
 from workbench.tui.state.table.table import ResultTable
 from workbench.tui.state.value_tree import value_blocks

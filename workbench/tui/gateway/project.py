@@ -15,6 +15,7 @@ from workbench.store.discovery import EvalSetEntry
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob
 from workbench.store.history.database import FILE_NAME, FOLDER
+from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.state.project import OpenedProject
@@ -71,7 +72,7 @@ class Projects:
             },
             sets=(*(_unread(entry, workspace.root) for entry in entries), *self._gone(workspace)),
             problems=tuple(workspace.problems),
-            folder=str(workspace.root),
+            files=files_named_in(workspace.problems, root=workspace.root),
         )
 
     def _gone(self, workspace: Workspace) -> Iterator[ListedSet]:

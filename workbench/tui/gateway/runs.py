@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import RunOptions, Selection
@@ -45,7 +46,7 @@ class Runs:
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
             if asks:
                 cost = workspace.estimate(made)
-            return PlannedRun(selections, options, config, made, cost, asks)
+            return PlannedRun(selections, options, config, made, cost, asks, folder=_current_folder(workspace.root))
 
         return await self._call(plan)
 
@@ -71,3 +72,10 @@ class Runs:
         """Run jobs of the run that was started last again, as part of it; nothing happens once it is over."""
         if self._newest is not None and self._newest.run_id == run_id:
             self._newest.requeue(jobs)
+
+
+def _current_folder(root: Path) -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone; paths are whole then, and `root` does as well
+        return root

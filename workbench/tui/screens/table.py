@@ -14,13 +14,13 @@ from textual.widgets import Input
 
 from workbench.model.keys import CaseKey, JobKey
 from workbench.store.errors import StoreError
+from workbench.tui.gateway.export_paths import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.pieces import Piece, Tone
-from workbench.tui.state.table.exporting import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.state.table.rows import TableRow
 from workbench.tui.state.table.scope import Scope
 from workbench.tui.state.table.table import ResultTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,12 @@ from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
 
 _PLACED = re.compile(r"(?P<file>[^\n:]+?)(?::(?P<line>\d+))?(?::(?P<column>\d+))?: (?P<message>.+)", re.DOTALL)
 _MOST_OF_RUN = 100
+
+
+def named_in(message: str) -> str | None:
+    """What a sentence begins with where that may be the name of a file: only the disk tells whether it is one."""
+    placed = _PLACED.fullmatch(message)
+    return placed["file"] if placed is not None else None
 
 
 class Source(StrEnum):
@@ -98,9 +104,9 @@ class Problems:
         """Put the cursor on a row; past either end means the row there."""
         self.cursor = max(0, min(index, len(self._rows) - 1))
 
-    def show_messages(self, source: Source, messages: Iterable[str], *, root: Path) -> None:
-        """The problems of a source are these sentences, which begin with a file where they are about one."""
-        self._show(source, [_of_message(source, message, root) for message in messages])
+    def show_messages(self, source: Source, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
+        """The problems of a source are these sentences; `files` are those they begin with, by their names there."""
+        self._show(source, [_of_message(source, message, files) for message in messages])
 
     def show_error(self, source: Source, error: StoreError | None) -> None:
         """The problem of a source is this error, or there is none."""
@@ -197,20 +203,14 @@ def _what_enter_does(problem: ListedProblem) -> str:
     return "enter opens the file there in your editor" if problem.path is not None else ""
 
 
-def _of_message(source: Source, message: str, root: Path) -> ListedProblem:
-    placed = _PLACED.fullmatch(message)
+def _of_message(source: Source, message: str, files: Mapping[str, Path]) -> ListedProblem:
     listed = ListedProblem(source, message, warning=True)
-    if placed is None:
+    placed = _PLACED.fullmatch(message)
+    if placed is None or placed["file"] not in files:
         return listed
-    path = root / placed["file"]
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):
-        return listed
-    if not is_file:
-        return listed
-    line, column = (int(placed[name]) if placed[name] else None for name in ("line", "column"))
-    return replace(listed, message=placed["message"], shown=placed["file"], path=path, line=line, column=column)
+    name, path = placed["file"], files[placed["file"]]
+    line, column = (int(placed[part]) if placed[part] else None for part in ("line", "column"))
+    return replace(listed, message=placed["message"], shown=name, path=path, line=line, column=column)
 
 
 def _of_error(source: Source, error: StoreError) -> ListedProblem:

@@ -34,14 +34,14 @@ from workbench.tui.state.subject import Pinned, ReadCase, Subject
 class OpenedProject:
     """A project as it was found. `targets` are the agents by name, each with facts to show (name, value).
 
-    `problems` are sentences that begin with a file, relative to `folder`, where they are about one.
+    `problems` are sentences that begin with a file where they are about one; `files` are these, by their names there.
     """
 
     root: str
     targets: Mapping[str, Sequence[tuple[str, str]]]
     sets: Sequence[ListedSet]
     problems: Sequence[str] = ()
-    folder: str = ""
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class ProjectState:
             if (listed.target, listed.relative) not in remaining:
                 self.board.forget(listed.keys)
         self.project = project
-        self.problems.show_messages(Source.PROJECT, project.problems, root=Path(project.folder))
+        self.problems.show_messages(Source.PROJECT, project.problems, files=project.files)
         self.problems.forget_sets_but(listed.relative for listed in project.sets)
         self.browser.show(project.targets, project.sets)
 

@@ -32,7 +32,10 @@ _SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan with what was asked for. `cost` is without times and tokens where nobody has to be asked (`asks`)."""
+    """A plan with what was asked for. `cost` is without times and tokens where nobody has to be asked (`asks`).
+
+    `folder` is the one that the sources of criteria are relative to.
+    """
 
     selections: Sequence[Selection]
     options: RunOptions
@@ -40,6 +43,7 @@ class PlannedRun:
     plan: Plan
     cost: PlanCost
     asks: bool
+    folder: Path
 
 
 class PlanSettings:
@@ -120,7 +124,7 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     yield BLANK
     yield from _sets(planned.plan)
     yield BLANK
-    yield from _criteria(planned.plan)
+    yield from _criteria(planned)
     for notice in planned.plan.notices[:_MOST_PROBLEMS]:
         yield Whole.of(f"· {safe_line(notice)}", Tone.MUTED, hang=2)
 
@@ -146,17 +150,17 @@ def _sets(plan: Plan) -> Iterator[Block]:
         yield _fact("", f"and {plural(len(counts) - _MOST_SETS, 'more set')}")
 
 
-def _criteria(plan: Plan) -> Iterator[Block]:
-    configs = {id(case.config): case.config for case in plan.cases}
+def _criteria(planned: PlannedRun) -> Iterator[Block]:
+    configs = {id(case.config): case.config for case in planned.plan.cases}
     for config in configs.values():
         criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
-        yield _fact("judged by", f"{criteria} ({safe_line(_source(config, plan))})")
+        yield _fact("judged by", f"{criteria} ({safe_line(_source(config, planned))})")
 
 
-def _source(config: EvalConfig, plan: Plan) -> str:
+def _source(config: EvalConfig, planned: PlannedRun) -> str:
     """Where criteria come from; of files in the project their path from its root."""
-    path = Path.cwd() / config.source
-    return str(path.relative_to(plan.root)) if path.is_relative_to(plan.root) else config.source
+    path, root = planned.folder / config.source, planned.plan.root
+    return str(path.relative_to(root)) if path.is_relative_to(root) else config.source
 
 
 def criterion_words(criterion: Criterion) -> str:

@@ -1,4 +1,7 @@
-"""Where the rows of a table are exported to, and in which format: the ending of the name tells."""
+"""Where the rows of a table are exported to, and in which format: the ending of the name tells.
+
+The disk is looked at while the name is being typed, so it is asked here, on the event loop, and not in the thread.
+"""
 
 from __future__ import annotations
 
