@@ -98,9 +98,10 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.cli.arguments import Named, split_argument
     from workbench.engine.plan import PlanError
+    from workbench.store.names import EVAL_SET_SUFFIX
 
     def path_of(text: str) -> Path:
-        return agent / f"{text}.evalset.json"
+        return agent / f"{text}{EVAL_SET_SUFFIX}"
 
     def is_id(text: str) -> bool:
         return bool(text) and "/" not in text and "\\" not in text and path_of(text).is_file()

@@ -9,6 +9,7 @@ import click
 
 from workbench.cli.options import FILE, FOLDER, adk_options
 from workbench.cli.streams import message, write_lines
+from workbench.store.names import EVAL_SET_SUFFIX
 
 _WRONG = 2
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
@@ -110,7 +111,7 @@ def _file_of(agent: Path, eval_set_id: str) -> Path:
         or "\0" in eval_set_id
     ):
         raise click.BadParameter(f"{eval_set_id!r} is no eval set id.", param_hint="EVAL_SET_ID")
-    return agent / f"{eval_set_id}.evalset.json"
+    return agent / f"{eval_set_id}{EVAL_SET_SUFFIX}"
 
 
 def _eval_set_files(path: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.store.documents import DocumentFormat, EvalSetDocument, content_of_new_set
-from workbench.store.documents.names import name_of_file
+from workbench.store.names import name_of_file
 from workbench.store.set_files import KeptFile, SetFiles
 
 

@@ -7,11 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from workbench.store.documents.names import EVALSET_SUFFIX, TEST_SUFFIX
 from workbench.store.errors import FileChanged, StoreError, cannot
 from workbench.store.files import make_folder, read_bytes, write_new
-
-_ENDINGS = (EVALSET_SUFFIX, TEST_SUFFIX)
+from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +31,8 @@ class SetFiles:
         """Where a set of this name is or would be. Raises StoreError for a name that cannot be one in the folder."""
         path = self._root / relative
         name = PurePosixPath(relative)
-        if not relative.endswith(_ENDINGS) or name.name in _ENDINGS or "\0" in relative:
-            raise StoreError(path, found=f"the name {relative!r}", expected=f"a name that ends in {EVALSET_SUFFIX}")
+        if not relative.endswith(EVAL_SET_SUFFIXES) or name.name in EVAL_SET_SUFFIXES or "\0" in relative:
+            raise StoreError(path, found=f"the name {relative!r}", expected=f"a name that ends in {EVAL_SET_SUFFIX}")
         if name.is_absolute() or ".." in name.parts or not self._is_inside(path.parent):
             raise StoreError(path, "it would be outside of the project; eval sets are made and moved only inside")
         return path

@@ -18,12 +18,12 @@ from workbench.store.datasets.reading import read_dataset
 from workbench.store.datasets.rows import Dataset, Row, counted
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
+from workbench.store.names import EVAL_SET_SUFFIXES
 
 if TYPE_CHECKING:
     from workbench.store.documents import EvalSetDocument
 
 _CASES = frozenset({"eval_cases", "evalCases"})
-_EVAL_SET_SUFFIXES = (".evalset.json", ".test.json")
 
 # Plain validation of whole cases is faster than constructing their dozen parts one by one.
 _read_case = EvalCase.__pydantic_validator__.validate_python
@@ -73,8 +73,8 @@ def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
 
 def _is_eval_set(path: Path) -> bool:
     """Told by the name, or for any other JSON file by what it holds."""
-    if path.suffix.lower() != ".json" or path.name.endswith(_EVAL_SET_SUFFIXES):
-        return path.name.endswith(_EVAL_SET_SUFFIXES)
+    if path.suffix.lower() != ".json" or path.name.endswith(EVAL_SET_SUFFIXES):
+        return path.name.endswith(EVAL_SET_SUFFIXES)
     from workbench.store.documents import read_json
 
     data = read_json(path).data

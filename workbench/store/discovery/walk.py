@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workbench.store.names import EVAL_SET_SUFFIXES
+
 AGENT_FILES = ("agent.py", "__init__.py")
-EVAL_SET_SUFFIXES = (".evalset.json", ".test.json")
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv"})
 

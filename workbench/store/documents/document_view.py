@@ -19,12 +19,12 @@ from workbench.store.documents.cases import Fault, Head, read_case, read_head
 from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
 from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
-from workbench.store.documents.names import name_of_file
 from workbench.store.documents.pieces import CasePiece, Pieces
 from workbench.store.documents.places import Place, find_key, format_place, locate, position_of
 from workbench.store.documents.problems import Problem
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
+from workbench.store.names import name_of_file
 
 _BYTE_ORDER_MARK = "\ufeff"
 _REVISIONS = itertools.count(1)

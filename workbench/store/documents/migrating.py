@@ -12,11 +12,11 @@ from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.legacy import session_input_of
 from workbench.store.documents.manner import Manner, write_value
-from workbench.store.documents.names import name_of_file
 from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.reader import read_json
 from workbench.store.errors import StoreError
 from workbench.store.files import write_new
+from workbench.store.names import name_of_file
 
 _CARRIED = {
     "turn": {"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"},

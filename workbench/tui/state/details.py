@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
+from workbench.store.names import name_of_file
 from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
-from workbench.tui.state.browser import ListedSet, Query, set_name
+from workbench.tui.state.browser import ListedSet, Query
 from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.progress import duration
@@ -131,7 +133,7 @@ def heading_of(subject: Subject) -> Heading:
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
-        title = f"{row.label} · {safe_line(set_name(row.eval_set))}"
+        title = f"{row.label} · {safe_line(name_of_file(PurePosixPath(row.eval_set)))}"
         return Heading(title, _status(subject.record), _ran(subject.record))
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 

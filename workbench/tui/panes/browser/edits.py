@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.names import EVAL_SET_SUFFIX
 from workbench.tui.gateway import cases
 from workbench.tui.hub import Hub
 from workbench.tui.messages import DocumentsChanged, ProjectChanged, SaveWanted, TabWanted
@@ -67,7 +68,7 @@ class Edits:
         row = self._browser.selected
         folder = PurePosixPath(row.eval_set).parent if row is not None and row.eval_set else PurePosixPath()
         taken = self._paths()
-        proposed = str(folder / free_name("new", {path.removesuffix(".evalset.json") for path in taken}))
+        proposed = str(folder / free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
         written = await self._ask(
             "File of the new eval set, relative to the project", proposed, lambda text: set_path_problem(text, taken)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -9,6 +10,7 @@ from textual.app import App
 from workbench.model.evalset import SessionInput
 from workbench.model.keys import CaseKey
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.names import name_of_file
 from workbench.tui.hub import Hub
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
@@ -21,7 +23,6 @@ from workbench.tui.state.chat.keeping import (
     new_set_name,
     problem_of_case_id,
     problem_of_set_name,
-    set_id_of,
     shelves,
 )
 from workbench.tui.state.pieces import plural, safe_line
@@ -52,7 +53,7 @@ async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: 
     final_state = await _ask_final_state(app, conversation) if holds_state else None
     case = _case(conversation, first=first, eval_id=eval_id, final_state=final_state)
     if is_new_set:
-        await hub.gateway.documents.create_set(eval_set, eval_set_id=set_id_of(eval_set))
+        await hub.gateway.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
     try:
         await hub.gateway.chats.save(eval_set, case)
     except FileChanged:

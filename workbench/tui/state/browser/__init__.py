@@ -6,8 +6,8 @@ ten thousand, and only the rows on the screen are ever drawn.
 
 from workbench.tui.state.browser.browser import Browser
 from workbench.tui.state.browser.content import CaseContent
-from workbench.tui.state.browser.listed import ListedSet, Place, Row, RowKind, case_row, set_name
+from workbench.tui.state.browser.listed import ListedSet, Place, Row, RowKind, case_row
 from workbench.tui.state.browser.order import Order
 from workbench.tui.state.browser.query import Query
 
-__all__ = ["Browser", "CaseContent", "ListedSet", "Order", "Place", "Query", "Row", "RowKind", "case_row", "set_name"]
+__all__ = ["Browser", "CaseContent", "ListedSet", "Order", "Place", "Query", "Row", "RowKind", "case_row"]

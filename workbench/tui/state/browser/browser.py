@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from workbench.model.keys import CaseKey
+from workbench.store.names import name_of_file
 from workbench.tui.state.board import Board
 from workbench.tui.state.browser.content import CaseContent
 from workbench.tui.state.browser.finding import Knowledge
 from workbench.tui.state.browser.freshness import Freshness
-from workbench.tui.state.browser.listed import ListedSet, Place, Row, RowKind, set_name
+from workbench.tui.state.browser.listed import ListedSet, Place, Row, RowKind
 from workbench.tui.state.browser.marks import Marks
 from workbench.tui.state.browser.order import Order, in_order
 from workbench.tui.state.browser.query import Query, parse_query
@@ -315,7 +317,7 @@ class Browser:
 
     def _rows_of_target(self, target: str) -> list[Row]:
         sets = self.sets_of(target)
-        names = [set_name(listed.relative) for listed in sets]
+        names = [name_of_file(PurePosixPath(listed.relative)) for listed in sets]
         times = Counter(names)
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):

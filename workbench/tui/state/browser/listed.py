@@ -109,12 +109,3 @@ def case_row(key: CaseKey, problem: str = "") -> Row:
     suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
     label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
     return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem))
-
-
-def set_name(relative: str) -> str:
-    """The name of an eval set's file without folder and ending."""
-    name = relative.rsplit("/", 1)[-1]
-    for ending in (".evalset.json", ".test.json", ".json"):
-        if name.endswith(ending):
-            return name.removesuffix(ending)
-    return name

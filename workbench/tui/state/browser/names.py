@@ -7,10 +7,8 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from workbench.model.text import neutralise
-from workbench.tui.state.browser.listed import set_name
+from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, name_of_file
 
-EVALSET_SUFFIX = ".evalset.json"
-_SUFFIXES = (EVALSET_SUFFIX, ".test.json")
 _NO_ID = re.compile(r"[^a-zA-Z0-9_]+")
 
 
@@ -46,12 +44,12 @@ def set_path_problem(path: str, taken: Collection[str]) -> str | None:
 def set_path(written: str) -> str:
     """The path of an eval set as the user wrote it, with the ending that makes it one."""
     path = str(PurePosixPath(written))
-    return path if path.endswith(_SUFFIXES) else f"{path}{EVALSET_SUFFIX}"
+    return path if path.endswith(EVAL_SET_SUFFIXES) else f"{path}{EVAL_SET_SUFFIX}"
 
 
 def set_id_of(path: str) -> str:
     """The id for a new set at a path: letters, digits and underscores."""
-    return _NO_ID.sub("_", set_name(path)).strip("_") or "eval_set"
+    return _NO_ID.sub("_", name_of_file(PurePosixPath(path))).strip("_") or "eval_set"
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
@@ -63,7 +61,7 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
 
 def copied_set_path(path: str, taken: Collection[str]) -> str:
     """The path to propose for a copy of a set."""
-    ending = next((suffix for suffix in _SUFFIXES if path.endswith(suffix)), EVALSET_SUFFIX)
+    ending = next((suffix for suffix in EVAL_SET_SUFFIXES if path.endswith(suffix)), EVAL_SET_SUFFIX)
     stem = path.removesuffix(ending)
     others = {other.removesuffix(ending) for other in taken}
     return f"{free_name(f'{stem}_copy', others)}{ending}"

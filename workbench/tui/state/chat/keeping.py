@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from workbench.model.keys import CaseKey
+from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, name_of_file
 from workbench.tui.state.browser import ListedSet
+from workbench.tui.state.browser.names import free_name
 from workbench.tui.state.pieces import safe_line
 
-_ENDINGS = (".evalset.json", ".test.json")
 _ID = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_ID = 200
 
@@ -41,34 +43,22 @@ def shelves(sets: Sequence[ListedSet], *, target: str, eval_set: str | None, cas
 def new_set_name(sets: Sequence[ListedSet], *, target: str) -> str:
     """A free name for a new set, beside the first of the agent's."""
     first = next((listed.relative for listed in sets if listed.target == target), "")
-    folder = first.rpartition("/")[0]
-    taken = {listed.relative for listed in sets}
-    number = 1
-    while True:
-        file = f"chats{'' if number == 1 else f'_{number}'}.evalset.json"
-        name = f"{folder}/{file}" if folder else file
-        if name not in taken:
-            return name
-        number += 1
+    wanted = PurePosixPath(first).parent / "chats"
+    taken = {listed.relative.removesuffix(EVAL_SET_SUFFIX) for listed in sets}
+    return f"{free_name(str(wanted), taken)}{EVAL_SET_SUFFIX}"
 
 
 def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
     """What is wrong with the path of a new set, relative to the project; None where nothing is."""
-    if not name.endswith(_ENDINGS):
+    if not name.endswith(EVAL_SET_SUFFIXES):
         return "the name has to end in .evalset.json (or .test.json)"
     if name.startswith(("/", "\\")) or ".." in name.split("/"):
         return "the file has to be inside the project: a path relative to it"
-    if not _ID.fullmatch(set_id_of(name)):
+    if not _ID.fullmatch(name_of_file(PurePosixPath(name))):
         return "the name of a new set holds letters, digits and underscores only"
     if any(listed.relative == name for listed in sets):
         return "there is such an eval set already"
     return None
-
-
-def set_id_of(name: str) -> str:
-    """The id of a new set: the name of its file without the ending."""
-    file = name.rpartition("/")[2]
-    return next((file.removesuffix(ending) for ending in _ENDINGS if file.endswith(ending)), file)
 
 
 def new_case_id(taken: Collection[str]) -> str:
