@@ -11,7 +11,7 @@ from textual.color import Color
 
 from workbench.store.settings import Settings, TuiSettings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.themes import load_themes, theme_folders
+from workbench.tui.themes import ThemeChanges, load_themes, theme_folders
 
 OURS = ("dark", "light", "high_contrast", "colour_blind", "terminal")
 
@@ -61,6 +61,7 @@ def test_a_users_theme_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ({"dark": '"yes"'}, "dark"),
         ({"diff-added": '"greenish"'}, "variables"),
         ({"accent": ""}, "not readable as TOML"),
+        ({"accent": '"teal"\nacent = 1'}, "acent: unknown key; did you mean 'accent'?"),
     ],
 )
 def test_a_broken_theme_is_named_and_costs_only_itself(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
@@ -71,6 +72,38 @@ def test_a_broken_theme_is_named_and_costs_only_itself(tmp_path: Path, changes: 
     assert set(loaded.themes) == set(OURS)
     assert "mine.toml" in loaded.failed[0]
     assert reason in loaded.failed[0]
+
+
+def test_all_that_a_theme_lacks_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "begun.toml").write_text('name = "begun"\n', encoding="utf-8")
+
+    (failed,) = load_themes([tmp_path]).failed
+
+    assert "missing: primary, secondary" in failed
+
+
+async def test_a_theme_is_taken_up_as_it_is_edited_and_what_is_wrong_with_it_is_listed(
+    lights: Any, tmp_path: Path, look: Any
+) -> None:
+    _theme(tmp_path, name='"mine"')
+    folders = (*theme_folders()[:1], tmp_path)
+    app = WorkbenchApp(
+        lights,
+        settings=Settings(tui=TuiSettings(theme="mine")),
+        themes=load_themes(folders),
+        theme_changes=ThemeChanges(folders),
+    )
+
+    async with app.run_test(size=(140, 30)) as pilot:
+        await pilot.press("exclamation_mark")
+        for colour, sought in (("#zz", "expected a colour such as"), ("#123456", "No problems"), ("#z", "'#z'")):
+            _theme(tmp_path, name='"mine"', primary=f'"{colour}"')
+            for _ in range(100):
+                await pilot.pause(0.05)
+                if sought in look.text(app):
+                    break
+            assert sought in look.text(app)
+        assert app.current_theme.primary == "#123456"
 
 
 async def test_a_theme_that_does_not_exist_is_reported_and_the_default_taken(

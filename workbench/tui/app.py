@@ -224,6 +224,7 @@ class WorkbenchApp(App[None]):
             self.register_theme(theme)
         self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
         self._list_problems([*loaded.failed, *self._settings_problems])
+        self._main.post_message(Reader.ProjectRead())  # so that header and problems are shown anew
         for problem in loaded.failed:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 

@@ -17,6 +17,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 import workbench
 from workbench.model.base import Fact
+from workbench.model.text import did_you_mean
 
 _NO_COLOUR = re.compile(r"(auto|initial|inherit)( \d+%)?")
 _TEXT_STYLES = frozenset({"none", "bold", "b", "italic", "i", "underline", "u", "reverse", "r", "strike", "dim", "not"})
@@ -27,7 +28,7 @@ def _colour(value: str) -> str:
     try:
         Color.parse(value)
     except ColorParseError as error:
-        raise ValueError(f"a colour such as #6cb6ff, teal or ansi_blue (found {value!r})") from error
+        raise ValueError(f"expected a colour such as #6cb6ff, teal or ansi_blue (found {value!r})") from error
     return value
 
 
@@ -35,7 +36,7 @@ def _variables(values: dict[str, str]) -> dict[str, str]:
     for name, value in values.items():
         if name.endswith("-style"):
             if not _TEXT_STYLES.issuperset(value.split()):
-                raise ValueError(f"a text style such as bold for {name} (found {value!r})")
+                raise ValueError(f"expected a text style such as bold for {name} (found {value!r})")
         elif not _NO_COLOUR.fullmatch(value):
             _colour(re.sub(r" \d+%$", "", value))
     return values
@@ -104,10 +105,24 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
                 failed.append(f"{path}: not readable as TOML: {error}")
             except ValidationError as error:
-                failed.extend(f"{path}: {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+                failed.append(f"{path}: {_what_is_wrong(error)}")
             else:
                 themes[theme.name] = theme
     return LoadedThemes(themes, tuple(failed))
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    """All of it in one sentence: a file half written would be a screen full of messages."""
+    wrong, missing = [], []
+    for item in error.errors(include_url=False):
+        place = ".".join(map(str, item["loc"]))
+        if item["type"] == "missing":
+            missing.append(place)
+        elif item["type"] == "extra_forbidden":
+            wrong.append(f"{place}: unknown key{did_you_mean(place, ThemeFile.model_fields)}")
+        else:
+            wrong.append(f"{place}: {item['msg'].removeprefix('Value error, ')}")
+    return "; ".join([*wrong, *([f"missing: {', '.join(missing)}"] if missing else [])])
 
 
 class ThemeChanges:
