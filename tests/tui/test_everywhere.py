@@ -233,3 +233,21 @@ def test_tabs_keep_their_names_as_long_as_there_is_room(width: int, wanted: str)
     names = ("Case", "Diff", "Trace", "Scores", "History", "Chat")
 
     assert "".join(labels_for(names, open_index=1, marked=(), width=width)) == wanted
+
+
+@pytest.mark.parametrize(("opening", "part"), [((), "#left"), (("2",), "#right"), (("o",), "#drawer")])
+async def test_a_zoomed_part_has_the_whole_screen_and_gives_it_back(
+    opening: tuple[str, ...], part: str, make_project: Callable[..., Path]
+) -> None:
+    async with left_as(make_project(lights=CASES), Layout()) as app:
+        await until(app, lambda: len(app._main.state.browser.rows) == 5)
+        await app.pilot.press(*opening)
+        before = {name: app.screen.query_one(name).region for name in ("#left", "#right", "#drawer")}
+
+        await app.pilot.press("z")
+        await app.pilot.pause()
+        assert app.screen.query_one(part).region.size == (120, 27)  # all but header, run line and keys
+        await app.pilot.press("z")
+        await app.pilot.pause()
+
+        assert {name: app.screen.query_one(name).region for name in before} == before

@@ -23,6 +23,7 @@ class Sides:
         is_right, is_drawer = self._has_focus(right), is_zoomed and self._has_focus(drawer)
         left.display = not is_drawer and (not only_one or not is_right)
         right.display = not is_drawer and (not only_one or is_right)
+        self._screen.query_one("#body").display = not is_drawer  # empty it would keep half of the screen
         drawer.set_class(is_drawer, "-alone")
 
     def set_left_width(self, width: int | None) -> None:
