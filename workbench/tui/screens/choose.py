@@ -14,12 +14,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_list import RowList
 
 
-class _Choices:
+class _Choices(CursorRows):
     """The lines to choose from."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
@@ -32,10 +33,6 @@ class _Choices:
     def line(self, index: int, width: int) -> Line:
         """One choice."""
         return (Piece(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a choice; past either end means the one there."""
-        self.cursor = min(max(index, 0), len(self) - 1)
 
 
 class ChooseScreen(ModalScreen[int | None]):
@@ -63,14 +60,9 @@ class ChooseScreen(ModalScreen[int | None]):
         rows.focus()
         rows.show(self._choices)
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self._choices.move_to(self._choices.cursor + message.by)
-        self.query_one(RowList).show(self._choices)
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self._choices.move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._choices)
         self.query_one(RowList).show(self._choices)
 
     @on(RowList.Entered)

@@ -88,16 +88,10 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
         """Side by side where there is room."""
         self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
         if self._choice is not None:
-            self._choice.move_to(self._choice.cursor + message.by)
-            self._show()
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        if self._choice is not None:
-            self._choice.move_to(message.index)
+            message.steer(self._choice)
             self._show()
 
     @on(RowList.Entered)

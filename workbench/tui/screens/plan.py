@@ -58,13 +58,10 @@ class PlanScreen(ModalScreen[PlannedRun | None]):
         self.query_one(RowList).focus()
         self._show()
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self._move_to(self._settings.cursor + message.by)
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self._move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._settings)
+        self.query_one(RowList).show(self._settings)
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -125,10 +122,6 @@ class PlanScreen(ModalScreen[PlannedRun | None]):
         self._show()
         if self._is_wanted:
             self.dismiss(self._planned)
-
-    def _move_to(self, index: int) -> None:
-        self._settings.move_to(index)
-        self.query_one(RowList).show(self._settings)
 
     def _show(self) -> None:
         self.query_one(LinesView).show_blocks(tuple(plan_blocks(self._planned)), from_top=True)

@@ -61,14 +61,9 @@ class RecoveryScreen(ModalScreen[Sequence[str]]):
         rows.focus()
         self._show()
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self._list.move_to(self._list.cursor + message.by)
-        self._show()
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self._list.move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._list)
         self._show()
 
     @on(RowList.Entered)

@@ -79,14 +79,9 @@ class TableScreen(Screen[CaseKey | None]):
             return self._scope is not None
         return True
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self._table.move(message.by)
-        self.query_one(RowList).show(self._table)
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self._table.move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._table)
         self.query_one(RowList).show(self._table)
 
     @on(RowList.Entered)

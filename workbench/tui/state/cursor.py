@@ -1,29 +1,34 @@
-"""A cursor over rows, of which some only separate others."""
+"""A cursor over the rows of a list, of which some may only separate others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from itertools import chain
 
 
-def anywhere(index: int) -> bool:  # noqa: ARG001 - every row can be selected
-    """Whether the cursor can stand on a row, where it can on all."""
-    return True
+class CursorRows(ABC):
+    """Rows with a cursor on one of them; at 0 where there are none."""
 
+    cursor: int = 0
 
-def moved(cursor: int, by: int, *, count: int, can_stand: Callable[[int], bool] = anywhere) -> int:
-    """The cursor moved by so many rows, past rows on which it cannot stand; it stays where there is no other."""
-    return went_to(cursor + by, count=count, can_stand=can_stand, onward=1 if by >= 0 else -1, otherwise=cursor)
+    @abstractmethod
+    def __len__(self) -> int: ...
 
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows, past rows on which it cannot stand; it stays where there is no other."""
+        self.cursor = self._place_at(self.cursor + by, onward=1 if by >= 0 else -1, otherwise=self.cursor)
 
-def went_to(
-    index: int, *, count: int, can_stand: Callable[[int], bool] = anywhere, onward: int = 1, otherwise: int = 0
-) -> int:
-    """The row with this index, past either end the row there; where it cannot stand there, the next one `onward`."""
-    index = min(max(index, 0), count - 1)
-    for way in (onward, -onward):
-        place = index
-        while 0 <= place < count:
-            if can_stand(place):
-                return place
-            place += way
-    return otherwise
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, past either end on the row there; where it cannot stand there, on the next one."""
+        self.cursor = self._place_at(index, onward=1, otherwise=0)
+
+    def _can_stand(self, index: int) -> bool:  # noqa: ARG002 - on every row, unless the rows say otherwise
+        return True
+
+    def _place_at(self, index: int, *, onward: int, otherwise: int) -> int:
+        """The nearest place to stand, looked for `onward` first."""
+        count = len(self)
+        index = min(max(index, 0), count - 1)
+        below, above = range(max(index, 0), count), range(index, -1, -1)
+        places = chain(below, above) if onward > 0 else chain(above, below)
+        return next(filter(self._can_stand, places), otherwise)

@@ -11,6 +11,7 @@ from pathlib import Path
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.state.blocks import Block, Whole
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
 
@@ -75,10 +76,9 @@ class ListedProblem:
 
 
 @dataclass
-class Problems:
+class Problems(CursorRows):
     """The problems of all sources, the list of them with its cursor."""
 
-    cursor: int = 0
     _by_source: dict[Source, Sequence[ListedProblem]] = field(default_factory=dict)
     _by_set: dict[str, Sequence[ListedProblem]] = field(default_factory=dict)
     _rows: list[ListedProblem] = field(default_factory=list)
@@ -95,14 +95,6 @@ class Problems:
     def rows(self) -> Sequence[ListedProblem]:
         """All of them in the order of the list."""
         return self._rows
-
-    def move(self, by: int) -> None:
-        """Move the cursor."""
-        self.move_to(self.cursor + by)
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
-        self.cursor = max(0, min(index, len(self._rows) - 1))
 
     def show_messages(self, source: Source, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
         """The problems of a source are these sentences; `files` are those they begin with, by their names there."""
@@ -183,7 +175,7 @@ class Problems:
         self._rows = list(self._sorted())
         if selected in self._rows:
             self.cursor = self._rows.index(selected)
-        self.move(0)
+        self.move_to(self.cursor)
 
     def _sorted(self) -> Iterator[ListedProblem]:
         for source in Source:

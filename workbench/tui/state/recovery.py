@@ -8,17 +8,17 @@ from datetime import datetime
 
 from workbench.engine.documents import FoundEdits
 from workbench.tui.state.blocks import Block, Whole
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 
 
 @dataclass
-class RecoveryList:
+class RecoveryList(CursorRows):
     """What was found, the newest first, and which of it is selected. `now` is when it is looked at."""
 
     found: Sequence[FoundEdits]
     now: datetime
-    cursor: int = 0
 
     def __len__(self) -> int:
         return len(self.found)
@@ -27,10 +27,6 @@ class RecoveryList:
     def selected(self) -> FoundEdits | None:
         """What is under the cursor."""
         return self.found[self.cursor] if self.found else None
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
-        self.cursor = max(0, min(index, len(self.found) - 1))
 
     def remove_selected(self) -> None:
         """It was decided about what is under the cursor."""

@@ -30,6 +30,16 @@ class RowSource(Protocol):
         """One row as it is drawn now; cut where it is wider than `width` cells."""
 
 
+class Steerable(Protocol):
+    """What has a cursor that the user moves."""
+
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows."""
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row; past either end means the row there."""
+
+
 class NoRows:
     """Nothing to list."""
 
@@ -62,16 +72,32 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             return self.list
 
     @dataclass
-    class Moved(_OfList):
+    class Steered(_OfList):
+        """The user moved or went to a row. Whoever hears it steers what is listed, and shows it again."""
+
+        def steer(self, rows: Steerable) -> None:
+            """Move the cursor of the rows as the user wants it."""
+            raise NotImplementedError
+
+    @dataclass
+    class Moved(Steered):
         """The user moved by so many rows."""
 
         by: int
 
+        def steer(self, rows: Steerable) -> None:
+            """Move the cursor by these rows."""
+            rows.move(self.by)
+
     @dataclass
-    class WentTo(_OfList):
+    class WentTo(Steered):
         """The user chose the row with this index; past either end means the row there."""
 
         index: int
+
+        def steer(self, rows: Steerable) -> None:
+            """Put the cursor on this row."""
+            rows.move_to(self.index)
 
     @dataclass
     class Entered(_OfList):

@@ -11,17 +11,11 @@ from textual.containers import Vertical
 
 from workbench.tui.state.blocks import Block
 from workbench.tui.widgets.lines_view import LinesView
-from workbench.tui.widgets.row_list import NoRows, RowList, RowSource
+from workbench.tui.widgets.row_list import NoRows, RowList, RowSource, Steerable
 
 
-class DetailedRows(RowSource, Protocol):
+class DetailedRows(RowSource, Steerable, Protocol):
     """Rows with a cursor that can be moved, and text about the row that it is on."""
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
 
     def blocks(self) -> Sequence[Block]:
         """What there is to say about the row under the cursor."""
@@ -73,23 +67,13 @@ class RowsAndText(Vertical):
         """The text."""
         self.query_one(LinesView).focus()
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
         message.stop()
         if self._rows is not None:
-            self._rows.move(message.by)
-            self._after_cursor(self._rows)
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        message.stop()
-        if self._rows is not None:
-            self._rows.move_to(message.index)
-            self._after_cursor(self._rows)
-
-    def _after_cursor(self, rows: DetailedRows) -> None:
-        self.query_one(RowList).show(rows)
-        self._show_text(rows.blocks(), from_top=True)
+            message.steer(self._rows)
+            self.query_one(RowList).show(self._rows)
+            self._show_text(self._rows.blocks(), from_top=True)
 
     def _show_text(self, blocks: Sequence[Block], *, from_top: bool) -> None:
         self.query_one(LinesView).show_blocks(blocks, from_top=from_top)

@@ -66,14 +66,9 @@ class ProblemsPane(Pane):
         problem = self.hub.state.problems.selected
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self.hub.state.problems.move(message.by)
-        self.show(self.hub.state.subject())
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self.hub.state.problems.move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self.hub.state.problems)
         self.show(self.hub.state.subject())
 
     @on(RowList.Entered)

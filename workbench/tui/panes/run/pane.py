@@ -77,13 +77,11 @@ class RunPane(Pane):
             return None if self._rows.selected_job is None or self._rows.is_on_waiting else True
         return True
 
-    @on(RowList.Moved)
-    def _on_moved(self, message: RowList.Moved) -> None:
-        self._move_to(self._rows.cursor + message.by)
-
-    @on(RowList.WentTo)
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self._move_to(message.index)
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._rows)
+        self.query_one(RowList).show(self._rows)
+        self.refresh_bindings()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -115,11 +113,6 @@ class RunPane(Pane):
             )
             return
         self.post_message(RunWanted(selections_of(key.case for key in jobs)))
-
-    def _move_to(self, index: int) -> None:
-        self._rows.move_to(index)
-        self.query_one(RowList).show(self._rows)
-        self.refresh_bindings()
 
     def _show_rows(self) -> None:
         progress = self.hub.state.progress

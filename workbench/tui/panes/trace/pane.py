@@ -139,14 +139,9 @@ class TracePane(Pane):
 
     # What the user does in the tree.
 
-    @on(SpanList.Moved)
-    def _on_moved(self, message: SpanList.Moved) -> None:
-        self._view.move(message.by)
-        self._show_all()
-
-    @on(SpanList.WentTo)
-    def _on_went_to(self, message: SpanList.WentTo) -> None:
-        self._view.move_to(message.index)
+    @on(SpanList.Steered)
+    def _on_steered(self, message: SpanList.Steered) -> None:
+        message.steer(self._view)
         self._show_all()
 
     @on(SpanList.Resized)

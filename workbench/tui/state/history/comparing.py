@@ -11,7 +11,7 @@ from workbench.report.comparison_formats import CHANGE_SYMBOLS, changes_text, sc
 from workbench.report.wording import counts_text
 from workbench.store.history import StoredRun
 from workbench.tui.state.blocks import BLANK, Block, Whole
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.history.run_facts import cut_short, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
@@ -32,14 +32,13 @@ _VERDICT = 9
 _SCORES_FROM = 100  # cells of a row that has room for changed scores
 
 
-class ComparedCases:
+class ComparedCases(CursorRows):
     """Rows for a list. With `only_flips` regressions, fixes and flaky cases alone."""
 
     def __init__(self, comparison: RunComparison, *, only_flips: bool = False) -> None:
         self.comparison = comparison
         self.only_flips = only_flips
         self.cases: Sequence[ComparedCase] = comparison.of(*FLIPS) if only_flips else comparison.cases
-        self.cursor = 0
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -55,14 +54,6 @@ class ComparedCases:
         name = fit((Piece(safe_line(_name(case)), Tone.STRONG),), max(room - 1, 8))
         gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
         return (lead, *name, Piece(gap), *verdicts, *scores)
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self))
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected(self) -> ComparedCase | None:

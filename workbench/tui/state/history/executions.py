@@ -14,7 +14,7 @@ from workbench.report.criteria_changes import run_changes
 from workbench.store.history import StoredJob, StoredRun, StoredScores
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import sparkline
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
@@ -43,12 +43,11 @@ class CaseHistory:
     now: ContentKeys | None = None
 
 
-class Executions:
+class Executions(CursorRows):
     """Rows for a list."""
 
     def __init__(self, history: CaseHistory) -> None:
         self.history = history
-        self.cursor = 0
         self.marked: str | None = None  # the id of the run to compare with
 
     def __len__(self) -> int:
@@ -73,14 +72,6 @@ class Executions:
                 score = "no score" if metric.score is None else f"{metric.score:.3g}"
                 pieces.append(Piece(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.tone))
         return fit(tuple(pieces), width)
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self))
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected(self) -> StoredJob | None:

@@ -11,7 +11,7 @@ from workbench.report.wording import counts_text
 from workbench.store.history import RunPart, StoredRun
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, sparkline
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
@@ -21,14 +21,13 @@ _BAR = 10
 _MOST_CONFIGS = 5
 
 
-class GroupRuns:
+class GroupRuns(CursorRows):
     """Rows for a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
         self.parts = parts
         self.target = target
         self.eval_set = eval_set
-        self.cursor = 0
         self.marked: str | None = None  # the id of the run to compare with
 
     def __len__(self) -> int:
@@ -51,14 +50,6 @@ class GroupRuns:
             Piece(f"  {cut_short(run)}" if cut_short(run) else "", Tone.WARNING),
         ]
         return fit(tuple(pieces), width)
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self))
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self))
 
     @property
     def selected_run(self) -> StoredRun | None:

@@ -15,6 +15,7 @@ from workbench.metrics.definition import MetricInfo
 from workbench.metrics.presets import Preset
 from workbench.metrics.registry import check_criteria, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.run.spelling import spelling_of
 
 CHOSEN_SOURCE = "chosen for this run"
@@ -50,20 +51,22 @@ class OptionRow:
 Row = FamilyRow | MetricRow | OptionRow
 
 
-class CriteriaChoice:
+class CriteriaChoice(CursorRows):
     """What is chosen, and where the cursor is. `config` is what the choice comes to."""
 
     def __init__(self, file: EvalConfig, *, chosen: EvalConfig | None = None) -> None:
         """`file` are the criteria that hold without a choice, `chosen` those that were chosen last."""
         self._file = file
         self.search = ""
-        self.cursor = 0
         self._kept: dict[str, Criterion] = {}
         self._on: dict[str, None] = {}
         self._take((chosen or file).criteria)
         self.cursor = next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0)
 
     # What there is.
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
     def config(self) -> EvalConfig:
@@ -120,10 +123,6 @@ class CriteriaChoice:
         return found
 
     # What the user does.
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
-        self.cursor = min(max(index, 0), max(len(self.rows) - 1, 0))
 
     def find(self, text: str) -> None:
         """List only metrics with this text in their name or purpose; nothing lists all."""

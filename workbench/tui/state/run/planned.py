@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.progress import duration, thousands
 
@@ -46,11 +47,10 @@ class PlannedRun:
     folder: Path
 
 
-class PlanSettings:
+class PlanSettings(CursorRows):
     """The settings of a run that can be changed before it begins: rows for a `RowList`."""
 
     def __init__(self, planned: PlannedRun) -> None:
-        self.cursor = 0
         self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in _SETTINGS}
 
     def __len__(self) -> int:
@@ -61,10 +61,6 @@ class PlanSettings:
         name, words, _ = _SETTINGS[index]
         mark = "◂ ▸" if index == self.cursor else "   "
         return (Piece(f" {words:<22}"), Piece(f"{self._values[name]:>8g}  ", Tone.STRONG), Piece(mark, Tone.KEY))
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a setting; past either end means the one there."""
-        self.cursor = min(max(index, 0), len(self) - 1)
 
     @property
     def selected(self) -> tuple[Setting, str, float]:

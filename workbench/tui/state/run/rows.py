@@ -107,6 +107,10 @@ class RunRows:
             self.move_to(0)  # what the run came to stands at the top
         self._follow_selected()
 
+    def move(self, by: int) -> None:
+        """Move the cursor by so many rows."""
+        self.move_to(self._cursor + by)
+
     def move_to(self, index: int) -> None:
         """Put the cursor on a row; past either end means the row there."""
         self._cursor = min(max(index, 0), max(len(self) - 1, 0))

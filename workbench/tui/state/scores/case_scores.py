@@ -8,7 +8,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricResult
 from workbench.model.text import redact
 from workbench.report.reliability import pass_all, pass_at, wilson_interval
 from workbench.tui.state.blocks import BLANK, Block, Whole
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, Tone, safe
 from workbench.tui.state.scores.metric_lines import metric_blocks, metric_row, scores_over
 
@@ -16,7 +16,7 @@ _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
-class CaseScores:
+class CaseScores(CursorRows):
     """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
 
     def __init__(self, result: CaseResult, repeats: Sequence[CaseResult]) -> None:
@@ -27,7 +27,7 @@ class CaseScores:
         reported = [metric for metric in result.metrics if metric.threshold is None]
         heading: list[MetricResult | None] = [None] if reported else []
         self._rows: list[MetricResult | None] = [*deciding, *heading, *reported]
-        self.cursor = went_to(0, count=len(self), can_stand=self._can_stand)
+        self.move_to(0)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -38,14 +38,6 @@ class CaseScores:
         if metric is None:
             return (Piece(" only reported, they decide nothing", Tone.MUTED),)
         return metric_row(metric, self._scores(metric), width=width)
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=self._can_stand)
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=self._can_stand)
 
     def select(self, name: str) -> None:
         """Put the cursor on the metric of this name, where there is one."""

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from workbench.model.results import CaseStatus
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, share_of, sparkline
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.scores.meaning import meaning_blocks
@@ -29,14 +29,13 @@ class _Row:
     worst: WorstCase | None = None
 
 
-class GroupScores:
+class GroupScores(CursorRows):
     """Rows for a list."""
 
     def __init__(self, spread: GroupSpread) -> None:
         self.spread = spread
         self._unfolded: set[str] = set()
         self._rows: list[_Row] = []
-        self.cursor = 0
         self._list()
 
     def __len__(self) -> int:
@@ -51,19 +50,11 @@ class GroupScores:
             return _worst_line(row.worst, width=width)
         return _metric_line(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
 
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self), can_stand=self._can_stand)
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self), can_stand=self._can_stand)
-
     def take(self, spread: GroupSpread) -> None:
         """The same set or target, gathered anew: cursor and what is unfolded stay."""
         self.spread = spread
         self._list()
-        self.cursor = went_to(self.cursor, count=len(self), can_stand=self._can_stand)
+        self.move_to(self.cursor)
 
     @property
     def selected(self) -> MetricSpread | None:
@@ -117,7 +108,7 @@ class GroupScores:
             if metric.name in self._unfolded:
                 self._rows += [_Row(metric, worst) for worst in metric.worst]
         if self._rows and not self._can_stand(self.cursor):
-            self.cursor = went_to(self.cursor, count=len(self), can_stand=self._can_stand)
+            self.move_to(self.cursor)
 
     def _can_stand(self, index: int) -> bool:
         return 0 <= index < len(self._rows) and self._rows[index].metric is not None

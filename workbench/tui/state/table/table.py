@@ -8,7 +8,7 @@ from math import sqrt
 
 from rich.cells import cell_len
 
-from workbench.tui.state.cursor import moved, went_to
+from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural
 from workbench.tui.state.standing import Standing, look_of
@@ -19,11 +19,10 @@ _ID_WIDTH = 30
 _LEAST_ID_WIDTH = 14
 
 
-class ResultTable:
+class ResultTable(CursorRows):
     """Rows for a list, with a column under a second cursor."""
 
     def __init__(self) -> None:
-        self.cursor = 0
         self.by_repeat = False
         self.filtered_by = ""
         self.sorted_by: str | None = None
@@ -93,14 +92,6 @@ class ResultTable:
         self._standings = Counter(row.status for row in rows)
         self._figures.clear()
         self._order(selected)
-
-    def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
-        self.cursor = moved(self.cursor, by, count=len(self))
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row."""
-        self.cursor = went_to(index, count=len(self))
 
     def move_column(self, by: int) -> None:
         """Move the cursor to another column."""
