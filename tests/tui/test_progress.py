@@ -9,7 +9,8 @@ import pytest
 
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted, RunSummary
 from workbench.model.results import CaseStatus
-from workbench.tui.state.progress import RunProgress, duration, thousands
+from workbench.tui.state.amounts import duration, thousands
+from workbench.tui.state.progress import RunProgress
 
 
 @pytest.fixture

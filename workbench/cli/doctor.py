@@ -38,14 +38,12 @@ def doctor(path: Path) -> int:
     Exits with 2 where something is wrong with the project at PATH (default: the current folder).
     """
     from workbench.engine.workspace import Workspace
-    from workbench.model.text import neutralise, redact
+    from workbench.model.text import counted, neutralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_problems(workspace))
         lines = [*_machine(), "", *_project(workspace), ""]
-    lines += [
-        f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}:" if problems else "no problems found"
-    ]
+    lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
     return _WRONG if problems else 0

@@ -80,7 +80,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
 
     Exits with 2 where there is an error; warnings alone leave 0.
     """
-    from workbench.model.text import neutralise
+    from workbench.model.text import counted, neutralise
     from workbench.store.documents import fix
     from workbench.store.documents import validate as find_problems
 
@@ -92,13 +92,9 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     problems = find_problems(files, strict=strict)
     write_lines(neutralise(str(problem)) for problem in problems)
     errors = sum(problem.severity == "error" for problem in problems)
-    found = f"{_count(errors, 'error')}, {_count(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
-    message(f"{_count(len(files), 'file')}: {found}")
+    found = f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
+    message(f"{counted(len(files), 'file')}: {found}")
     return _WRONG if errors else 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _file_of(agent: Path, eval_set_id: str) -> Path:

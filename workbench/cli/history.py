@@ -90,26 +90,23 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
 
 
 def _list(runs: list[StoredRun]) -> list[str]:
-    from workbench.model.text import one_line
-    from workbench.report.wording import counts_text, duration_text
+    from workbench.model.text import counted, one_line
+    from workbench.report.wording import counts_text, duration_text, when
 
     if not runs:
         return ["no runs yet"]
     width = max(len(run.run_id) for run in runs)
     lines = []
     for run in runs:
-        started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         duration = "unfinished" if run.duration_seconds is None else duration_text(run.duration_seconds)
         counts = counts_text(run.summary) + (", interrupted" if run.interrupted else "")
         lines.append(
-            one_line(f"{run.run_id:<{width}}  {started}  {run.total} {_cases(run.total)}: {counts}, {duration}")
+            one_line(
+                f"{run.run_id:<{width}}  {when(run.started_at)}  {counted(run.total, 'case')}: {counts}, {duration}"
+            )
         )
         lines.append(f"  {one_line(run.command)}")
     return lines
-
-
-def _cases(count: int) -> str:
-    return "case" if count == 1 else "cases"
 
 
 def _list_as_json(runs: list[StoredRun]) -> str:

@@ -66,6 +66,11 @@ def names_secret(name: str) -> bool:
     return _NAMES_SECRET.fullmatch(name) is not None
 
 
+def counted(number: int, noun: str) -> str:
+    """Such as `1 row` or `2 rows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that nobody knows: `; did you mean 'x'?`, or nothing where none is near."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

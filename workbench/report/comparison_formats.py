@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.model.results import CaseStatus
-from workbench.model.text import one_line, redact
+from workbench.model.text import counted, one_line, redact
 from workbench.report.comparing import Change, ComparedCase, RunComparison, ScoreChange, Verdict
 from workbench.report.json_format import SCHEMA_VERSION, summary_record
 from workbench.report.table import Style, cell_length
-from workbench.report.wording import SYMBOLS, counts_text, duration_text
+from workbench.report.wording import SYMBOLS, counts_text, cut_short, duration_text, when
 from workbench.store.history import StoredRun
 
 CHANGE_SYMBOLS = {
@@ -99,10 +99,9 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
 
 
 def _run_line(word: str, run: StoredRun) -> str:
-    started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     ended = "" if run.duration_seconds is None else f", {duration_text(run.duration_seconds)}"
-    mark = ", interrupted" if run.interrupted else "" if run.ended else ", unfinished"
-    return f"{word:<6}  {_safe(run.run_id)}  {started}  {counts_text(run.summary)}{ended}{mark}"
+    mark = f", {cut_short(run)}" if cut_short(run) else ""
+    return f"{word:<6}  {_safe(run.run_id)}  {when(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
 
 
 def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str]:
@@ -123,10 +122,9 @@ def _metric_lines(comparison: RunComparison) -> Iterator[str]:
     names = [_safe(metric.name) for metric in comparison.metrics]
     width = max(map(cell_length, names))
     for name, metric in zip(names, comparison.metrics, strict=True):
-        cases = "case" if metric.cases == 1 else "cases"
         yield (
             f"{name}{' ' * (width - cell_length(name))}  mean {metric.before:.4g} → {metric.after:.4g} "
-            f"({metric.difference:+.4g})  over {metric.cases} {cases} of both"
+            f"({metric.difference:+.4g})  over {counted(metric.cases, 'case')} of both"
         )
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseStatus
+from workbench.model.text import counted
 from workbench.report.run_report import RunReport
+
+if TYPE_CHECKING:
+    from workbench.store.history import StoredRun
 
 SYMBOLS = {
     CaseStatus.PASSED: "✓",
@@ -19,7 +26,7 @@ SYMBOLS = {
 def total_line(report: RunReport) -> str:
     """The run in one line, with both denominators: of all cases, and of those that could be judged."""
     summary = report.summary
-    parts = [f"{summary.total} {'case' if summary.total == 1 else 'cases'}: {counts_text(summary)}"]
+    parts = [f"{counted(summary.total, 'case')}: {counts_text(summary)}"]
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
         parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
@@ -49,3 +56,15 @@ def duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+
+def when(at: datetime) -> str:
+    """A time for people, in their time zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def cut_short(run: StoredRun) -> str:
+    """Why not every case of a run has run; nothing where all have."""
+    if run.interrupted:
+        return "interrupted"
+    return "" if run.ended else "unfinished"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import SpanKind
+from workbench.tui.state.amounts import time_text
 from workbench.tui.state.trace.bars import Axis
-from workbench.tui.state.trace.facts import time_text, tokens_of
+from workbench.tui.state.trace.facts import tokens_of
 from workbench.tui.state.trace.tree import SpanKey, TraceTree
 
 from .conftest import span, turn_result

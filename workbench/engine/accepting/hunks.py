@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.text import counted
 from workbench.report.differences import Difference, DifferenceKind, Path, state_differences
 from workbench.report.turns import TurnComparison, compare_turn
 
@@ -76,9 +77,5 @@ def refusal_of_whole(case: EvalCase, result: CaseResult) -> str | None:
     """Why whole turns, or the whole case, cannot be accepted; None where they can be."""
     wanted, given = len(case.conversation or ()), len(result.execution.turns)
     return refusal(case, result) or (
-        None if wanted == given else f"the case has {_turns(wanted)} and the agent was told {given}"
+        None if wanted == given else f"the case has {counted(wanted, 'turn')} and the agent was told {given}"
     )
-
-
-def _turns(count: int) -> str:
-    return "1 turn" if count == 1 else f"{count} turns"

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workbench.store.datasets.rows import ID, TEXTS, TRAJECTORIES, Fault, Record, counted
+from workbench.model.text import counted
+from workbench.store.datasets.rows import ID, TEXTS, TRAJECTORIES, Fault, Record
 from workbench.store.errors import StoreError
 
 _REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.model.text import counted
 from workbench.store.datasets.csv_cells import csv_records
-from workbench.store.datasets.rows import TEXTS, TRAJECTORIES, Dataset, Fault, Record, counted, kind_of, row_of
+from workbench.store.datasets.rows import TEXTS, TRAJECTORIES, Dataset, Fault, Record, kind_of, row_of
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8, read_bytes
 from workbench.store.garbage import without_collecting

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
+from workbench.model.text import counted
 from workbench.model.trajectory import ToolCall
 from workbench.store.datasets.reading import read_dataset
-from workbench.store.datasets.rows import Dataset, Row, counted
+from workbench.store.datasets.rows import Dataset, Row
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.names import EVAL_SET_SUFFIXES

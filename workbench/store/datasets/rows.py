@@ -80,11 +80,6 @@ def row_of(record: Record, *, number: int) -> Row:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """Such as `1 row` or `2 rows`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def kind_of(value: Any) -> str:
     """What a value is, in the words of JSON."""
     names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from workbench.store.names import name_of_file
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query
 from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
-from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
 

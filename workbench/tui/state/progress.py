@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.model.events import CaseStarted, InvocationFinished, RunEvent, RunFinished, RunStarted
+from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.run.jobs import RunJobs
 from workbench.tui.state.standing import Standing, look_of
@@ -116,22 +117,3 @@ class RunProgress:
         if self.ended is not None:
             return "cancelled" if self.interrupted else "finished"
         return "cancelling" if self.cancelling else "running"
-
-
-def duration(seconds: float) -> str:
-    """A time for people: milliseconds below a hundredth of a second, minutes from a hundred seconds on."""
-    if 0 < seconds < 0.01:
-        return f"{max(seconds * 1000, 1):.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def thousands(count: float) -> str:
-    """A large count for people: exact below a thousand, then in thousands or millions."""
-    if count < 1000:
-        return f"{count:.0f}"
-    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:,.1f}M"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, Row
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone
-from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import EDITED, MARKED, STALE, Look, Standing, look_of
 
 _NOTHING = Piece("")

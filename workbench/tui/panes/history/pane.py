@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.keys import CaseKey
+from workbench.report.wording import when
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob, StoredRun
 from workbench.tui.hub import Hub
@@ -18,7 +19,6 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.state.blocks import BLANK, Whole
 from workbench.tui.state.browser import Place
 from workbench.tui.state.history.executions import Executions
-from workbench.tui.state.history.run_facts import when
 from workbench.tui.state.history.runs import GroupRuns
 from workbench.tui.state.pieces import Tone, safe_line
 from workbench.tui.state.scores.nothing import unreadable_blocks

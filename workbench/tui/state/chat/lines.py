@@ -13,11 +13,11 @@ from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
 from workbench.model.trajectory import ToolCall
 from workbench.report.turns import side_of
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.chat.conversation import ChatTurn, Conversation, Phase
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
-from workbench.tui.state.progress import duration
 
 _MOST_OF_VALUE = 2_000
 """Characters of what a tool was given or gave back. The trace shows all of it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from workbench.model.text import redact
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.chat.conversation import Conversation, Phase
 from workbench.tui.state.chat.lines import tokens_of
 from workbench.tui.state.chat.target_chat import TargetChat
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
-from workbench.tui.state.progress import duration
 
 _SPINNER = "◐◓◑◒"
 _SPINS = 4  # times a second

@@ -8,14 +8,13 @@ from rich.cells import cell_len
 
 from workbench.report.comparing import FLIPS, Change, ComparedCase, RunComparison, Verdict
 from workbench.report.comparison_formats import CHANGE_SYMBOLS, changes_text, score_change_text
-from workbench.report.wording import counts_text
+from workbench.report.wording import counts_text, cut_short, when
 from workbench.store.history import StoredRun
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
-from workbench.tui.state.history.run_facts import cut_short, when
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
-from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import look_of, standing_of
 
 _TONES = {

@@ -11,14 +11,15 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import MetricResult
 from workbench.model.text import redact
 from workbench.report.criteria_changes import run_changes
+from workbench.report.wording import cut_short, when
 from workbench.store.history import StoredJob, StoredRun, StoredScores
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import sparkline
 from workbench.tui.state.cursor import CursorRows
-from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
+from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
-from workbench.tui.state.progress import duration
 from workbench.tui.state.scores.metric_lines import metric_row
 from workbench.tui.state.standing import look_of, look_of_metric, standing_of
 

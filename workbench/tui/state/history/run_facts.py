@@ -1,9 +1,8 @@
-"""What a run was: when, by which criteria, with which options and versions."""
+"""What a run was: by which criteria, with which options and versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.text import redact
@@ -14,18 +13,6 @@ from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.value_tree import value_blocks
 
 _SHOWN_OPTIONS = ("runs", "concurrency", "timeout_seconds", "isolation", "retries")
-
-
-def when(at: datetime) -> str:
-    """A time for people, in their time zone."""
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def cut_short(run: StoredRun) -> str:
-    """Why not every case of a run has run; nothing where all have."""
-    if run.interrupted:
-        return "interrupted"
-    return "" if run.ended else "unfinished"
 
 
 def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:

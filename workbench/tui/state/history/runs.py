@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.text import redact
-from workbench.report.wording import counts_text
+from workbench.report.wording import counts_text, cut_short, when
 from workbench.store.history import RunPart, StoredRun
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, sparkline
 from workbench.tui.state.cursor import CursorRows
-from workbench.tui.state.history.run_facts import criteria_blocks, cut_short, options_blocks, when
+from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
-from workbench.tui.state.progress import duration
 
 _BAR = 10
 _MOST_CONFIGS = 5

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
-from workbench.tui.state.progress import duration, thousands
 
 if TYPE_CHECKING:
     from workbench.engine.cost import Estimate, PlanCost

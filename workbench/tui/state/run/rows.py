@@ -9,8 +9,9 @@ from itertools import islice
 from rich.cells import cell_len, set_cell_size
 
 from workbench.model.keys import JobKey
+from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
-from workbench.tui.state.progress import SHOWN_COUNTS, RunProgress, duration, thousands
+from workbench.tui.state.progress import SHOWN_COUNTS, RunProgress
 from workbench.tui.state.run.failures import FailureGroup
 from workbench.tui.state.run.jobs import FinishedJob, RunningJob
 from workbench.tui.state.standing import Standing, look_of

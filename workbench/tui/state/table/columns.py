@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from workbench.tui.state.amounts import duration
 from workbench.tui.state.pieces import Piece, Tone, safe_line
-from workbench.tui.state.progress import duration
 from workbench.tui.state.standing import look_of, look_of_metric
 from workbench.tui.state.table.rows import TableRow
 

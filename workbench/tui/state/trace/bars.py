@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.tui.state.trace.facts import time_text
+from workbench.tui.state.amounts import time_text
 
 _LABEL_WIDTH = 9  # cells that a time of the axis needs, with a gap
 

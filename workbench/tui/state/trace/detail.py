@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.model.text import redact
+from workbench.tui.state.amounts import time_text
 from workbench.tui.state.blocks import Block, Whole
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
-from workbench.tui.state.trace.facts import KIND_NAMES, time_text
+from workbench.tui.state.trace.facts import KIND_NAMES
 from workbench.tui.state.trace.graph import Graph, graph_of, place_in_graph
 from workbench.tui.state.trace.graph_drawing import draw_graph
 from workbench.tui.state.trace.json_text import JsonText

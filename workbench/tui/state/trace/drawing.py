@@ -7,10 +7,11 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.text import redact
+from workbench.tui.state.amounts import time_text
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.trace.bars import Axis
-from workbench.tui.state.trace.facts import SYMBOLS, time_text
+from workbench.tui.state.trace.facts import SYMBOLS
 from workbench.tui.state.trace.tree import Node, TurnNode
 
 EVENT_MARK = "»"

@@ -1,4 +1,4 @@
-"""What can be said of one span: its symbol, its tokens, its time in words."""
+"""What can be said of one span: its symbol, the name of its kind, its tokens."""
 
 from __future__ import annotations
 
@@ -45,20 +45,6 @@ def tokens_of(span: Span) -> int | None:
             return sum(told)
     told = [count for name in _OPEN_TELEMETRY if (count := _count(span.attributes.get(name))) is not None]
     return sum(told) if told else None
-
-
-def time_text(seconds: float) -> str:
-    """A time as short as it can be read: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
-    if 0 < seconds < 0.00005:  # agents that are plain functions: in milliseconds it would be 0.0
-        return f"{seconds * 1e6:.1f} µs"
-    if seconds < 0.01:
-        return f"{seconds * 1e3:.1f} ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 99.95:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _usages(span: Span) -> list[Mapping[str, Any]]:

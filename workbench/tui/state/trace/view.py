@@ -12,12 +12,13 @@ from enum import StrEnum
 from workbench.model.results import TurnResult
 from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.amounts import time_text
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.trace.bars import Axis
 from workbench.tui.state.trace.drawing import SLOW_MARK, Columns, span_row, turn_row
 from workbench.tui.state.trace.events import linked_events
-from workbench.tui.state.trace.facts import KIND_NAMES, time_text
+from workbench.tui.state.trace.facts import KIND_NAMES
 from workbench.tui.state.trace.messages import Messages
 from workbench.tui.state.trace.search import Match, Search
 from workbench.tui.state.trace.tree import Node, SpanKey, TraceTree, TurnNode
