@@ -229,6 +229,35 @@ def test_edits_of_a_killed_screen_are_offered_by_the_next_one(
     eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
 
 
+def test_text_that_was_not_applied_outlives_a_kill(terminal: Terminal, next_terminal: Terminal, project: Path) -> None:
+    terminal.enter(WORKBENCH, "quick.evalset.json")
+    terminal.until(r"other")
+    terminal.keys("G")
+    terminal.until(r"tea please")
+    terminal.keys("e")
+    terminal.until(r"eval id")
+    terminal.keys("Enter")
+    terminal.keys("-l", "half a thought")
+    terminal.until(r"half a thought")
+
+    def kept() -> str:
+        return "".join(path.read_text() for path in project.glob(".workbench/recovery/*.typed"))
+
+    eventually(lambda: kept() if "half a thought" in kept() else "", "the file of what is typed")
+
+    tell_the_screen(project, signal.SIGKILL)
+    terminal.until(r"Killed")
+    next_terminal.enter(WORKBENCH, "quick.evalset.json")
+
+    next_terminal.until(r"an earlier session kept")
+    next_terminal.keys("G")
+    next_terminal.until(r"tea please")
+    next_terminal.keys("e")
+    next_terminal.until(r"1 typed, not applied")
+    next_terminal.keys("Enter")
+    next_terminal.until(r"half a thought")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_edits_are_kept_when_the_screen_is_told_to_end(
     terminal: Terminal, project: Path, number: signal.Signals

@@ -101,11 +101,9 @@ def test_a_run_that_another_process_carries_out_is_not_resumed(project: Project)
     run = project.run()
     with project.workspace().history() as history:
         stored = history.run(run.run_id)
-        history.begin_run(
-            RunRecord.model_validate(
-                {**stored.model_dump(include=set(RunRecord.model_fields)), "options": {**stored.options, "process": 1}}
-            )
-        )
+        another = {"process": 1, "started": None, "session": "another"}
+        record = stored.model_dump(include=set(RunRecord.model_fields)) | {"options": stored.options | another}
+        history.begin_run(RunRecord.model_validate(record))
 
     with pytest.raises(PlanError, match="nothing to resume"):
         project.run(resume="latest")

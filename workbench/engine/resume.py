@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 from workbench.engine.plan import Plan, PlanError, Selection
 from workbench.model.keys import JobKey
 from workbench.store.history import History, StoredRun
+from workbench.store.sessions import SESSION, is_running, session_mark
 
 LATEST = "latest"
 
-# In the options that a run keeps: what it was to do, and the process that does it.
-_SELECTIONS, _PROCESS = "selections", "process"
+_SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
 
 
 def resumable_options(plan: Plan) -> dict[str, Any]:
     """What a run must keep besides its limits to be gone on with."""
-    return {_SELECTIONS: [selection.model_dump() for selection in plan.selections], _PROCESS: os.getpid()}
+    return {_SELECTIONS: [selection.model_dump() for selection in plan.selections], **session_mark()}
 
 
 def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
@@ -64,13 +63,4 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
 
 def _goes_on(run: StoredRun) -> bool:
     """Whether the process that carries the run out is still there."""
-    process = run.options.get(_PROCESS)
-    if run.ended or not isinstance(process, int):
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return process != os.getpid()
+    return not run.ended and run.options.get("session") != SESSION and is_running(run.options)

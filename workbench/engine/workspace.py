@@ -34,7 +34,7 @@ from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
 from workbench.store.discovery import Project, discover, find_root
-from workbench.store.documents import EvalSetDocument
+from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
 from workbench.store.history import History
 from workbench.store.history.database import FILE_NAME, FOLDER
@@ -52,6 +52,7 @@ class Workspace:
         self._project = project
         self._loaded = loaded
         self._documents = OpenDocuments(project.root)
+        self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
         self._thread: EngineThread | None = None
@@ -91,6 +92,11 @@ class Workspace:
     def documents(self) -> OpenDocuments:
         """Its eval sets as they are being edited."""
         return self._documents
+
+    @property
+    def typed_texts(self) -> TypedTexts:
+        """What is typed into its cases and not applied, kept through a crash."""
+        return self._typed_texts
 
     @property
     def acceptances(self) -> Acceptances:

@@ -16,8 +16,10 @@ from textual import on, work
 from textual.actions import parse
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from workbench.model.text import neutralise
 from workbench.store.discovery import find_root
@@ -164,6 +166,9 @@ class WorkbenchApp(App[None]):
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's own, for want of a public way to learn what ended the application."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if isinstance(cause, NoMatches) and not self.is_running:
+            return  # widgets go one by one, while work for those around them still comes to its end
         self.fault = self.fault or error
         super()._handle_exception(error)
 

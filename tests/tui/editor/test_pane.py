@@ -466,9 +466,38 @@ async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: 
 
         await screen.press("q")
         await screen.until("quit without it")
+        await screen.press("down", "down", "enter")
+        await screen.pilot.pause(0.3)
+        assert not screen.app.is_running
+    assert list((project / ".workbench" / "recovery").iterdir()) == []
+
+
+async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen)
+        await _go(screen, "user")
+        await screen.press("enter", *"soon", "escape", "q")
+        await screen.until("keep it for the next start")
         await screen.press("down", "enter")
         await screen.pilot.pause(0.3)
         assert not screen.app.is_running
+    (kept,) = (project / ".workbench" / "recovery").iterdir()
+    content = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**content, "session": "of a process that is no more"}))
+
+    async with open_app(project) as screen:
+        await screen.until("an earlier session kept", "lamp")
+        await _open(screen)
+        await screen.until("1 typed, not applied")
+        await _go(screen, "user")
+        await screen.press("enter", "ctrl+j")
+        await screen.until_gone("1 typed, not applied")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+        await screen.pilot.pause(0.5)
+
+    assert "soon" in _on_disk(project)[0]["conversation"][0]["user_content"]["parts"][0]["text"]
+    assert list((project / ".workbench" / "recovery").iterdir()) == []
 
 
 async def test_applying_and_saving_is_one_key(open_app: Any, project: Path) -> None:

@@ -1,7 +1,7 @@
 """Eval-set files and the other JSON files of a project, as documents: read with tolerance, edited without loss.
 
 `EvalSetDocument` is an eval set; `read_json` and `load_config` read the files beside it; `validate` says what is wrong
-with any of them; `RecoveryFolder` keeps unsaved edits through a crash.
+with any of them; `RecoveryFolder` and `TypedTexts` keep through a crash what is not saved.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.problems import Problem
 from workbench.store.documents.reader import Loaded, load_config, read_json
 from workbench.store.documents.recovery import Recovery, RecoveryFolder
+from workbench.store.documents.typed_text import TypedTexts
 from workbench.store.documents.validating import fix, validate
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Problem",
     "Recovery",
     "RecoveryFolder",
+    "TypedTexts",
     "add_scenarios",
     "content_of_new_set",
     "differing_cases",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +16,21 @@ from typing import Any
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.errors import StoreError, cannot
 from workbench.store.files import Stamp, make_folder, read_bytes, write_atomic
+from workbench.store.sessions import SESSION, is_running, session_mark
 
 _FOLDER = Path(".workbench") / "recovery"
 _SUFFIX = ".recovery"
-_SESSION = secrets.token_hex(8)  # tells this process from an earlier one that had the same number
+
+
+def recovery_folder(root: Path, *, make: bool = False) -> Path:
+    """Where a project keeps what outlives a crash, which git is told to ignore. Raises StoreError."""
+    folder = root / _FOLDER
+    if make:
+        make_folder(folder)
+        ignore = folder.parent / ".gitignore"
+        if not ignore.exists():
+            write_atomic(ignore, b"*\n")
+    return folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +48,19 @@ class RecoveryFolder:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._folder = root / _FOLDER
+        self._folder = recovery_folder(root)
 
     def write(self, document: EvalSetDocument) -> None:
         """Keep the unsaved edits of a document; one without any loses its recovery file. Raises StoreError."""
         if not document.dirty:
             self.discard(document)
             return
-        self._make_folder()
+        recovery_folder(self._root, make=True)
         head = {
             "version": 1,
             "document": self._name(document.path),
             "written_at": datetime.now(UTC).isoformat(),
-            "process": os.getpid(),
-            "session": _SESSION,
+            **session_mark(),
             "stamp": None if document.stamp is None else asdict(document.stamp),
         }
         write_atomic(self._file(document.path), json.dumps(head).encode() + b"\n" + document.content())
@@ -70,7 +78,7 @@ class RecoveryFolder:
         found = []
         for file in sorted(self._folder.glob(f"*{_SUFFIX}")):
             head = _read_head(file)
-            if head is not None and not _is_alive(head):
+            if head is not None and not is_running(head):
                 found.append(self._recovery(file, head))
         return sorted(found, key=lambda recovery: recovery.written_at, reverse=True)
 
@@ -87,16 +95,10 @@ class RecoveryFolder:
         document.recover(content, recovery.stamp)
         return document
 
-    def _make_folder(self) -> None:
-        make_folder(self._folder)
-        ignore = self._root / ".workbench" / ".gitignore"
-        if not ignore.exists():
-            write_atomic(ignore, b"*\n")
-
     def _file(self, document: Path) -> Path:
         name = self._name(document)
         digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        return self._folder / f"{digest}-{_SESSION}{_SUFFIX}"
+        return self._folder / f"{digest}-{SESSION}{_SUFFIX}"
 
     def _name(self, document: Path) -> str:
         """The document's path relative to the project, so that a project may be moved; absolute outside of it."""
@@ -123,18 +125,3 @@ def _read_head(file: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return head if isinstance(head, dict) and head.get("version") == 1 else None
-
-
-def _is_alive(head: dict[str, Any]) -> bool:
-    process = head["process"]
-    if os.name == "nt":  # asking there would interrupt the process
-        return bool(head["session"] == _SESSION)
-    if process == os.getpid():
-        return bool(head["session"] == _SESSION)
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # no permission to signal it: it is there
-        return True
-    return True

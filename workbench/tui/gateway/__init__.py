@@ -14,6 +14,7 @@ from workbench.tui.gateway.editing import Editing
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread
+from workbench.tui.gateway.typed_texts import TypedTexts
 
 __all__ = ["Gateway"]
 
@@ -28,6 +29,7 @@ class Gateway:
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.documents = Documents(self.call)
+        self.typed_texts = TypedTexts(self.call)
         self.editing = Editing(self.call, self.documents)
         self.accepting = Accepting(self.call, self.documents)
         self.runs = Runs(self.call)

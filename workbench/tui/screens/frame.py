@@ -74,6 +74,13 @@ class Frame(Vertical):
             self.query_one(TabBar).show(list(TABS).index(tab))
         return self.pane
 
+    async def prepare(self, tab: str) -> None:
+        """Make the pane of a tab, which is not opened."""
+        if tab not in self._panes:
+            pane = self._make(tab)
+            pane.display = False
+            await self.mount(pane)
+
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show what is selected in the pane that is open."""
         # How it stands comes first, for the end of a long title is cut off.

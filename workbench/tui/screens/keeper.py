@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from textual import work
+from textual.message import Message
 from textual.worker import Worker
 
 from workbench.model.keys import CaseKey
@@ -23,7 +24,7 @@ from workbench.tui.screens.recovery import RecoveryScreen
 from workbench.tui.widgets.saying import say
 
 if TYPE_CHECKING:
-    from workbench.engine.documents import Done
+    from workbench.engine.documents import Done, FoundEdits
 
 Take = Callable[[str | None], Awaitable["Done | None"]]
 """Undoes or redoes something, and gives what it was."""
@@ -36,9 +37,13 @@ _LOOK = 1.5  # seconds between two looks at the files
 class Keeper(Faceless):
     """Looks after the documents of the project."""
 
+    class TextsLeft(Message):
+        """An earlier session left text that was typed and not applied."""
+
     def __init__(self, hub: Hub) -> None:
         super().__init__()
         self._state = hub.state
+        self._typed_texts = hub.gateway.typed_texts
         self._documents = hub.gateway.documents
         self._seen = self._kept = self._documents.changes
         self._waited = 0
@@ -113,10 +118,14 @@ class Keeper(Faceless):
 
     @work(group="recover")
     async def offer_recoveries(self) -> None:
-        """Show what earlier sessions left unsaved, where they did."""
+        """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
         found = await self._documents.found()
-        if not found:
-            return
+        if found:
+            await self._offer(found)
+        if await self._typed_texts.are_left():
+            self.post_message(self.TextsLeft())
+
+    async def _offer(self, found: Sequence[FoundEdits]) -> None:
         restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
         left = await self._documents.found()
         self._state.problems.show_recoveries([item.eval_set for item in left])

@@ -187,6 +187,10 @@ class MainScreen(Screen[None]):
     def _on_opened_project(self) -> None:
         self._keeper.offer_recoveries()
 
+    @on(Keeper.TextsLeft)
+    async def _on_texts_left(self) -> None:
+        await self.query_one(Frame).prepare("case")  # which takes them up
+
     @on(Reader.ProjectRead)
     def _on_project_read(self) -> None:
         self._show()

@@ -14,6 +14,7 @@ from textual.widgets import Static
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
+from workbench.tui.panes.case.draft_keeper import DraftKeeper
 from workbench.tui.panes.case.editor_box import EditorBox
 from workbench.tui.panes.case.outline_list import OutlineList
 from workbench.tui.panes.pane import Pane
@@ -49,6 +50,7 @@ class OutlinePane(Pane):
         yield OutlineList(self.desk.view, id="case-rows")
         yield LinesView(id="case-facts")
         yield EditorBox()
+        yield DraftKeeper(self.hub.gateway.typed_texts, self.desk)
 
     def show(self, subject: Subject) -> None:
         """Show what is selected, or what has become of it."""

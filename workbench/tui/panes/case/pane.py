@@ -12,6 +12,7 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.gateway.editing import Outdated, Refused
 from workbench.tui.hub import Hub
 from workbench.tui.messages import CaseWanted, DocumentsChanged, ProjectChanged
+from workbench.tui.panes.case.draft_keeper import DraftKeeper
 from workbench.tui.panes.case.editor_box import EditorBox
 from workbench.tui.panes.case.outline_list import OutlineList
 from workbench.tui.panes.case.outline_pane import OutlinePane
@@ -19,7 +20,7 @@ from workbench.tui.panes.case.typed_text import TypedText
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.state.editor.draft import MOST_TYPED, Draft, Form, Invalid
-from workbench.tui.state.editor.opened import Opened, became
+from workbench.tui.state.editor.opened import Edited, Opened, became
 from workbench.tui.state.editor.operations import (
     Edit,
     Impossible,
@@ -150,14 +151,20 @@ class CasePane(OutlinePane):
         unapplied = self.desk.unapplied
         if not unapplied:
             return True
-        edited, draft = unapplied[0]
-        named = f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}"
-        more = f" and {len(unapplied) - 1:,} more" if len(unapplied) > 1 else ""
-        question = f"Typed and not applied: {named}{more}"
-        answer = await self.app.push_screen_wait(ChooseScreen(question, ["stay, and go on with it", "quit without it"]))
+        choices = ["stay, and go on with it", "quit, and keep it for the next start", "quit without it"]
+        answer = await self.app.push_screen_wait(ChooseScreen(f"Typed and not applied: {_named(unapplied)}", choices))
+        edited = unapplied[0][0]
         if answer == 0 and edited.case is not None:
             self.post_message(CaseWanted(edited.case, tab="case"))
-        return answer == 1
+        if answer == 2:
+            await self.query_one(DraftKeeper).forget()
+        return answer in (1, 2)
+
+    @on(DraftKeeper.Found)
+    def _on_drafts_found(self) -> None:
+        named = _named(self.desk.unapplied)
+        say(self, f"an earlier session kept what was typed and not applied (~): {named}", severity="warning")
+        self._show_desk()
 
     # Typing.
 
@@ -322,3 +329,10 @@ class CasePane(OutlinePane):
 
         key: str | None = await self.app.push_screen_wait(AskScreen(question, value=value, check=check))
         return key
+
+
+def _named(drafts: Sequence[tuple[Edited, Draft]]) -> str:
+    """What the first of some drafts is of, and how many more there are."""
+    edited, draft = drafts[0]
+    more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""
+    return f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}{more}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.tui.state.editor.additions import additions, additions_to_set
@@ -94,6 +94,13 @@ class Desk:
         """Keep a draft that was typed elsewhere."""
         self.typing = draft
         self.leave()
+
+    def take_up(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
+        """Keep drafts of an earlier session; of two for the same the later counts."""
+        for edited, draft in drafts:
+            self._drafts.keep(edited, draft)
+        if self.opened is not None:
+            self._mark(self.opened)
 
     def leave(self) -> bool:
         """Stop typing; gives whether something was typed, which is kept as a draft."""

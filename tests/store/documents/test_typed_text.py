@@ -1,0 +1,77 @@
+"""Typed text: what a session that died had not applied is taken over by the next one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.store import sessions
+from workbench.store.documents import TypedTexts
+
+CRASH = """
+import os, sys
+from pathlib import Path
+from workbench.store.documents import TypedTexts
+TypedTexts(Path(sys.argv[1])).keep(sys.argv[2:])
+os._exit(9)
+"""
+
+
+def crash(root: Path, *texts: str) -> None:
+    """A session that dies with these texts typed."""
+    assert subprocess.run([sys.executable, "-c", CRASH, str(root), *texts], check=False).returncode == 9
+
+
+def files(root: Path) -> list[Path]:
+    return sorted((root / ".workbench" / "recovery").glob("*"))
+
+
+def test_texts_of_sessions_that_died_are_taken_over_once(tmp_path: Path) -> None:
+    crash(tmp_path, "one", "two")
+    crash(tmp_path, "three")
+
+    assert TypedTexts(tmp_path).take_over() == ["one", "two", "three"]
+    assert TypedTexts(tmp_path).take_over() == []
+    (own,) = files(tmp_path)
+    assert json.loads(own.read_text())["texts"] == ["one", "two", "three"]
+
+
+def test_what_a_running_session_typed_is_left_to_it(tmp_path: Path) -> None:
+    TypedTexts(tmp_path).keep(["mine"])
+
+    assert TypedTexts(tmp_path).take_over() == []
+    assert len(files(tmp_path)) == 1
+
+
+def test_nothing_typed_leaves_no_file(tmp_path: Path) -> None:
+    texts = TypedTexts(tmp_path)
+    texts.keep([])
+    texts.keep(["something"])
+    texts.keep([])
+
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff", b'{"version": 99, "texts": ["later"]}', b"[]", b'{"version": 1}'])
+def test_files_that_cannot_be_read_stay(tmp_path: Path, content: bytes) -> None:
+    crash(tmp_path, "one")
+    odd = tmp_path / ".workbench" / "recovery" / "odd.typed"
+    odd.write_bytes(content)
+
+    assert TypedTexts(tmp_path).take_over() == ["one"]
+    assert odd.read_bytes() == content
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
+def test_another_process_with_the_number_of_a_dead_one_is_not_taken_for_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as another:
+        mark = {"process": another.pid, "session": "x", "started": sessions._started(another.pid)}
+        assert sessions.is_running(mark)
+        assert sessions.is_running({**mark, "started": None})
+        assert not sessions.is_running({**mark, "started": "1"})
+        another.communicate(b"\n")
+    assert not sessions.is_running(mark)

@@ -1,0 +1,46 @@
+"""Drafts through a file: each is found again as it was."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.model.keys import CaseKey
+from workbench.tui.state.editor.draft import Draft, Form
+from workbench.tui.state.editor.kept_draft import found_draft, kept_draft
+from workbench.tui.state.editor.opened import Edited
+from workbench.tui.state.editor.operations import Slot
+from workbench.tui.state.editor.rows import ABSENT, Input
+
+texts = st.text(st.characters(codec=None))  # half characters too
+places = st.lists(texts | st.integers(0, 9), max_size=4).map(tuple)
+values = st.recursive(st.none() | st.booleans() | st.integers() | texts, lambda inner: st.lists(inner, max_size=3))
+slots = st.builds(
+    Slot,
+    place=places,
+    title=texts,
+    input=st.sampled_from(Input),
+    index=st.none() | st.integers(0, 9),
+    template=values,
+    hole=st.none() | places,
+    instead_of=st.none() | places,
+)
+drafts = st.builds(Draft, slot=slots, form=st.sampled_from(Form), text=texts, begun_from=values | st.just(ABSENT))
+cases = st.builds(CaseKey, target=st.just("t"), eval_set=st.just("s"), eval_id=st.text(), occurrence=st.integers(0, 3))
+edited = st.builds(Edited, texts, st.none() | cases)
+
+
+@given(edited, drafts)
+def test_a_draft_is_found_again_as_it_was(edited: Edited, draft: Draft) -> None:
+    written = json.dumps(kept_draft(edited, draft))
+
+    assert found_draft(json.loads(written)) == (edited, draft)
+
+
+@given(
+    st.none() | st.integers() | st.lists(values) | st.dictionaries(st.sampled_from(["slot", "case", "text"]), values)
+)
+def test_what_is_no_draft_is_none(kept: object) -> None:
+    assert found_draft(kept) is None
