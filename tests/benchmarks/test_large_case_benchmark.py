@@ -7,11 +7,10 @@ Reports figures; nothing here fails for being slow. Run it with
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def _case(name: str, prompt: str, response: str, calls: int = 0) -> dict[str, An
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Path]:
+def project(tmp_path: Path) -> Path:
     (tmp_path / "workbench.toml").write_text(SETTINGS)
     (tmp_path / "agent.py").write_text(AGENT)
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
@@ -69,12 +68,10 @@ def project(tmp_path: Path) -> Iterator[Path]:
         _case("a line of 1 MB", LONG_LINE, LONG_LINE),
     ]
     (tmp_path / "large.evalset.json").write_text(json.dumps({"eval_set_id": "large", "eval_cases": cases}))
-    thresholds = gc.get_threshold()
-    gc.set_threshold(5_000, 10, 1_000)  # as the program does
-    yield tmp_path
-    gc.set_threshold(*thresholds)
+    return tmp_path
 
 
+@pytest.mark.usefixtures("collecting_as_the_program")
 async def test_large_cases_in_every_pane(project: Path) -> None:
     gateway = Gateway(project)
     settings = load_settings(project, user_file=project / "none.toml").settings
