@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.engine.accepting import Hunk, Refused, accept, refusal, refusal_of_whole
+from workbench.engine.accepting import Hunk, Refused, refusal, refusal_of_whole
+from workbench.engine.accepting.accept import accept
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.planner import SetContext
 from workbench.model.evalset import EvalCase

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
-from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from workbench.store.documents import EvalSetDocument
 
 _Places = dict[tuple[str, int], int]
 

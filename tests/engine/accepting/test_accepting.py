@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.accepting import Hunk, Refused, accept, hunks, refusal, refusal_of_whole
+from workbench.engine.accepting import Hunk, Refused, hunks, refusal, refusal_of_whole
+from workbench.engine.accepting.accept import accept
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.report.differences import DifferenceKind

@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.accepting.strategies import FORMS, VALUES, document_of, execution_of, sides
-from workbench.engine.accepting import Hunk, accept, hunks
+from workbench.engine.accepting import Hunk, hunks
+from workbench.engine.accepting.accept import accept
 from workbench.report.differences import DifferenceKind, differences, state_differences
 from workbench.report.turns import said_in
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from workbench.model.criteria import Criterion
 from workbench.store.discovery.project import CRITERIA_FILE
-from workbench.store.documents import ConfigDocument
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.thread import Call
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.engine.plan import Selection
     from workbench.engine.workspace import Workspace
     from workbench.metrics.fitting import CaseFacts
+    from workbench.store.documents import ConfigDocument
     from workbench.tui.state.run.criteria_view import CriteriaFile
 
 _CASES_AT_ONCE = 250  # so that whatever else waits for the thread gets its turn
@@ -80,6 +80,8 @@ class Criteria:
     def _document(self, workspace: Workspace, eval_set: str) -> ConfigDocument:
         path = _path_of(workspace, eval_set)
         if path not in self._documents:
+            from workbench.store.documents import ConfigDocument  # the screen is there before what reads files
+
             self._documents[path] = ConfigDocument.open(path)
         return self._documents[path]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.store.documents import DocumentFormat, format_place
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.thread import Call
@@ -74,7 +73,7 @@ def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
 
 
 def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
-    current = document.format is DocumentFormat.CURRENT
+    current = _is_current(document)
     header = _header(document)
     return Opened(
         edited=edited,
@@ -89,7 +88,7 @@ def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
 
 def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
     is_changed = _is_changed(document, edited)
-    current = document.format is DocumentFormat.CURRENT
+    current = _is_current(document)
     try:
         data = document.raw_case(index)
     except StoreError as error:
@@ -161,7 +160,7 @@ def _fault(document: EvalSetDocument, opened: Opened, edit: Edit) -> str | None:
 
 def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
     """What is wrong with a new id of a case: every case needs one of its own."""
-    key = "eval_id" if document.format is DocumentFormat.CURRENT else "name"
+    key = "eval_id" if _is_current(document) else "name"
     new = value_at(after, (key,))
     if document.named_by_file or new == value_at(data, (key,)):
         return None
@@ -172,6 +171,12 @@ def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -
     return None
 
 
+def _is_current(document: EvalSetDocument) -> bool:
+    from workbench.store.documents import DocumentFormat  # the screen is there before what reads files
+
+    return document.format is DocumentFormat.CURRENT
+
+
 def _meet(one: Place, other: Place) -> bool:
     """Whether one of two places is in the other."""
     shorter = min(len(one), len(other))
@@ -179,5 +184,7 @@ def _meet(one: Place, other: Place) -> bool:
 
 
 def _sentence(place: Place, found: str, expected: str) -> str:
+    from workbench.store.documents import format_place
+
     where = format_place(place)
     return f"{where}: found {found}, expected {expected}" if where else f"found {found}, expected {expected}"

@@ -6,11 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from workbench.engine.run import Run
 from workbench.model.events import RunEvent, RunFinished
 from workbench.model.keys import JobKey
 from workbench.tui.state.progress import RunProgress
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
 
 _MOST_EVENTS = 4_000  # taken in one tick, so that a tick stays short
 _BURST = 200  # events taken up before a key press gets a word in

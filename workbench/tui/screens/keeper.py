@@ -18,9 +18,7 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.hub import Hub
 from workbench.tui.messages import DocumentsChanged, ProjectChanged
 from workbench.tui.screens.choose import ChooseScreen
-from workbench.tui.screens.conflict import ConflictScreen
 from workbench.tui.screens.faceless import Faceless
-from workbench.tui.screens.recovery import RecoveryScreen
 from workbench.tui.widgets.saying import say
 
 if TYPE_CHECKING:
@@ -126,6 +124,9 @@ class Keeper(Faceless):
             self.post_message(self.TextsLeft())
 
     async def _offer(self, found: Sequence[FoundEdits]) -> None:
+        # Imported here, as the other below: most sessions need neither, and the engine's documents come with them.
+        from workbench.tui.screens.recovery import RecoveryScreen
+
         restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
         left = await self._documents.found()
         self._state.problems.show_recoveries([item.eval_set for item in left])
@@ -186,6 +187,8 @@ class Keeper(Faceless):
         return True
 
     async def _decide(self, eval_set: str) -> bool:
+        from workbench.tui.screens.conflict import ConflictScreen
+
         decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))
         self._changed([eval_set])
         return decided
