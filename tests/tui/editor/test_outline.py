@@ -13,8 +13,9 @@ from pydantic.alias_generators import to_camel
 
 from tests.tui.editor.cases import CASES, FILES, file_name, leaves, rows_of, sound_cases
 from workbench.store.documents import EvalSetDocument
+from workbench.tui.state.editor.additions import additions
 from workbench.tui.state.editor.outline import case_rows, set_rows
-from workbench.tui.state.editor.rows import Input, Place, Row
+from workbench.tui.state.editor.rows import Input, Kind, Place, Row
 
 
 def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
@@ -109,6 +110,37 @@ def test_a_case_reads_as_people_think_of_it() -> None:
         (1, "user id"),
         (1, "state"),
     ]
+
+
+def test_members_that_are_null_take_no_room() -> None:
+    nulls = {"video_metadata": None, "thought": None, "inline_data": None, "file_data": None, "function_response": None}
+    content = {"parts": [{**nulls, "function_call": None, "text": "Hi."}], "role": None}
+    call = {"id": None, "args": None, "name": "find", "partial_args": None}
+    events = [
+        {"author": "home", "content": {"parts": [{**nulls, "text": None, "function_call": call}], "role": "model"}}
+    ]
+    case = {
+        "eval_id": "x",
+        "conversation": [
+            {"user_content": content, "final_response": content, "intermediate_data": {"invocation_events": events}}
+        ],
+    }
+
+    rows = case_rows(case)
+
+    assert [(row.depth, row.label, row.value) for row in rows if row.kind is not Kind.TURN] == [
+        (0, "eval id", "x"),
+        (1, "user", "Hi."),
+        (1, "event", "home"),
+        (2, "call", "find"),
+        (1, "response", "Hi."),
+    ]
+    assert _exactly_uncovered(case, rows) == []
+    at = next(index for index, row in enumerate(rows) if row.label == "call")
+    (argument,) = [addition for addition in additions(rows, at, case) if addition.label == "argument"]
+    edit = argument.with_key("location").edit("Bedroom", case)
+    made = edit.in_data(case)["conversation"][0]["intermediate_data"]["invocation_events"][0]["content"]["parts"][0]
+    assert made["function_call"]["args"] == {"location": "Bedroom"}
 
 
 def test_both_spellings_give_the_same_outline() -> None:

@@ -18,22 +18,24 @@ def content(spot: Spot, *, label: str, role: str, depth: int) -> Iterator[Row]:
         kind = Kind.CONTENT if spot.value is None else Kind.FIELD
         yield from free(spot, label=label, depth=depth, kind=kind)
         return
-    taken = Members(spot)
+    taken = Members(spot, said=True)
     parts, said_by, rest = taken.take("parts"), taken.take("role"), list(taken.rest())
-    also = (said_by.place,) if said_by is not None and said_by.value == role else ()
+    is_role_known = said_by is None or said_by.value == role
+    also = taken.unsaid if said_by is None or not is_role_known else (*taken.unsaid, said_by.place)
     heading = Row(
         place=spot.place, kind=Kind.CONTENT, depth=depth, label=label, value=spot.value, also=also, json=spot.place
     )
-    only = _only_text(parts) if not rest and (also or said_by is None) else None
+    only = _only_text(parts) if not rest and is_role_known else None
     if only is not None:
-        yield replace(heading, value=only.value, edits=only.place, input=Input.TEXT)
+        text, unsaid = only
+        yield replace(heading, value=text.value, edits=text.place, input=Input.TEXT, also=(*also, *unsaid))
         return
-    if parts is not None and parts.value in (None, []):
+    if parts is not None and parts.value == []:
         heading = replace(heading, also=(*also, parts.place))
     yield heading
-    if said_by is not None and not also:
+    if said_by is not None and not is_role_known:
         yield from field(said_by, label="role", depth=depth + 1, input=Input.LINE)
-    if parts is not None and parts.value not in (None, []):
+    if parts is not None and parts.value != []:
         yield from parts_of(parts, depth=depth + 1)
     for spot_of_rest in rest:
         yield from free(spot_of_rest, depth=depth + 1)
@@ -48,7 +50,7 @@ def parts_of(spot: Spot, *, depth: int) -> Iterator[Row]:
         yield from _part(spot.at(index), depth=depth)
 
 
-def call(spot: Spot, *, depth: int, place: Place | None = None) -> Iterator[Row]:
+def call(spot: Spot, *, depth: int, place: Place | None = None, also: tuple[Place, ...] = ()) -> Iterator[Row]:
     """A tool call: its name, then each argument. `place` is what is deleted with it, the part that it is in."""
     yield from _named(
         spot,
@@ -59,10 +61,11 @@ def call(spot: Spot, *, depth: int, place: Place | None = None) -> Iterator[Row]
         body="arguments",
         depth=depth,
         place=place if place is not None else spot.place,
+        also=also,
     )
 
 
-def tool_response(spot: Spot, *, depth: int, place: Place | None = None) -> Iterator[Row]:
+def tool_response(spot: Spot, *, depth: int, place: Place | None = None, also: tuple[Place, ...] = ()) -> Iterator[Row]:
     """What a tool gave back: its name, then the response key by key."""
     yield from _named(
         spot,
@@ -73,6 +76,7 @@ def tool_response(spot: Spot, *, depth: int, place: Place | None = None) -> Iter
         body="response",
         depth=depth,
         place=place if place is not None else spot.place,
+        also=also,
     )
 
 
@@ -163,10 +167,11 @@ def _part(spot: Spot, *, depth: int) -> Iterator[Row]:
     if not isinstance(spot.value, dict):
         yield from free(spot, label="part", depth=depth, kind=Kind.PART)
         return
-    taken = Members(spot)
+    taken = Members(spot, said=True)
+    count, unsaid = len(taken), taken.unsaid
     text, thought = taken.take("text"), taken.take("thought")
     requested, answered, rest = taken.take("function_call"), taken.take("function_response"), list(taken.rest())
-    if text is not None and isinstance(text.value, str) and len(spot.value) == 1 + (thought is not None):
+    if text is not None and isinstance(text.value, str) and count == 1 + (thought is not None):
         is_thought = thought is not None and thought.value is True
         if thought is None or is_thought:
             yield Row(
@@ -177,17 +182,19 @@ def _part(spot: Spot, *, depth: int) -> Iterator[Row]:
                 value=text.value,
                 edits=text.place,
                 input=Input.TEXT,
-                also=(thought.place,) if thought is not None else (),
+                also=(*unsaid, thought.place) if thought is not None else unsaid,
                 json=spot.place,
             )
             return
-    if len(spot.value) == 1 and requested is not None and isinstance(requested.value, dict):
-        yield from call(requested, depth=depth, place=spot.place)
+    if count == 1 and requested is not None and isinstance(requested.value, dict):
+        yield from call(requested, depth=depth, place=spot.place, also=unsaid)
         return
-    if len(spot.value) == 1 and answered is not None and isinstance(answered.value, dict):
-        yield from tool_response(answered, depth=depth, place=spot.place)
+    if count == 1 and answered is not None and isinstance(answered.value, dict):
+        yield from tool_response(answered, depth=depth, place=spot.place, also=unsaid)
         return
-    yield Row(place=spot.place, kind=Kind.PART, depth=depth, label="part", value=spot.value, json=spot.place)
+    yield Row(
+        place=spot.place, kind=Kind.PART, depth=depth, label="part", value=spot.value, also=unsaid, json=spot.place
+    )
     if text is not None:
         yield from field(text, label="text", depth=depth + 1, input=Input.TEXT)
     if thought is not None:
@@ -202,10 +209,11 @@ def _part(spot: Spot, *, depth: int) -> Iterator[Row]:
 
 def _named(
     spot: Spot, *, kind: Kind, label: str, names: tuple[str, ...], bodies: tuple[str, ...], body: str, depth: int,
-    place: Place,
+    place: Place, also: tuple[Place, ...],
 ) -> Iterator[Row]:  # fmt: skip
-    """A call or a tool's response: a name, and an object of the user's."""
-    also = () if spot.value else (spot.place,)
+    """A call or a tool's response: a name, and an object of the user's. `also` are other places that need no row."""
+    if not spot.value:
+        also = (*also, spot.place)
     row = Row(place=place, kind=kind, depth=depth, label=label, value=spot.value, also=also, json=spot.place)
     if isinstance(spot.value, str) and kind is Kind.CALL:
         yield replace(row, edits=spot.place, input=Input.LINE)
@@ -213,7 +221,8 @@ def _named(
     if not isinstance(spot.value, dict):
         yield from free(spot, label=label, depth=depth, kind=kind)
         return
-    taken = Members(spot)
+    taken = Members(spot, said=True)
+    row = replace(row, also=(*also, *taken.unsaid))
     name = next((found for key in names if (found := taken.take(key)) is not None), None)
     held = next((found for key in bodies if (found := taken.take(key)) is not None), None)
     rows: list[Row] = []
@@ -223,7 +232,7 @@ def _named(
     else:
         rows += free(name, depth=depth + 1, kind=Kind.FIELD)
     if held is not None and isinstance(held.value, dict):
-        row = replace(row, json=held.place, also=() if held.value else (held.place,))
+        row = replace(row, json=held.place, also=row.also if held.value else (*row.also, held.place))
         rows += members(held, depth=depth + 1)
     elif held is not None:
         rows += free(held, label=body, depth=depth + 1, kind=Kind.FIELD)
@@ -236,14 +245,16 @@ def _named(
         yield from free(member, depth=depth + 1, kind=Kind.FIELD)
 
 
-def _only_text(parts: Spot | None) -> Spot | None:
-    """The text of parts that are nothing but one text."""
+def _only_text(parts: Spot | None) -> tuple[Spot, tuple[Place, ...]] | None:
+    """The text of parts that are nothing but one text, and the places beside it that are null."""
     if parts is None or not isinstance(parts.value, list) or len(parts.value) != 1:
         return None
-    part = parts.value[0]
-    if isinstance(part, dict) and len(part) == 1 and isinstance(part.get("text"), str):
-        return parts.at(0).at("text")
-    return None
+    part = parts.at(0)
+    if not isinstance(part.value, dict):
+        return None
+    taken = Members(part, said=True)
+    text = taken.take("text") if len(taken) == 1 else None
+    return (text, taken.unsaid) if text is not None and isinstance(text.value, str) else None
 
 
 def _without(spot: Spot, key: str) -> Iterator[Spot]:

@@ -90,11 +90,19 @@ class Spot(NamedTuple):
 
 
 class Members:
-    """The members of an object, to be taken one by one in the order in which they are shown."""
+    """The members of an object, to be taken one by one in the order in which they are shown.
 
-    def __init__(self, spot: Spot) -> None:
+    With `said` only those that are not null: `unsaid` are the places of the others. Some programs write every member
+    that an object of the format could have.
+    """
+
+    def __init__(self, spot: Spot, *, said: bool = False) -> None:
         self._spot = spot
-        self._left = list(spot.value)
+        self._left = [key for key, value in spot.value.items() if not said or value is not None]
+        self.unsaid = tuple((*spot.place, key) for key in spot.value if key not in self._left)
+
+    def __len__(self) -> int:
+        return len(self._left)
 
     def take(self, key: str) -> Spot | None:
         """The member with a key of the format, in either spelling; None where there is none."""
