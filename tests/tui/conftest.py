@@ -177,6 +177,12 @@ class FakeDocuments:
     found = dirty = look_again = lambda self: _nothing()
 
 
+class FakeTypedTexts:
+    """Nobody left any."""
+
+    keep = are_left = take_over = lambda self, *texts: _nothing()
+
+
 async def _nothing() -> Sequence[Any]:
     return ()
 
@@ -259,6 +265,10 @@ class FakeGateway:
     @property
     def documents(self) -> FakeDocuments:
         return FakeDocuments()
+
+    @property
+    def typed_texts(self) -> FakeTypedTexts:
+        return FakeTypedTexts()
 
     @property
     def runs(self) -> FakeGateway:
