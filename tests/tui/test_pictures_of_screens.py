@@ -43,6 +43,7 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.panes.run import pane as run_pane
 from workbench.tui.screens import main as main_module
+from workbench.tui.screens import shown
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.state.browser.freshness import Freshness
@@ -339,6 +340,7 @@ async def test_screens_look_as_they_should(
     if name == "run":
         still = SimpleNamespace(monotonic=lambda: 100.0)
         monkeypatch.setattr(main_module, "time", still)
+        monkeypatch.setattr(shown, "time", still)
         monkeypatch.setattr(run_pane, "time", still)
     async with opened() as screen:
         screen.folder = project
@@ -368,8 +370,7 @@ def hide_paths(screen: Screen) -> None:
     state = screen.app._main.state
     facts = (("kind", "function"), ("runs", "agent:answer"), ("in", "/project"))
     state.project = replace(state.project, root="/project", targets={"pinger": facts})
-    screen.app._main._show()
-    screen.app._main._show_detail()
+    screen.app._main._shown.show_all()
 
 
 async def go_to_failed(screen: Screen) -> None:

@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.timer import Timer
 
 from workbench.model.keys import CaseKey
 from workbench.store.layouts import Layout
@@ -33,6 +32,7 @@ from workbench.tui.messages import (
 )
 from workbench.tui.panes.browser import BrowserPane
 from workbench.tui.panes.case.pane import CasePane
+from workbench.tui.panes.copying import copy, copyable_at
 from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
@@ -41,19 +41,17 @@ from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.reader import Reader
-from workbench.tui.screens.review import ReviewScreen
 from workbench.tui.screens.running import Running
+from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
-from workbench.tui.state.diff.review import ReviewWalk
-from workbench.tui.state.table.scope import Scope
+from workbench.tui.screens.visits import Visits
+from workbench.tui.state.possible import makes_sense
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
-from workbench.tui.widgets.saying import say
 from workbench.tui.widgets.tab_bar import TabBar
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
-_SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 
 
 class MainScreen(Screen[None]):
@@ -70,12 +68,11 @@ class MainScreen(Screen[None]):
         self._hub = hub
         self._reader = Reader(hub)
         self._keeper = Keeper(hub)
-        self._runs = Running(hub, read_sets=self._read_all_sets, save=self._keeper.save_these)
+        self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
+        self._visits = Visits(hub)
         self._sides = Sides(self)
+        self._shown = Shown(self, hub.state)
         self._drawer: str | None = None  # what is open in it
-        self._review: ReviewWalk | None = None  # one that was left for the editor
-        self._settling: Timer | None = None
-        self._possible: tuple[bool | None, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Header, eval sets and panes, drawer, run line, footer."""
@@ -86,7 +83,7 @@ class MainScreen(Screen[None]):
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield KeyLine()
-        yield from (self._reader, self._keeper, self._runs)
+        yield from (self._reader, self._keeper, self._runs, self._visits)
 
     @property
     def layout_now(self) -> Layout:
@@ -105,8 +102,7 @@ class MainScreen(Screen[None]):
         """Open the project; the screen shows meanwhile that it does."""
         self._sides.set_left_width(self._layout.left_width)
         self.set_interval(_TICK, self._tick)
-        self._show()
-        self._show_detail()
+        self._shown.show_all()
         self.state.browser.return_to(folded=self._layout.folded, selected=self._layout.selected)
         self.query_one(CaseList).focus()
         if self._layout.drawer in DRAWERS:
@@ -116,17 +112,13 @@ class MainScreen(Screen[None]):
     def on_resize(self) -> None:
         """Rows and lines have another width now."""
         self._sides.show(is_zoomed=self.has_class("-zoomed"))
-        self._show()
+        self._shown.show()
 
     def on_descendant_focus(self) -> None:
         """Where there is room for one side only, it is the one with the focus."""
         self._sides.show(is_zoomed=self.has_class("-zoomed"))
 
     # What the panes ask for.
-
-    @on(BrowserPane.CursorMoved)
-    def _on_cursor_moved(self) -> None:
-        self._after_cursor()
 
     @on(BrowserPane.Opened)
     def _on_opened(self) -> None:
@@ -161,8 +153,7 @@ class MainScreen(Screen[None]):
         self.state.pin(message.pinned)
         if message.tab is not None:
             await self._open_tab(message.tab)
-        self._show()
-        self._show_detail()
+        self._shown.show_all()
 
     @on(DocumentsChanged)
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
@@ -193,47 +184,30 @@ class MainScreen(Screen[None]):
 
     @on(Reader.ProjectRead)
     def _on_project_read(self) -> None:
-        self._show()
-        self._show_detail()
+        self._shown.show_all()
 
     @on(Reader.SetsRead)
     def _on_sets_read(self) -> None:
         self.query_one(BrowserPane).read_contents()
-        self._show()
+        self._shown.show()
 
     @on(BrowserPane.EditsRead)
     @on(Reader.CaseRead)
     def _on_case_read(self) -> None:
-        self._show_detail()
-
-    @on(Reader.CursorPut)
-    def _on_cursor_put(self) -> None:
-        self._after_cursor()
+        self._shown.show_detail()
 
     @on(Running.Prepared)
     def _on_prepared(self) -> None:
-        self._show()
+        self._shown.show()
         self._reader.read_selected()
 
     # What the keys of the screen do.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
-        if action in ("run_selected", "plan_selected", "run_all", "run_failed"):
-            return True if self._can_run(action) else None
-        if action in ("cancel_run", "cancel_case"):
-            return self.state.is_running
-        if action in ("next_failing", "previous_failing", "review"):
-            return self.state.has_failing
-        if action in ("save", "edit"):
-            return self.state.selected_set is not None
-        if action == "accept":
-            return self.state.subject().result is not None
         if action == "go_left":
             return not self.query_one(BrowserPane).has_focus_within
-        if action == "edit_text":
-            return self.state.selected_case is not None
-        return True
+        return makes_sense(action, self.state)
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
@@ -260,19 +234,16 @@ class MainScreen(Screen[None]):
     def action_cancel_run(self) -> None:
         """Stop the run; what has finished stays."""
         self._runs.cancel()
-        self._show()
+        self._shown.show()
 
     def action_cancel_case(self) -> None:
         """Stop the marked cases, else the selected one; the others go on."""
-        stopped = self._runs.cancel_cases(self.state.wanted_cases)
-        if not stopped:
-            say(self, "nothing of what is selected runs or waits", severity="warning")
+        self._runs.cancel_cases(self.state.wanted_cases)
 
     def action_back(self) -> None:
         """One step back: to the newest result, to all panes, to the eval sets; there, stop the run."""
         if self.state.unpin():
-            self._show()
-            self._show_detail()
+            self._shown.show_all()
         elif self.has_class("-zoomed"):
             self.action_zoom()
         elif not self.query_one(CaseList).has_focus:
@@ -297,7 +268,7 @@ class MainScreen(Screen[None]):
     def action_step_repeat(self, by: int) -> None:
         """Look at another repeat of the case."""
         self.state.step_repeat(by)
-        self._show_detail()
+        self._shown.show_detail()
 
     async def action_open_tab(self, tab: str) -> None:
         """Open a tab and go there."""
@@ -316,21 +287,8 @@ class MainScreen(Screen[None]):
             await self.action_open_tab("diff")
 
     def action_review(self) -> None:
-        """Go through the cases that did not pass; one that was left for the editor is gone on with."""
-        if self._review is None:
-            self._review = ReviewWalk(self.state.failing_cases())
-        if not self._review.keys:
-            self._review = None
-            say(self, "no case that did not pass is listed", severity="warning")
-            return
-        self.app.push_screen(ReviewScreen(self._hub, self._review, self.post_message), self._after_review)
-
-    def _after_review(self, to_edit: CaseKey | None) -> None:
-        if to_edit is None:
-            self._review = None
-        else:
-            say(self, "v goes on with the review")
-            self.post_message(CaseWanted(to_edit, tab="case"))
+        """Go through the cases that did not pass; a review that was left for the editor is gone on with."""
+        self._visits.review()
 
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
@@ -356,24 +314,13 @@ class MainScreen(Screen[None]):
         """Give the eval sets more columns, or fewer."""
         self._sides.widen_left(by)
 
-    @work(group="table", exclusive=True)
-    async def action_open_table(self) -> None:
+    def action_open_table(self) -> None:
         """Show the newest results as a table, and go to the case that is chosen there."""
-        from workbench.tui.screens.table import TableScreen  # seldom needed, and never at the start
-
-        scope = Scope.around(self.state.browser.selected)
-        case = await self.app.push_screen_wait(TableScreen(self._hub, scope=scope))
-        if case is not None:
-            await self._go_to(case, tab="diff")
+        self._visits.open_table()
 
     def action_copy(self) -> None:
         """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
-        text = self.get_selected_text() or self._copyable()
-        if not text:
-            say(self, "there is nothing to copy here", severity="warning")
-            return
-        self.app.copy_to_clipboard(text)
-        say(self, f"copied {len(text):,} characters")
+        copy(self, self.get_selected_text() or copyable_at(self.focused, otherwise=self.query_one(Frame).pane))
 
     def action_undo(self) -> None:
         """Take back the last edit of the selected eval set, or what was done last with the files of sets."""
@@ -401,27 +348,23 @@ class MainScreen(Screen[None]):
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
         self._runs.start(want)
-        self._show()
-
-    async def _read_all_sets(self) -> None:
-        await self._reader.read_sets(self.state.browser.sets)
+        self._shown.show()
 
     # Showing.
 
     def _tick(self) -> None:
         """Take what arrived since the last tick and show it."""
-        now = time.monotonic()
-        is_news, changed = self._runs.take(now=now)
+        is_news, changed = self._runs.take(now=time.monotonic())
         if changed:
             self.query_one(BrowserPane).results_changed()
         if is_news:
-            self._show()
+            self._shown.show()
             if self.state.shows_other_than_a_case or self.state.selected_case in changed:
-                self._show_detail()
+                self._shown.show_detail()
         elif self.state.is_running:
-            self.query_one("#run-line", StatusLine).show(self.state.run_line(now=now))
+            self._shown.show_run()
         if is_news or self.state.is_running:
-            self.query_one(Drawer).show(self.state.subject())
+            self._shown.show_drawer()
 
     async def _toggle_drawer(self, name: str) -> Pane | None:
         pane = await self.query_one(Drawer).toggle(name)
@@ -433,7 +376,7 @@ class MainScreen(Screen[None]):
         had_focus = before.has_focus_within
         pane = await self.query_one(Frame).open(tab)
         self._tab = tab
-        self._show_detail()
+        self._shown.show_detail()
         if had_focus and pane is not before:  # what is hidden leaves no focus behind
             pane.focus_first()
         self.refresh_bindings()
@@ -445,39 +388,9 @@ class MainScreen(Screen[None]):
         if tab is not None:
             await self._open_tab(tab)
 
+    @on(BrowserPane.CursorMoved)
+    @on(Reader.CursorPut)
     def _after_cursor(self) -> None:
         self.state.leave_row()
-        self._show()
-        if self._settling is not None:
-            self._settling.stop()
-        self._settling = self.set_timer(_SETTLE, self._reader.read_selected)
-
-    def _show(self) -> None:
-        """Show everything but the detail of the selected row."""
-        self.query_one("#header", StatusLine).show(self.state.header())
-        self.query_one(BrowserPane).show()
-        self.query_one("#run-line", StatusLine).show(self.state.run_line(now=time.monotonic()))
-        possible = tuple(self.check_action(action, ()) for action in _CHANGING_ACTIONS)
-        if possible != self._possible:
-            self._possible = possible
-            self.refresh_bindings()
-
-    def _show_detail(self) -> None:
-        subject = self.state.subject()
-        self.query_one(Frame).show(subject, self.state.heading())
-        self.query_one(Drawer).show(subject)
-
-    def _copyable(self) -> str | None:
-        focused = self.focused
-        panes = [] if focused is None else [node for node in focused.ancestors_with_self if isinstance(node, Pane)]
-        return (panes[0] if panes else self.query_one(Frame).pane).copyable()
-
-    def _can_run(self, action: str) -> bool:
-        if self.state.is_busy:
-            return False
-        if action == "run_failed":
-            return self.state.has_failing
-        return self.state.has_agents if action == "run_all" else self.state.has_agent_selected
-
-
-_CHANGING_ACTIONS = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept")
+        self._shown.show()
+        self._reader.read_selected_soon()

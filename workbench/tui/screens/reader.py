@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from textual import work
 from textual.message import Message
+from textual.timer import Timer
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
@@ -18,6 +19,7 @@ from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.widgets.saying import say
 
+_SETTLE = 0.03  # seconds the cursor rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
 _CHUNK = 1_000  # of what comes by the ten thousand, taken at once
 
@@ -56,6 +58,7 @@ class Reader(Faceless):
         self._state = hub.state
         self._gateway = hub.gateway
         self._has_opened = False
+        self._settling: Timer | None = None
 
     @work(group="open")
     async def open(self) -> None:
@@ -99,6 +102,16 @@ class Reader(Faceless):
             finally:
                 waiting.stop()
         self.post_message(self.CaseRead())
+
+    def read_selected_soon(self) -> None:
+        """Read the case under the cursor once that rests; a later call replaces an earlier one."""
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(_SETTLE, self.read_selected)
+
+    async def read_all_sets(self) -> None:
+        """Read what has changed in any set."""
+        await self.read_sets(self._state.browser.sets)
 
     async def read_sets(self, sets: Sequence[ListedSet]) -> None:
         """Read what is in these sets, as far as they have changed since they were read last."""

@@ -74,15 +74,14 @@ class Running(Faceless):
                 followed.progress.cancelling = True
                 followed.run.cancel()
 
-    def cancel_cases(self, cases: Collection[CaseKey]) -> int:
-        """Stop what runs or waits of these cases in the run that the run line shows; gives how many jobs those were."""
+    def cancel_cases(self, cases: Collection[CaseKey]) -> None:
+        """Stop what runs or waits of these cases in the run that the run line shows."""
         progress = self._state.progress
-        if progress is None:
-            return 0
-        wanted = [job for job in (*progress.jobs.running, *progress.jobs.waiting) if job.case in cases]
-        for job in wanted:
+        if progress is None or not (jobs := progress.jobs.unfinished(cases)):
+            say(self, "nothing of what is selected runs or waits", severity="warning")
+            return
+        for job in jobs:
             self._hub.gateway.runs.cancel(progress.run_id, job)
-        return len(wanted)
 
     @work(group="follow")
     async def follow(self, followed: FollowedRun) -> None:

@@ -17,6 +17,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.gateway.export_paths import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
+from workbench.tui.panes.copying import copy
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
@@ -128,12 +129,8 @@ class TableScreen(Screen[CaseKey | None]):
 
     def action_copy_row(self) -> None:
         """Copy the row under the cursor."""
-        if self._table.selected is None:
-            say(self, "there is nothing to copy here", severity="warning")
-            return
-        text = self._table.text_of(self._table.selected)
-        self.app.copy_to_clipboard(text)
-        say(self, f"copied {len(text):,} characters")
+        row = self._table.selected
+        copy(self, self._table.text_of(row) if row is not None else None)
 
     def action_close(self) -> None:
         """End the filter; without one, back to the main screen."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, RunFinished
-from workbench.model.keys import JobKey
+from workbench.model.keys import CaseKey, JobKey
 from workbench.tui.state.run.failures import FailureGroup, FailureGroups
 from workbench.tui.state.standing import Standing, standing_of
 
@@ -70,6 +70,10 @@ class RunJobs:
     def finished_job(self, key: JobKey) -> FinishedJob | None:
         """How a job ended; None where it has not."""
         return self._finished.get(key)
+
+    def unfinished(self, cases: Collection[CaseKey]) -> Sequence[JobKey]:
+        """The jobs of these cases that run or wait."""
+        return [job for job in (*self.running, *self.waiting) if job.case in cases]
 
     def apply(self, event: RunEvent, *, now: float) -> None:
         """Take one event of the run."""

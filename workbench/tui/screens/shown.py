@@ -1,0 +1,52 @@
+"""What the main screen shows, brought up to date from the state."""
+
+from __future__ import annotations
+
+import time
+
+from textual.screen import Screen
+
+from workbench.tui.panes.browser import BrowserPane
+from workbench.tui.screens.drawer import Drawer
+from workbench.tui.screens.frame import Frame
+from workbench.tui.state.possible import CHANGING
+from workbench.tui.state.project import ProjectState
+from workbench.tui.widgets.lines import StatusLine
+
+
+class Shown:
+    """The parts of the main screen. Each method asks the state anew."""
+
+    def __init__(self, screen: Screen[None], state: ProjectState) -> None:
+        self._screen = screen
+        self._state = state
+        self._possible: tuple[bool | None, ...] = ()
+
+    def show_all(self) -> None:
+        """Show everything."""
+        self.show()
+        self.show_detail()
+
+    def show(self) -> None:
+        """Show everything but the detail of the selected row."""
+        self._screen.query_one("#header", StatusLine).show(self._state.header())
+        self._screen.query_one(BrowserPane).show()
+        self.show_run()
+        possible = tuple(self._screen.check_action(action, ()) for action in CHANGING)
+        if possible != self._possible:
+            self._possible = possible
+            self._screen.refresh_bindings()
+
+    def show_run(self) -> None:
+        """Show how far the run is."""
+        self._screen.query_one("#run-line", StatusLine).show(self._state.run_line(now=time.monotonic()))
+
+    def show_detail(self) -> None:
+        """Show the selected row in the panes that are open."""
+        subject = self._state.subject()
+        self._screen.query_one(Frame).show(subject, self._state.heading())
+        self._screen.query_one(Drawer).show(subject)
+
+    def show_drawer(self) -> None:
+        """Show what goes on, and the selected row, in the pane of the drawer."""
+        self._screen.query_one(Drawer).show(self._state.subject())

@@ -1,0 +1,31 @@
+"""Which of the actions of the main screen make sense now."""
+
+from __future__ import annotations
+
+from workbench.tui.state.project import ProjectState
+
+CHANGING = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept")
+"""Actions that begin and cease to make sense while nobody presses a key, so that the footer has to follow."""
+
+
+def makes_sense(action: str, state: ProjectState) -> bool | None:
+    """Whether an action does: False hides it from the footer, None shows it dimmed."""
+    match action:
+        case "run_selected" | "plan_selected":
+            return True if state.has_agent_selected and not state.is_busy else None
+        case "run_all":
+            return True if state.has_agents and not state.is_busy else None
+        case "run_failed":
+            return True if state.has_failing and not state.is_busy else None
+        case "cancel_run" | "cancel_case":
+            return state.is_running
+        case "next_failing" | "previous_failing" | "review":
+            return state.has_failing
+        case "save" | "edit":
+            return state.selected_set is not None
+        case "accept":
+            return state.subject().result is not None
+        case "edit_text":
+            return state.selected_case is not None
+        case _:
+            return True
