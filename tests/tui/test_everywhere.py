@@ -141,6 +141,21 @@ async def test_dialogs_say_their_keys_and_have_help(
         assert screen.app.screen is screen.app._main
 
 
+@pytest.mark.parametrize("size", [(120, 34), (80, 24), (60, 15)])
+async def test_a_long_choice_leaves_room_for_its_keys_and_its_last_line(
+    running: Any, lights: Any, size: tuple[int, int]
+) -> None:
+    async with running(lights, size=(140, 50)) as screen:
+        question = "Which of these, of which there are more than fit on any screen that people have got?"
+        screen.app.push_screen(ChooseScreen(question, [f"choice {number}" for number in range(60)]))
+        await screen.until("have got?", "choice 0", "never mind")
+
+        await screen.pilot.resize_terminal(*size)
+        await screen.press("G")
+
+        await screen.until("have got?", "choice 59", "never mind")
+
+
 async def test_the_keys_of_dialogs_can_be_changed(running: Any, lights: Any) -> None:
     async with running(lights, settings=Settings(keys={"confirm_yes": "ctrl+y"})) as screen:
         answers: list[Any] = []

@@ -19,6 +19,8 @@ from workbench.tui.state.pieces import Line, Piece, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_list import RowList
 
+_AROUND_LIST = 7  # border and padding of the dialog, the keys, a blank line on both sides of the list
+
 
 class _Choices(CursorRows):
     """The lines to choose from."""
@@ -56,9 +58,17 @@ class ChooseScreen(ModalScreen[int | None]):
     def on_mount(self) -> None:
         """The list is as high as its lines, as far as there is room."""
         rows = self.query_one(RowList)
-        rows.styles.height = min(len(self._choices), max(self.size.height - 10, 3))
+        rows.styles.height = min(len(self._choices), 3)
         rows.focus()
         rows.show(self._choices)
+
+    def on_resize(self) -> None:
+        """Question, list and keys share the height."""
+        self.call_after_refresh(self._share_height)
+
+    def _share_height(self) -> None:
+        room = self.size.height * 9 // 10 - self.query_one(Static).size.height - _AROUND_LIST
+        self.query_one(RowList).styles.height = min(len(self._choices), max(room, 3))
 
     @on(RowList.Steered)
     def _on_steered(self, message: RowList.Steered) -> None:
