@@ -11,6 +11,7 @@ from workbench.tui.state.blocks import Block
 from workbench.tui.state.diff.content import diff_of
 from workbench.tui.state.diff.layout import lay_out_diff
 from workbench.tui.state.diff.source import DiffSource, Level
+from workbench.tui.state.diff.view import DiffState
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.pieces import Tone
 
@@ -321,3 +322,14 @@ def test_lines_know_their_difference_and_the_mark_is_drawn_at_the_current_one(ma
     assert lines.span_of(1) == (marked[0], marked[-1])
     assert "m  2" in "".join(piece.text for piece in lines[marked[0]])
     assert lines.span_of(7) is None
+
+
+@pytest.mark.parametrize("status", [CaseStatus.CANCELLED, CaseStatus.SKIPPED])
+def test_what_did_not_run_is_not_said_to_have_no_differences(make: Any, status: CaseStatus) -> None:
+    state = DiffState()
+    source = DiffSource(case=make.case("a", make.turn("hi", "hello")), result=make.result(make.key("a"), status))
+    state.take(source, diff_of(source), about="a")
+
+    (told,) = state.status()
+
+    assert told.text == f"{status.value.lower()}: there is nothing to compare"

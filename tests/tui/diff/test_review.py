@@ -68,6 +68,7 @@ def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -
     lines = ["".join(p.text for p in line) for line in lay_out(walk.summary(), width=80, side_by_side=False)]
 
     assert walk.key is None
+    assert "2 of 3 cases looked through" in lines
     assert "  accepted  sets/lights.evalset.json:a" in lines
     assert "  refused  sets/lights.evalset.json:b  no" in lines
     assert "  not looked at  sets/lights.evalset.json:c" in lines

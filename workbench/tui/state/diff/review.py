@@ -97,7 +97,8 @@ class ReviewWalk:
 
     def summary(self) -> tuple[Block, ...]:
         """What was decided, case by case."""
-        blocks: list[Block] = [Whole.of(f"{plural(len(self.keys), 'case')} looked through", Tone.HEADING), BLANK]
+        of = f"{len(self.decisions)} of " if len(self.decisions) < len(self.keys) else ""
+        blocks: list[Block] = [Whole.of(f"{of}{plural(len(self.keys), 'case')} looked through", Tone.HEADING), BLANK]
         for place, key in enumerate(self.keys):
             decision = self.decisions.get(place)
             word = Piece(

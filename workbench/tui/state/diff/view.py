@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workbench.engine.accepting import Hunk
+from workbench.model.results import CaseStatus
 from workbench.report.explain import describe
 from workbench.tui.state.diff.costs import Cost
 from workbench.tui.state.diff.source import DiffContent, DiffSource, Level
@@ -87,6 +88,8 @@ class DiffState:
             return ()
         if result is not None and result.failure is not None:
             return (Piece("no differences before the error", Tone.MUTED),) if has_turns else ()
+        if result is not None and result.status in (CaseStatus.CANCELLED, CaseStatus.SKIPPED) and not has_turns:
+            return (Piece(f"{result.status.value.lower()}: there is nothing to compare", Tone.MUTED),)
         return (Piece("no differences", Tone.PASSED),) if has_turns or result is not None else ()
 
 
