@@ -211,6 +211,23 @@ def test_text_of_the_file_cannot_disturb_the_picker() -> None:
     assert "\x1b" not in text and "\x07" not in text
 
 
+def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_above_it() -> None:
+    chosen = choice(Criterion(metric="tool_trajectory_avg_score", threshold=1.0))
+    go_to(chosen, MetricRow("tool_trajectory_avg_score"))
+    chosen.step(-1)
+    rows = CriteriaRows(chosen)
+
+    lines = ["".join(piece.text for piece in rows.line(index, 56)).rstrip() for index in range(len(rows))]
+    header = "".join(
+        piece.text
+        for piece in header_line(chosen, CriteriaFile("a.json", True, config(), ["s"]), of="a/set.evalset.json")
+    )
+
+    assert next(line for line in lines if "match_type" in line).endswith("EXACT (default)")
+    assert max(len(line) for line in lines if "not in this version" not in line) <= 56
+    assert header.index("changed, not in the file") < 60
+
+
 def test_words_and_values() -> None:
     assert [range_words(*bounds) for bounds in ((0, 1), (0, None), (None, 5), (None, None))] == [
         "a number from 0 to 1",

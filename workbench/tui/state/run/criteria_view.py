@@ -33,7 +33,8 @@ _NEEDS = {
     "service": "a cloud service",
 }
 
-_VALUE_COLUMN = 51  # cells before thresholds and the values of options
+_VALUE_COLUMN = 51  # cells before thresholds and the values of options, where there is room
+_LEAST_VALUE = 17  # cells for these
 _NAME = 12  # cells for the names of facts
 
 
@@ -69,16 +70,16 @@ class CriteriaRows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def line(self, index: int, width: int) -> Line:  # noqa: ARG002 - the list cuts it
-        """One row as it is drawn now."""
-        row = self._rows[index]
+    def line(self, index: int, width: int) -> Line:
+        """One row as it is drawn now; the list cuts it."""
+        row, column = self._rows[index], min(_VALUE_COLUMN, width - _LEAST_VALUE)
         if isinstance(row, FamilyRow):
             return (Piece(f" {_FAMILY_TITLES.get(row.family, row.family)}", Tone.HEADING),)
         if isinstance(row, OptionRow):
-            return self._option_line(row)
-        return self._metric_line(row)
+            return self._option_line(row, column)
+        return self._metric_line(row, column)
 
-    def _metric_line(self, row: MetricRow) -> Line:
+    def _metric_line(self, row: MetricRow, column: int) -> Line:
         info, criterion = self._choice.info(row.metric), self._choice.criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
         tone = Tone.STRONG if is_on else Tone.TEXT
@@ -86,7 +87,7 @@ class CriteriaRows:
             tone = Tone.MUTED if not is_on else Tone.ERROR
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
-        name = _padded(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", _VALUE_COLUMN)
+        name = _padded(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
         pieces = [Piece(name, tone), Piece(f"{value if is_on else '':<10}", tone)]
         if info is not None and not info.available:
             pieces.append(Piece("not in this version", Tone.ERROR if is_on else Tone.MUTED))
@@ -94,11 +95,11 @@ class CriteriaRows:
             pieces.append(Piece(f"! {safe_line(self._problems[row.metric][0])}", Tone.ERROR))
         return tuple(pieces)
 
-    def _option_line(self, row: OptionRow) -> Line:
+    def _option_line(self, row: OptionRow, column: int) -> Line:
         value = self._choice.option(row.metric, row.option)
         info = self._choice.info(row.metric)
         default = info.choices.get(row.option, ("",))[0] if info is not None else ""
-        name = Piece(_padded(f"       {row.option}", _VALUE_COLUMN), Tone.MUTED)
+        name = Piece(_padded(f"       {row.option}", column), Tone.MUTED)
         if value is None:
             return (name, Piece(f"{written(default) if default != '' else '–'} (default)", Tone.MUTED))
         return (name, Piece(safe_line(written(value))))
@@ -116,12 +117,12 @@ def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str) -> Line:
     stands = f"from {where}" if file.exists else f"the default ones; keeping them makes {where}"
     shared = f", which also judges {plural(others, 'other set')}" if others > 0 else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
-    changed = Piece("   ● changed, not in the file", Tone.WARNING) if choice.is_changed else Piece("")
+    changed = Piece("  ● changed, not in the file", Tone.WARNING) if choice.is_changed else Piece("")
     return (
         Piece(" criteria of ", Tone.MUTED),
         Piece(safe_line(of), Tone.STRONG),
+        changed,  # before what may be too long for the line
         Piece(f"  {stands}{shared}{more}", Tone.MUTED),
-        changed,
     )
 
 
