@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.message import Message
-from textual.widgets import Input, Label, Static
+from textual.widgets import Label, Static
 
-from workbench.tui.keys import bindings
+from workbench.tui.widgets.find_input import FindInput
 
 
-class FilterInput(Input):
+class FilterInput(FindInput):
     """Where it is written. Enter keeps the filter, escape ends it."""
-
-    PLACES: ClassVar[tuple[str, ...]] = ("finding",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
-
-    @dataclass
-    class Left(Message):
-        """The user is done with filtering, and everything is to be listed."""
 
     def __init__(self) -> None:
         super().__init__(placeholder="text in id, prompt or tool", compact=True, select_on_focus=False)
@@ -32,7 +20,7 @@ class FilterInput(Input):
     def action_leave(self) -> None:
         """Empty the line and leave it."""
         self.value = ""
-        self.post_message(self.Left())
+        super().action_leave()
 
 
 class FilterLine(Vertical):

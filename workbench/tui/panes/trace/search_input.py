@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from textual.binding import BindingType
-from textual.message import Message
-from textual.widgets import Input
-
-from workbench.tui.keys import bindings
+from workbench.tui.widgets.find_input import FindInput
 
 
-class SearchInput(Input):
+class SearchInput(FindInput):
     """Hidden while nothing is looked for. Enter goes to the first step found, escape ends the search."""
-
-    PLACES: ClassVar[tuple[str, ...]] = ("finding",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
-
-    @dataclass
-    class Left(Message):
-        """The user looks for nothing any more."""
 
     def __init__(self) -> None:
         super().__init__(placeholder="text in names, requests, responses", compact=True, select_on_focus=True)
@@ -35,7 +21,3 @@ class SearchInput(Input):
         """Empty the line and hide it."""
         self.value = ""
         self.display = False
-
-    def action_leave(self) -> None:
-        """Say that the search is over."""
-        self.post_message(self.Left())
