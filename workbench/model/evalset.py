@@ -192,13 +192,3 @@ class EvalCase(AdkModel):
             found = "neither" if self.conversation is None else "both"
             raise ValueError(f"expected exactly one of conversation and conversation_scenario, found {found}")
         return self
-
-
-class EvalSet(AdkModel):
-    """A file of eval cases."""
-
-    eval_set_id: str
-    name: str | None = None
-    description: str | None = None
-    eval_cases: list[EvalCase]
-    creation_timestamp: float = 0.0

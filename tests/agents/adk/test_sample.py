@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.adapters import adk
-from workbench.model.evalset import EvalCase, EvalSet
+from workbench.model.evalset import EvalCase
 from workbench.model.trace import SpanKind
 from workbench.model.trajectory import trajectory_of
+from workbench.store.documents import EvalSetDocument
 
 from .conftest import Conversation, converse
 
@@ -22,10 +23,15 @@ FOLDER = SAMPLES / "hello_world_adk"
 EXPECTED: dict[str, dict[str, str]] = json.loads((FOLDER / "expected.json").read_text("utf-8"))
 
 
+def cases_in(name: str) -> list[EvalCase]:
+    document = EvalSetDocument.open(FOLDER / name)
+    return [document.case(entry.index) for entry in document.entries]
+
+
 def cases() -> list[Any]:
     found = []
     for name in EXPECTED:
-        for case in EvalSet.model_validate_json((FOLDER / name).read_bytes()).eval_cases:
+        for case in cases_in(name):
             found.append(pytest.param(case, EXPECTED[name][case.eval_id], id=f"{name}:{case.eval_id}"))
     return found
 
@@ -67,7 +73,7 @@ def test_every_case_is_in_the_manifest_and_designed_outcomes_are_in_their_names(
     files = {path.name for path in FOLDER.glob("*.json")} - {"expected.json", "test_config.json"}
     assert set(EXPECTED) == files
     for name in files:
-        listed = [case.eval_id for case in EvalSet.model_validate_json((FOLDER / name).read_bytes()).eval_cases]
+        listed = [case.eval_id for case in cases_in(name)]
         assert listed == list(EXPECTED[name])
     for verdicts in EXPECTED.values():
         for eval_id, verdict in verdicts.items():

@@ -128,9 +128,9 @@ def member_at(found: list[Member], step: str | int, *, free: bool) -> Member | N
     return alike[-1] if alike else None
 
 
-def locate(text: str, place: Place, *, start: int = 0) -> int:
+def locate(text: str, place: Place) -> int:
     """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
-    position = skip_space(text, start)
+    position = skip_space(text, 0)
     free = False
     for step in place:
         if text[position : position + 1] not in ("{", "["):

@@ -31,12 +31,12 @@ class Problem(Fact):
         return ": ".join(part for part in (where, self.severity, self.place, self.message) if part)
 
     @classmethod
-    def of_error(cls, error: StoreError, *, rule: str, severity: Severity = "error") -> Problem:
+    def of_error(cls, error: StoreError, *, rule: str) -> Problem:
         """The problem that an error is."""
         return cls(
             path=error.path,
             rule=rule,
-            severity=severity,
+            severity="error",
             place=error.place,
             line=error.line,
             column=error.column,

@@ -27,18 +27,17 @@ class AskScreen(ModalScreen[str | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("ask",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
 
-    def __init__(self, question: str, *, value: str = "", check: Check, placeholder: str = "") -> None:
+    def __init__(self, question: str, *, value: str = "", check: Check) -> None:
         super().__init__()
         self._question = question
         self._value = value
         self._check = check
-        self._placeholder = placeholder
 
     def compose(self) -> ComposeResult:
         """The question, the line, and what is wrong with what stands in it."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
-            yield Input(self._value, placeholder=self._placeholder, compact=True)
+            yield Input(self._value, compact=True)
             yield Static(Content(""), classes="dialog-problem")
             yield KeyLine(enter="done")
 

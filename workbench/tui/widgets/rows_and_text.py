@@ -24,8 +24,8 @@ class DetailedRows(RowSource, Steerable, Protocol):
 class RowsAndText(Vertical):
     """A list that moves its own cursor, and a text that follows it. `RowList.Entered` is for those around."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._rows: DetailedRows | None = None
         self._stands_in = False  # whether the text has the focus only because there is no list
 

@@ -62,6 +62,6 @@ class Writer:
         return DiffContent(tuple(self._blocks), tuple(self._owners), tuple(self._hunks), tuple(self._costs))
 
 
-def name_side(name: str, note: str = "", *, indent: int = 0) -> Side:
+def name_side(name: str, note: str = "") -> Side:
     """A side that names a call or an author; both must be safe."""
-    return Side((Piece(name, Tone.STRONG), Piece(note, Tone.MUTED)), indent=indent)
+    return Side((Piece(name, Tone.STRONG), Piece(note, Tone.MUTED)))
