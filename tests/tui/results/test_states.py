@@ -264,6 +264,11 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     assert "1 regression, 1 fix, 2 same" in text_of(cases.head())
 
 
+def test_means_say_over_how_many_cases_they_are() -> None:
+    assert blocks_text(ComparedCases(comparison("P", "P")).blocks()).rstrip().endswith(", 1 case")
+    assert "(-1), 2 cases" in blocks_text(ComparedCases(comparison("PP", "FF")).blocks())
+
+
 def test_runs_without_a_case_compare_to_nothing() -> None:
     cases = ComparedCases(comparison("", ""))
 

@@ -14,7 +14,7 @@ from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
-from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
+from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 from workbench.tui.state.standing import look_of, standing_of
 
 _TONES = {
@@ -87,7 +87,9 @@ class ComparedCases(CursorRows):
             return
         yield Whole((Piece("means", Tone.HEADING), Piece("  over the cases that both runs scored", Tone.MUTED)))
         for metric in self.comparison.metrics:
-            numbers = f"{metric.before:.4g} → {metric.after:.4g} ({metric.difference:+.4g}), {metric.cases:,} cases"
+            numbers = (
+                f"{metric.before:.4g} → {metric.after:.4g} ({metric.difference:+.4g}), {plural(metric.cases, 'case')}"
+            )
             yield Whole((Piece(f"{safe_line(metric.name)}  ", Tone.KEY), Piece(numbers)), indent=2, hang=2)
 
 
