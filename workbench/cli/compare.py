@@ -48,11 +48,11 @@ def _compared(root: Path, before: str, after: str) -> RunComparison:
     from workbench.cli.stored import open_history
     from workbench.report.comparing import compare_stored
     from workbench.store.errors import StoreError
-    from workbench.store.history.database import FILE_NAME, FOLDER
+    from workbench.store.history.database import file_of
 
     with open_history(root) as history:
         if history is None:
-            raise StoreError(root / FOLDER / FILE_NAME, "there are no runs yet")
+            raise StoreError(file_of(root), "there are no runs yet")
         return compare_stored(history, before, after)
 
 

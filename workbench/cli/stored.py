@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,14 @@ if TYPE_CHECKING:
     from workbench.report.run_report import RunReport
     from workbench.store.history import History, StoredRun
 
-_HISTORY = Path(".workbench") / "history.db"
-
 
 @contextmanager
 def open_history(root: Path) -> Iterator[History | None]:
     """The history of a project, None where nothing has run yet: looking must not create one."""
     from workbench.store.history import History
+    from workbench.store.history.database import file_of
 
-    if not (root / _HISTORY).exists():
+    if not file_of(root).exists():
         yield None
         return
     history = History.open(root)
@@ -44,27 +44,18 @@ def stored_report(root: Path, run_id: str) -> RunReport:
     """A run as reports show it. Raises StoreError where there is no such run."""
     from workbench.engine.expected import ExpectedCases
     from workbench.engine.plan import Limits
-    from workbench.report.run_report import ReportedCase, RunReport
+    from workbench.report.run_report import ReportedCase, report_of
     from workbench.store.documents import EvalSetDocument
+    from workbench.store.history.database import file_of
 
     with open_history(root) as history:
         if history is None:
-            raise StoreError(root / _HISTORY, "there are no runs yet")
+            raise StoreError(file_of(root), "there are no runs yet")
         run = history.run(run_id)
         results = list(history.results(run.run_id))
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
     cases = [ReportedCase(result, expected(result.case)) for result in results]
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
-    return RunReport(
-        run_id=run.run_id,
-        started_at=run.started_at,
-        duration_seconds=run.duration_seconds or 0.0,
-        interrupted=run.interrupted or not run.ended,
-        command=run.command,
-        summary=run.summary,
-        cases=cases,
-        criteria=run.criteria,
-        # Without what a run keeps for itself, to be gone on with.
-        options={name: value for name, value in run.options.items() if name in Limits.model_fields},
-        versions=run.versions,
-    )
+    # Without what a run keeps for itself, to be gone on with.
+    options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
+    return replace(report_of(run, cases, summary=run.summary), options=options)

@@ -37,7 +37,7 @@ from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
 from workbench.store.history import History
-from workbench.store.history.database import FILE_NAME, FOLDER
+from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 
@@ -139,7 +139,7 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
-        if not (self.root / FOLDER / FILE_NAME).exists():
+        if not file_of(self.root).exists():
             return cost_of(plan)  # opening the history would make one, and looking at a plan must not write
         try:
             with self.history() as history:

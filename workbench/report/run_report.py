@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
@@ -14,6 +14,9 @@ from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.report.differences import Difference, differences, state_differences
+
+if TYPE_CHECKING:
+    from workbench.store.history import StoredRun
 
 ExpectedCase = Callable[[CaseKey], EvalCase | None]
 """Finds the case as the eval set has it; None where the set or the case is gone."""
@@ -87,6 +90,21 @@ class RunReport:
         for case in self.cases:
             groups.setdefault((case.result.case.target, case.result.case.eval_set), []).append(case)
         return groups
+
+
+def report_of(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunSummary) -> RunReport:
+    """A stored run, or what `cases` and `summary` are of it, without the options it ran with."""
+    return RunReport(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        duration_seconds=run.duration_seconds or 0.0,
+        interrupted=run.interrupted or not run.ended,
+        command=run.command,
+        summary=summary,
+        cases=cases,
+        criteria=run.criteria,
+        versions=run.versions,
+    )
 
 
 def reported_cases(results: Iterable[CaseResult], expected: ExpectedCase) -> list[ReportedCase]:

@@ -13,8 +13,8 @@ from workbench.store.errors import StoreError, cannot
 from workbench.store.files import make_folder
 from workbench.store.history.schema import migrate
 
-FOLDER = ".workbench"
-FILE_NAME = "history.db"
+_FOLDER = ".workbench"
+_FILE_NAME = "history.db"
 
 _BUSY_SECONDS = 10.0
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -26,6 +26,11 @@ _SENTENCES = {
     sqlite3.SQLITE_PERM: "no permission to write it",
     sqlite3.SQLITE_IOERR: "the disk reports an error",
 }
+
+
+def file_of(root: Path) -> Path:
+    """Where the history of a project is kept. Opening it makes one, which looking at a project must not do."""
+    return root / _FOLDER / _FILE_NAME
 
 
 class Database:
@@ -72,10 +77,10 @@ def open_database(root: Path) -> Database:
 
     A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
     """
-    folder = root / FOLDER
+    folder = root / _FOLDER
     make_folder(folder)
     _keep_out_of_version_control(folder)
-    path = folder / FILE_NAME
+    path = file_of(root)
     try:
         try:
             return _connect(path)

@@ -14,7 +14,7 @@ from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
 from workbench.store.history import History, RunPart
-from workbench.store.history.database import FILE_NAME, FOLDER
+from workbench.store.history.database import file_of
 from workbench.tui.gateway.exporting import export
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.history.executions import CaseHistory, ContentKeys
@@ -117,7 +117,7 @@ class Archive:
 
 def _is_there(workspace: Workspace) -> bool:
     """Whether anything was stored: opening would make a history, and looking at a project must not write to it."""
-    return (workspace.root / FOLDER / FILE_NAME).exists()
+    return file_of(workspace.root).exists()
 
 
 def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:

@@ -45,24 +45,13 @@ def _results(history: History, jobs: Sequence[JobKey], run_id: str | None) -> li
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
     from workbench.engine.summary import summarise, verdict_of
-    from workbench.report.run_report import RunReport, reported_cases
+    from workbench.report.run_report import RunReport, report_of, reported_cases
 
     cases = reported_cases(results, ExpectedCases(workspace.document))
     summary = summarise(map(verdict_of, results))
     if run_id is None:
         return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
-    run = history.run(run_id)
-    return RunReport(
-        run_id=run.run_id,
-        started_at=run.started_at,
-        duration_seconds=run.duration_seconds or 0.0,
-        interrupted=run.interrupted or not run.ended,
-        command=run.command,
-        summary=summary,
-        cases=cases,
-        criteria=run.criteria,
-        versions=run.versions,
-    )
+    return report_of(history.run(run_id), cases, summary=summary)
 
 
 def _job(result: CaseResult) -> JobKey:

@@ -14,7 +14,7 @@ from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob
-from workbench.store.history.database import FILE_NAME, FOLDER
+from workbench.store.history.database import file_of
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser import ListedSet, case_row
@@ -125,7 +125,7 @@ def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
 
 
 def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
-    if not (workspace.root / FOLDER / FILE_NAME).exists():
+    if not file_of(workspace.root).exists():
         return {}  # opening it would make one, and looking at a project must not write to it
     with workspace.history() as history:
         return history.latest_jobs()
