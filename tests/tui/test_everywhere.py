@@ -177,6 +177,16 @@ async def test_no_key_is_told_in_part_and_help_always(running: Any, lights: Any,
         assert "…" not in line
 
 
+async def test_dialogs_tell_only_the_keys_that_they_have_room_for(running: Any, lights: Any) -> None:
+    async with running(lights, size=(28, 16)) as screen:
+        screen.app.push_screen(ConfirmScreen("Is it so?"))
+        await screen.until("Is it so?")
+        line = screen.app.screen.query_one(KeyLine)
+
+        assert line.render_line(0).text.split() in (["y", "yes", "?", "help"], ["?", "help"])
+        assert screen.app.screen.query_one(".dialog").content_region.contains_region(line.region)
+
+
 async def test_a_click_on_a_key_is_as_good_as_pressing_it(running: Any, lights: Any) -> None:
     async with running(lights, size=(120, 30)) as screen:
         await screen.until("/ filter")
