@@ -138,6 +138,25 @@ async def test_a_file_that_vanished_can_be_written_again(open_app: Any, project:
     assert b'"mine"' in lights.read_bytes()
 
 
+async def test_of_a_file_that_vanished_nothing_can_be_taken_until_it_is_back(
+    open_app: Any, project: Path, lights: Path, do: Any
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("on", "off")
+        await screen.press("down")
+        await do.insert(screen, "mine")
+        lights.unlink()
+        await screen.press("ctrl+s")
+        await screen.until("no such file any more", "keep mine")
+        await screen.until_gone("take theirs")
+        await screen.press("t")
+        await screen.until("no such file any more", "keep mine")
+
+        do.write(lights, "theirs")
+        await screen.press("m")
+        await screen.until("take theirs", "theirs (only in theirs)")
+
+
 async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
     open_app: Any, project: Path, lights: Path, do: Any
 ) -> None:

@@ -55,6 +55,11 @@ class ConflictScreen(ModalScreen[bool]):
         """Read both versions."""
         self._read()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """There is nothing to take of a file that is gone."""
+        is_gone = self._versions is not None and self._versions.theirs is None
+        return not (action == "take_theirs" and is_gone)
+
     def action_keep_mine(self) -> None:
         """Write the edits in place of what is on disk."""
         self._decide(self._write_mine)
@@ -104,6 +109,7 @@ class ConflictScreen(ModalScreen[bool]):
             say(self, str(error), severity="error")
             self.dismiss(False)
             return
+        self.refresh_bindings()
         await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
 
     async def _write_mine(self, versions: Versions) -> None:
