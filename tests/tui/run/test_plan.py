@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ async def test_the_plan_says_what_the_run_does_takes_and_is_judged_by(
         assert "2 turns of functions, which cost nothing" in text
         assert "none of the cases has run before" in text
         assert "tool_trajectory_avg_score 1" in text and "test_config.json" in text
+
+
+async def test_a_small_terminal_shows_every_value_and_the_keys(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello, size=(40, 10)) as screen:
+        await screen.until("one")
+
+        await screen.press("C")
+
+        text = await screen.until("⏎ run", "2 cases × 1 repeat")
+        for words in (r"repeats of each case +1  ◂ ▸", r"cases at a time +\d+ ", r"seconds for a case +120 "):
+            assert re.search(words, text), text
 
 
 async def test_enter_runs_and_escape_does_not(hello: Path, open_app: Callable[..., Any]) -> None:

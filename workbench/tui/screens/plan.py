@@ -24,6 +24,9 @@ from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 from workbench.tui.widgets.row_list import RowList
 
+_LOW = 18
+"""Rows of a screen below which the dialog takes all of them, without blanks around what it holds."""
+
 
 class PlanScreen(ModalScreen[PlannedRun | None]):
     """Gives the plan to carry out, None where nothing is to run."""
@@ -57,6 +60,10 @@ class PlanScreen(ModalScreen[PlannedRun | None]):
         self.query_one("#plan").border_title = "run?"
         self.query_one(RowList).focus()
         self._show()
+
+    def on_resize(self) -> None:
+        """In a low terminal what the dialog says and asks has the room that its frame would take."""
+        self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
     @on(RowList.Steered)
     def _on_steered(self, message: RowList.Steered) -> None:

@@ -12,6 +12,7 @@ from workbench.model.criteria import Criterion, EvalConfig
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
+from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_SETS = 6
 _MOST_PROBLEMS = 4
+_WORDS = 23  # cells for what a setting is, where there is room
+_VALUE = 8  # cells for its value, where there is room
 
 Setting = Literal["runs", "concurrency", "timeout_seconds"]
 
@@ -56,11 +59,17 @@ class PlanSettings(CursorRows):
     def __len__(self) -> int:
         return len(_SETTINGS)
 
-    def line(self, index: int, width: int) -> Line:  # noqa: ARG002 - the list cuts it
-        """One setting as it is now."""
+    def line(self, index: int, width: int) -> Line:
+        """One setting as it is now: where there is little room its words are cut, its value is not."""
         name, words, _ = _SETTINGS[index]
         mark = "◂ ▸" if index == self.cursor else "   "
-        return (Piece(f" {words:<22}"), Piece(f"{self._values[name]:>8g}  ", Tone.STRONG), Piece(mark, Tone.KEY))
+        longest = max(len(f"{value:g}") for value in self._values.values())
+        room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
+        digits = min(max(width - room - len(f"  {mark}"), longest), _VALUE)
+        label = fit((Piece(f" {words} "),), room)
+        gap = " " * (room - sum(len(piece.text) for piece in label))
+        value = f"{self._values[name]:>{digits}g}  "
+        return (*label, Piece(gap), Piece(value, Tone.STRONG), Piece(mark, Tone.KEY))
 
     @property
     def selected(self) -> tuple[Setting, str, float]:
