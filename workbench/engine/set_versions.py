@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.engine.merging import Merge, merge
 from workbench.store.documents import CaseDifference, EvalSetDocument, differing_cases
 from workbench.store.errors import StoreError
 
@@ -26,13 +27,15 @@ class Versions:
     """`theirs` is the content of the file on disk, None where there is none.
 
     `differences` are the cases that differ, None where theirs is no eval set, which `problem` then explains. `parts`
-    are the first of what differs, the whole file where theirs is no eval set.
+    are the first of what differs, the whole file where theirs is no eval set. `merge` says who did what, None where it
+    is not known what both began from.
     """
 
     ours: bytes
     theirs: bytes | None
     differences: tuple[CaseDifference, ...] | None
     parts: tuple[VersionPart, ...]
+    merge: Merge | None = None
     problem: str = ""
 
 
@@ -50,7 +53,9 @@ def compare_versions(ours: EvalSetDocument, theirs: bytes | None) -> Versions:
         return Versions(ours=content, theirs=theirs, differences=None, parts=(whole,), problem=str(error))
     differences = tuple(differing_cases(ours, other))
     parts = (*_around_cases(ours, other), *_cases(ours, other, differences))[:MOST_PARTS]
-    return Versions(ours=content, theirs=theirs, differences=differences, parts=parts)
+    base = ours.as_saved() if ours.dirty else None
+    merged = merge(base, ours, other) if base is not None else None
+    return Versions(ours=content, theirs=theirs, differences=differences, parts=parts, merge=merged)
 
 
 def _around_cases(ours: EvalSetDocument, theirs: EvalSetDocument) -> Iterator[VersionPart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def in_conflict(open_app: Any, lights: Path, do: Any) -> Callable[[Any], Any]:
         await do.insert(screen, "mine")
         do.write(lights, "on", "off", "theirs")
         await screen.press("ctrl+s")
-        await screen.until("keep mine", "theirs (only in theirs)", "mine (only in ours)")
+        await screen.until("keep mine", "added by you: mine", "added by somebody else: theirs")
 
     return reach
 
@@ -50,17 +51,60 @@ async def test_mine_can_be_kept(open_app: Any, project: Path, lights: Path, in_c
     assert b'"mine"' in lights.read_bytes() and b'"theirs"' not in lights.read_bytes()
 
 
-async def test_theirs_can_be_taken_and_undone(open_app: Any, project: Path, lights: Path, in_conflict: Any) -> None:
+async def test_theirs_can_be_taken_and_undone(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any, do: Any
+) -> None:
     async with open_app(project) as screen:
         await in_conflict(screen)
         await screen.press("t")
         await screen.until_gone("keep mine")
         await screen.until("3 cases", "theirs")
+        await do.said(screen, "is as it is on disk; u brings your edits back")
         assert (await screen.app._gateway.documents.dirty()) == ()
 
         await screen.press("u")
         await screen.until("mine")
         assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+
+
+async def test_changes_of_different_cases_can_be_kept_together(
+    open_app: Any, project: Path, lights: Path, in_conflict: Any
+) -> None:
+    async with open_app(project) as screen:
+        await in_conflict(screen)
+        await screen.until("No case was changed by both", "keep both")
+        await screen.press("b")
+        await screen.until_gone("keep mine")
+        await screen.until("saved", "4 cases", "mine", "theirs")
+        assert (await screen.app._gateway.documents.dirty()) == ()
+
+        await screen.press("u")
+        await screen.until("undone")
+        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+
+    assert [item["eval_id"] for item in json.loads(lights.read_bytes())["eval_cases"]] == [
+        "mine",
+        "on",
+        "off",
+        "theirs",
+    ]
+
+
+async def test_changes_of_the_same_case_are_not_kept_together(
+    open_app: Any, project: Path, lights: Path, do: Any
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("on", "off")
+        await screen.press("down")
+        await do.insert(screen, "new")
+        do.write(lights, "on", "off", "new")
+        lights.write_bytes(lights.read_bytes().replace(b'"hello"', b'"good evening"'))
+        await screen.press("ctrl+s")
+        await screen.until("keep mine", "by both, each in another way: new", "changed by somebody else: on, off")
+        await screen.until_gone("keep both")
+        await screen.press("b")
+        await screen.until("keep mine")
+        assert b'"good evening"' in lights.read_bytes()
 
 
 async def test_both_can_be_merged_in_the_editor(
@@ -114,7 +158,7 @@ async def test_a_file_that_changes_again_is_shown_again_before_it_is_written_ove
         await in_conflict(screen)
         do.write(lights, "newest")
         await screen.press("m")
-        await screen.until("changed again", "newest (only in theirs)")
+        await screen.until("changed again", "added by somebody else: newest", "removed by somebody else: on, off")
         assert b'"newest"' in lights.read_bytes()
         await screen.press("m")
         await screen.until_gone("keep mine")
@@ -154,7 +198,7 @@ async def test_of_a_file_that_vanished_nothing_can_be_taken_until_it_is_back(
 
         do.write(lights, "theirs")
         await screen.press("m")
-        await screen.until("take theirs", "theirs (only in theirs)")
+        await screen.until("take theirs", "added by somebody else: theirs")
 
 
 async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
@@ -191,7 +235,7 @@ async def test_a_choice_before_both_versions_are_shown_chooses_nothing(
         await screen.until("keep mine")
         await screen.press("m")
         may_answer.set()
-        await screen.until("theirs (only in theirs)", "mine (only in ours)")
+        await screen.until("added by you: mine", "added by somebody else: theirs")
         assert b"theirs" in lights.read_bytes()
 
         await screen.press("m", "t")

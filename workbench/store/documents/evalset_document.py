@@ -202,6 +202,13 @@ class EvalSetDocument(DocumentView):
         texts = {case.data for case in saved} if others else set()
         return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
 
+    def as_saved(self) -> EvalSetDocument | None:
+        """The file that the unsaved edits were made to; None where that is not known, as where edits were recovered."""
+        content = b"".join(self._saved)
+        if self._stamp is None or stamp_of(content).digest != self._stamp.digest:
+            return None
+        return EvalSetDocument(self.path, content, self._stamp)
+
     def changed_on_disk(self) -> bool:
         """Whether the file is no longer what was read or written last."""
         return self._stamp is not None and has_changed(self.path, self._stamp)

@@ -27,6 +27,15 @@ CONFLICT = KeyPlace(
             explanation="take the version on disk; undo brings yours back",
         ),
         KeyAction(
+            "conflict_both",
+            "conflict",
+            "b",
+            "keep_both",
+            "keep both",
+            footer=True,
+            explanation="write the version on disk with your changes, where no case was changed by both",
+        ),
+        KeyAction(
             "conflict_merge",
             "conflict",
             "e",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import work
 from textual.app import ComposeResult
@@ -26,8 +26,12 @@ _MINE = "yours, not saved"
 _THEIRS = "on disk"
 
 
-class ConflictScreen(ModalScreen[bool]):
-    """Gives whether it was decided. Only the version that was shown is ever written over."""
+Decision = Literal["written", "taken"]
+"""The file was written, or taken as it is."""
+
+
+class ConflictScreen(ModalScreen[Decision | None]):
+    """Gives what was decided, None where nothing was. Only the version that was shown is ever written over."""
 
     HELP: ClassVar[str] = (
         "The eval set was changed by somebody else while it has edits of yours that are not saved. Nothing "
@@ -56,32 +60,43 @@ class ConflictScreen(ModalScreen[bool]):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """There is nothing to take of a file that is gone."""
-        is_gone = self._versions is not None and self._versions.theirs is None
-        return not (action == "take_theirs" and is_gone)
+        """There is nothing to take of a file that is gone, and not always a way to have both."""
+        if action == "take_theirs":
+            return self._versions is None or self._versions.theirs is not None
+        return action != "keep_both" or self._both is not None
 
     def action_keep_mine(self) -> None:
         """Write the edits in place of what is on disk."""
-        self._decide(self._write_mine)
+        self._decide(self._write_mine, "written")
 
     def action_take_theirs(self) -> None:
         """Take what is on disk; undo brings the edits back."""
-        self._decide(lambda _: self._documents.reload(self._eval_set))
+        self._decide(lambda _: self._documents.reload(self._eval_set), "taken")
+
+    def action_keep_both(self) -> None:
+        """Make the edits in what is on disk, and write that."""
+        self._decide(self._write_both, "written")
 
     def action_merge(self) -> None:
         """Make one text of both in the user's editor, and write that."""
-        self._decide(self._merge)
+        self._decide(self._merge, "written")
 
     def action_later(self) -> None:
         """Leave it undecided."""
-        self.dismiss(False)
+        self.dismiss(None)
+
+    @property
+    def _both(self) -> bytes | None:
+        """Both versions in one, where that is without question."""
+        merge = self._versions.merge if self._versions is not None else None
+        return merge.content if merge is not None else None
 
     @work(group="read")
     async def _read(self) -> None:
         await self._show_versions()
 
     @work(group="decide")
-    async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]]) -> None:
+    async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]], decision: Decision) -> None:
         """Carry out what was chosen; where the file changed yet again, show that version first.
 
         Nothing is chosen before both versions are shown, nor while a choice is being carried out.
@@ -98,7 +113,7 @@ class ConflictScreen(ModalScreen[bool]):
             say(self, str(error), severity="error")
         else:
             if not given_up:
-                self.dismiss(True)
+                self.dismiss(decision)
         finally:
             self._is_deciding = False
 
@@ -107,13 +122,18 @@ class ConflictScreen(ModalScreen[bool]):
             self._versions = await self._documents.versions(self._eval_set)
         except StoreError as error:
             say(self, str(error), severity="error")
-            self.dismiss(False)
+            self.dismiss(None)
             return
         self.refresh_bindings()
         await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
 
     async def _write_mine(self, versions: Versions) -> None:
         await self._documents.save_over(self._eval_set, versions.theirs)
+
+    async def _write_both(self, versions: Versions) -> None:
+        content = self._both
+        if content is not None:
+            await self._write_merged(content, versions)
 
     async def _merge(self, versions: Versions) -> bool:
         """False where the user gave up."""
@@ -123,10 +143,13 @@ class ConflictScreen(ModalScreen[bool]):
         merged = await edit_text(self.app, both, suffix=suffix, check=lambda text: mark_left(text) or fault_of(text))
         if merged is None:
             return False
+        await self._write_merged(merged.encode(), versions)
+        return True
+
+    async def _write_merged(self, content: bytes, versions: Versions) -> None:
         await self._documents.edit(
             self._eval_set,
-            lambda document: document.replace_content(merged.encode(), label="merge"),
+            lambda document: document.replace_content(content, label="merge"),
             label="merge with the file on disk",
         )
         await self._documents.save_over(self._eval_set, versions.theirs)
-        return True

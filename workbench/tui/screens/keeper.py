@@ -23,6 +23,7 @@ from workbench.tui.widgets.saying import say
 
 if TYPE_CHECKING:
     from workbench.engine.documents import Done, FoundEdits
+    from workbench.tui.screens.conflict import Decision
 
 Take = Callable[[str | None], Awaitable["Done | None"]]
 """Undoes or redoes something, and gives what it was."""
@@ -53,25 +54,17 @@ class Keeper(Faceless):
         self.set_interval(_KEEP, self._keep_if_quiet)
         self.set_interval(_LOOK, self._look_if_idle)
 
-    async def save(self, eval_set: str) -> bool:
-        """Save a set; where it changed on disk the user decides first. False where it is not saved."""
-        try:
-            await self._documents.save(eval_set)
-        except FileChanged:
-            return await self._decide(eval_set)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return False
-        self._changed([eval_set])
-        return True
-
     @work(group="documents")
     async def save_and_say(self, eval_set: str) -> None:
         """Save a set because the user wants it saved."""
         if eval_set not in await self._documents.dirty():
             say(self, f"{eval_set} has no unsaved edits")
-        elif await self.save(eval_set):
-            say(self, f"saved {eval_set}")
+            return
+        match await self._save(eval_set):
+            case "written":
+                say(self, f"saved {eval_set}")
+            case "taken":
+                say(self, f"{eval_set} is as it is on disk; u brings your edits back")
 
     @work(group="documents")
     async def undo(self, eval_set: str | None) -> None:
@@ -84,13 +77,13 @@ class Keeper(Faceless):
         await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
 
     async def save_all(self) -> bool:
-        """Save every set with unsaved edits. False where one of them is not saved."""
+        """Save every set with unsaved edits. False where one of them still has some."""
         return await self.save_these(await self._documents.dirty())
 
     async def save_these(self, eval_sets: Collection[str]) -> bool:
-        """Save those of these sets that have unsaved edits. False where one of them is not saved."""
+        """Save those of these sets that have unsaved edits. False where one of them still has some."""
         for eval_set in await self._documents.dirty():
-            if eval_set in eval_sets and not await self.save(eval_set):
+            if eval_set in eval_sets and await self._save(eval_set) is None:
                 return False
         return True
 
@@ -186,7 +179,19 @@ class Keeper(Faceless):
             return False
         return True
 
-    async def _decide(self, eval_set: str) -> bool:
+    async def _save(self, eval_set: str) -> Decision | None:
+        """Save a set; where it changed on disk the user decides first. None where nothing was done."""
+        try:
+            await self._documents.save(eval_set)
+        except FileChanged:
+            return await self._decide(eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return None
+        self._changed([eval_set])
+        return "written"
+
+    async def _decide(self, eval_set: str) -> Decision | None:
         from workbench.tui.screens.conflict import ConflictScreen
 
         decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))

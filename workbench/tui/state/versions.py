@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 
+from workbench.engine.merging import Merge
 from workbench.engine.set_versions import VersionPart, Versions
+from workbench.store.documents.differing import How
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
 from workbench.tui.state.pieces import Piece, Tone, plural, safe, safe_line
 
@@ -79,10 +81,39 @@ def _summary(versions: Versions) -> Iterator[Block]:
     if not versions.differences:
         yield Whole.of("The cases are the same in both versions." if versions.parts else "Both versions are the same.")
         return
-    named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences[:_MOST_NAMED]]
-    more = len(versions.differences) - len(named)
-    listed = ", ".join([*named, f"{more:,} more"] if more else named)
-    yield Whole.of(f"{plural(len(versions.differences), 'case')} not the same in both: {listed}")
+    if versions.merge is not None:
+        yield from _who_did_what(versions.merge)
+        return
+    named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences]
+    yield Whole.of(f"{plural(len(versions.differences), 'case')} not the same in both: {_listed(named)}")
+
+
+def _who_did_what(merge: Merge) -> Iterator[Block]:
+    """What each side did to what both began from, and whether that can be had together."""
+    for who, differences in (("you", merge.ours), ("somebody else", merge.theirs)):
+        for how, word in _DONE.items():
+            ids = [safe_line(item.eval_id) for item in differences if item.how == how]
+            if ids:
+                yield Whole((Piece(f"{word} by {who}: ", Tone.MUTED), Piece(_listed(ids))))
+    if merge.in_both:
+        ids = [safe_line(eval_id) for eval_id in merge.in_both]
+        yield Whole((Piece("by both, each in another way: ", Tone.WARNING), Piece(_listed(ids))))
+    elif merge.content is not None:
+        yield Whole.of("No case was changed by both: what you did and what is on disk go together.", Tone.PASSED)
+
+
+_DONE: Mapping[How, str] = {
+    "changed": "changed",
+    "only in ours": "added",
+    "only in theirs": "removed",
+    "moved": "moved",
+}
+"""What a side did to a case, by how it then differs from what both began from."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join([*names[:_MOST_NAMED], f"{more:,} more"] if more > 0 else names)
 
 
 def _columns(versions: Versions, ours: str, theirs: str) -> Iterator[Block]:
