@@ -153,6 +153,46 @@ def test_a_run_that_ends_settles_only_its_own_cases(board: Board, make: Any) -> 
     assert _standing(board, make.key("b")) is Standing.WAITING
 
 
+def test_a_case_that_is_cancelled_before_it_has_a_verdict_keeps_the_one_before(board: Board, make: Any) -> None:
+    old = make.result(make.key("a"), CaseStatus.FAILED)
+    board.apply(_finished(old))
+    cancelled = [make.result(make.key(name), CaseStatus.CANCELLED) for name in ("a", "b")]
+    _begin(board, make.key("a"), make.key("b"))
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1))
+
+    for result in cancelled:
+        board.apply(_finished(result))
+
+    assert (_standing(board, make.key("a")), _standing(board, make.key("b"))) == (Standing.FAILED, Standing.CANCELLED)
+    assert _record(board, make.key("a")).outcomes[0].result == old
+    assert board.counts()[Standing.FAILED] == board.counts()[Standing.CANCELLED] == 1
+
+
+def test_one_repeat_with_a_verdict_puts_an_end_to_those_before(board: Board, make: Any) -> None:
+    for status in (CaseStatus.PASSED, CaseStatus.FAILED):
+        _begin(board, make.key("a"), repeats=2)
+        board.apply(_finished(make.result(make.key("a"), status)))
+        board.apply(_finished(make.result(make.key("a"), CaseStatus.CANCELLED, repeat=1)))
+
+    statuses = [outcome.status for outcome in _record(board, make.key("a")).outcomes.values()]
+    assert statuses == [CaseStatus.FAILED, CaseStatus.CANCELLED]
+
+
+def test_a_stored_verdict_is_kept_and_can_be_read_while_the_case_runs(board: Board, make: Any) -> None:
+    old = make.result(make.key("a"), CaseStatus.PASSED)
+    board.show_stored({old.case: [make.stored_job(old)]})
+    _begin(board, make.key("a"))
+    board.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1))
+    record = _record(board, make.key("a"))
+    assert (record.outcomes, record.lacks_results) == ({}, True)
+
+    board.fill([old])
+    board.settle([make.key("a")])  # as where a run ends by a fault of its own
+
+    assert (record.standing, record.outcomes[0].result) == (Standing.PASSED, old)
+    assert record.stored_at is not None
+
+
 def test_events_of_cases_that_no_set_lists_change_nothing(board: Board, make: Any) -> None:
     assert board.apply(_finished(make.result(make.key("gone"), CaseStatus.PASSED))) == ()
     assert sum(board.counts().values()) == 3

@@ -239,6 +239,23 @@ def test_a_run_makes_a_stale_verdict_fresh_and_a_later_edit_stale_again(listed: 
     assert project.ids == ["a"]
 
 
+def test_a_stale_verdict_stays_stale_where_the_run_that_would_have_renewed_it_is_cancelled(
+    listed: Any, make: Any
+) -> None:
+    project = listed(["a"])
+    key = project.key("a")
+    project.store(a=CaseStatus.PASSED)
+    project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
+    project.browser.freshness.planned({key: ("e", "new")})
+
+    cancelled = make.result(key, CaseStatus.CANCELLED)
+    project.state.apply(
+        [CaseFinished(case=key, repeat=0, status=cancelled.status, duration_seconds=1, result=cancelled)], now=0
+    )
+
+    assert project.browser.freshness.is_stale(key)
+
+
 @given(
     ids=st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=12),
     text=st.text(max_size=6),

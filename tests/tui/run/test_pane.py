@@ -229,6 +229,27 @@ async def test_x_stops_the_run(waiting: Path, open_app: Callable[..., Any]) -> N
         await screen.until("cancelled", "- 2 cancelled")
 
 
+async def test_stopping_the_run_leaves_the_verdicts_that_it_would_have_replaced(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    one_at_a_time(waiting)
+    (waiting / "go").touch()
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("o", "R")
+        await screen.until("finished", "✓ slow", "✓ talk")
+        (waiting / "go").unlink()
+        source = waiting / "agent.py"
+        source.write_text(source.read_text() + "\n# changed, so that nothing is kept\n")
+        await screen.press("R")
+        await screen.until("running 1, 4 waiting")
+
+        await screen.press("x")
+
+        await screen.until("- 5 cancelled", "✓ slow", "✓ quick", "✓ talk", "! one", "! two")
+        assert screen.state.board.counts()[Standing.CANCELLED] == 0
+
+
 async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
     waiting: Path, open_app: Callable[..., Any]
 ) -> None:

@@ -31,7 +31,8 @@ class CaseRecord:
     """What is known of one case.
 
     `outcomes` are the finished repeats of its newest run, `turns` and `spans` what the repeats that are under way have
-    finished.
+    finished. `former` are the outcomes before that run, for as long as it has none but cancelled ones: where it ends
+    so, it has said nothing about the case.
     """
 
     key: CaseKey
@@ -39,6 +40,7 @@ class CaseRecord:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     turns: dict[int, list[TurnResult]] = field(default_factory=dict)
     spans: dict[int, list[Span]] = field(default_factory=dict)
+    former: dict[int, Outcome] = field(default_factory=dict)
     outstanding: int = 0  # jobs of the current run that have not ended
     renewed: bool = True  # whether `outcomes` are those of the newest run it was part of
     ended: int = 0  # its newest result is the how-manieth of this session; 0: it has none of this session
@@ -68,7 +70,7 @@ class CaseRecord:
     @property
     def lacks_results(self) -> bool:
         """Whether stored results are still to be read."""
-        return any(outcome.result is None for outcome in self.outcomes.values())
+        return any(outcome.result is None for outcome in (*self.outcomes.values(), *self.former.values()))
 
 
 Group = tuple[str | None, str | None]
@@ -141,10 +143,11 @@ class Board:
         """Add what was read of stored results; of a case that has run since, nothing."""
         for result in results:
             record = self._records.get(result.case)
-            outcome = record.outcomes.get(result.repeat) if record is not None else None
-            if record is not None and outcome is not None and outcome.result is None:
-                record.outcomes[result.repeat] = replace(outcome, result=result)
-                self._hold(result.case, result.repeat)
+            for outcomes in (record.outcomes, record.former) if record is not None else ():
+                outcome = outcomes.get(result.repeat)
+                if outcome is not None and outcome.result is None:
+                    outcomes[result.repeat] = replace(outcome, result=result)
+                    self._hold(result.case, result.repeat)
 
     def let_go(self, *, but: CaseKey | None) -> None:
         """Let go of results that can be read again, all but the newest and those of one case, which is looked at."""
@@ -197,7 +200,7 @@ class Board:
         left = [record for key in keys if (record := self._records.get(key)) is not None and _is_under_way(record)]
         for record in left:
             record.outstanding, record.turns, record.spans, record.renewed = 0, {}, {}, True
-            self._stand(record, _outcome(record))
+            self._end(record)
         return [record.key for record in left]
 
     def _finish(self, record: CaseRecord, event: CaseFinished) -> None:
@@ -209,6 +212,8 @@ class Board:
         )
         if event.in_history:
             self._hold(event.case, event.repeat)
+        if event.status is not CaseStatus.CANCELLED:
+            record.former = {}
         self._results += 1
         record.ended = self._results
         record.outstanding = max(record.outstanding - 1, 0)
@@ -217,7 +222,16 @@ class Board:
         elif record.outstanding:
             self._stand(record, Standing.WAITING)
         else:
-            self._stand(record, _outcome(record))
+            self._end(record)
+
+    def _end(self, record: CaseRecord) -> None:
+        """Nothing of the case is under way any longer: it stands as it ended, else as it did before."""
+        if record.former:
+            record.outcomes, record.former = record.former, {}
+            for repeat, outcome in record.outcomes.items():
+                if outcome.result is not None and outcome.in_history:
+                    self._hold(record.key, repeat)
+        self._stand(record, _outcome(record))
 
     def _hold(self, case: CaseKey, repeat: int) -> None:
         job = JobKey.model_construct(case=case, repeat=repeat)
@@ -225,8 +239,10 @@ class Board:
         self._held[job] = None
 
     def _renew(self, record: CaseRecord) -> None:
-        """The first event of a run about a case puts an end to what earlier runs said of it."""
+        """The first event of a run about a case puts an end to what earlier runs said of it, unless it is cancelled."""
         if not record.renewed:
+            if any(outcome.status is not CaseStatus.CANCELLED for outcome in record.outcomes.values()):
+                record.former = record.outcomes
             record.outcomes, record.turns, record.spans, record.renewed = {}, {}, {}, True
 
     def _stand(self, record: CaseRecord, standing: Standing) -> None:

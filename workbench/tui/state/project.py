@@ -10,6 +10,7 @@ from workbench.engine.plan import Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseStatus
 from workbench.store.history import StoredJob
 from workbench.tui.state.blocks import Block, Heading, Whole
 from workbench.tui.state.board import Board, CaseRecord
@@ -172,7 +173,7 @@ class ProjectState:
             if progress is not None:
                 progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event))
-            if isinstance(event, CaseFinished):
+            if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 self.browser.freshness.finished(event.case)
         self.board.let_go(but=self.selected_case)
         return applied
