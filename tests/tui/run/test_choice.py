@@ -202,10 +202,10 @@ def test_text_of_the_file_cannot_disturb_the_picker() -> None:
         Criterion(metric=name, threshold=1.0), **{name: CustomMetric(path="a.b\x07", description="x\x1b[31m [/foo]")}
     )
     go_to(chosen, MetricRow(name))
-    file = CriteriaFile("a\x1b.json", True, chosen.config, ["s"])
+    file = CriteriaFile("a\x1b.json", True, chosen.config)
 
     lines = [CriteriaRows(chosen).line(index, 80) for index in range(len(chosen.rows))]
-    lines.append(header_line(chosen, file, of="s\x1b"))
+    lines.append(header_line(chosen, file, of="s\x1b", width=80))
 
     text = "\n".join("".join(piece.text for piece in line) for line in lines) + shown(chosen)
     assert "\x1b" not in text and "\x07" not in text
@@ -220,7 +220,7 @@ def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_abo
     lines = ["".join(piece.text for piece in rows.line(index, 56)).rstrip() for index in range(len(rows))]
     header = "".join(
         piece.text
-        for piece in header_line(chosen, CriteriaFile("a.json", True, config(), ["s"]), of="a/set.evalset.json")
+        for piece in header_line(chosen, CriteriaFile("a.json", True, config()), of="a/set.evalset.json", width=80)
     )
 
     assert next(line for line in lines if "match_type" in line).endswith("EXACT (default)")

@@ -241,6 +241,38 @@ async def test_where_there_is_no_file_one_is_made_beside_the_set(hello: Path, op
         assert not file.exists()
 
 
+@pytest.mark.parametrize("width", [40, 80, 100, 160])
+async def test_a_file_that_judges_other_sets_says_so_at_every_width(
+    make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any], width: int
+) -> None:
+    case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
+    project = make_project(agent=AGENT, a_set_with_a_name_so_long_that_it_fills_the_line=[case], b=[case], c=[case])
+    async with open_app(project, size=(width, 24)) as screen:
+        await screen.until("one" if width > 40 else "pinger")
+        await screen.press("j", "c")
+        await screen.until("also judges 2 other sets")
+
+        await screen.press("left")
+        await screen.until("● changed", "also judges 2 other sets")
+        await screen.press("ctrl+s")
+
+        await screen.until("kept in")
+        assert any("which also judges 2 other sets" in said.message for said in screen.app._notifications)
+
+
+async def test_all_sets_of_a_file_selected_leave_no_others(
+    make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any]
+) -> None:
+    case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
+    async with open_app(make_project(agent=AGENT, a=[case], b=[case])) as screen:
+        await screen.until("one")
+
+        await screen.press("g", "c")
+
+        text = await screen.until("criteria of 2 eval sets", "test_config.json")
+        assert "also judges" not in text
+
+
 async def test_a_file_that_changed_meanwhile_is_asked_about(hello: Path, open_app: Callable[..., Any]) -> None:
     file = hello / "test_config.json"
     async with open_app(hello) as screen:
@@ -277,4 +309,5 @@ async def test_the_picker_is_usable_in_a_small_terminal(hello: Path, open_app: C
     async with open_app(hello, size=(80, 24)) as screen:
         await opened(screen)
 
-        await screen.until("≥ 1", "Whether the agent made the expected tool calls")
+        text = await screen.until("≥ 1", "Whether the agent made the expected tool calls")
+        assert "^s keep" in text and "r run" in text

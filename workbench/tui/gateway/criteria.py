@@ -103,7 +103,7 @@ def _file_of(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence
         path=str(path.relative_to(workspace.root) if path.is_relative_to(workspace.root) else path),
         exists=document.exists,
         config=document.config,
-        judges=[name for name, file in paths.items() if file == path],
+        also_judges=sum(file == path and name not in eval_sets for name, file in paths.items()),
         other_files=len(selected - {path}),
         undoable=document.undoable,
     )

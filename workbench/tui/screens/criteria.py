@@ -75,7 +75,7 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
             yield RowList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
         yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
-        yield KeyLine()
+        yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
 
     def on_mount(self) -> None:
         """Read the file, then look at the cases."""
@@ -85,8 +85,9 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
         self._count()
 
     def on_resize(self) -> None:
-        """Side by side where there is room."""
+        """Side by side where there is room; the header says what its width allows."""
         self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
+        self._show()
 
     @on(RowList.Steered)
     def _on_steered(self, message: RowList.Steered) -> None:
@@ -202,7 +203,8 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
             say(self, str(error), severity="error")
             return
         self._take(file, was_there=existed)
-        say(self, f"kept in {file.path}; u takes it back")
+        others = f", which also judges {plural(file.also_judges, 'other set')}" if file.also_judges else ""
+        say(self, f"kept in {file.path}{others}; u takes it back")
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
@@ -318,6 +320,6 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
         if choice is None or file is None:
             return
         of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
-        self.query_one(StatusLine).show(header_line(choice, file, of=of))
+        self.query_one(StatusLine).show(header_line(choice, file, of=of, width=self.size.width))
         self.query_one(RowList).show(CriteriaRows(choice))
         self.query_one(LinesView).show_blocks(tuple(detail_blocks(choice, self._facts)), from_top=True)

@@ -21,7 +21,7 @@ _LAST = ("help",)
 """The ids of what is shown at the end, whatever else there is room for."""
 
 _KEYS = {item.id: item.keys.split(",") for item in KEY_ACTIONS}
-_PLACES = {item.id: index for index, item in enumerate(KEY_ACTIONS)}
+_IDS = [item.id for item in KEY_ACTIONS]
 
 
 class KeyLine(Widget):
@@ -29,10 +29,14 @@ class KeyLine(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
 
-    def __init__(self, *, enter: str = "") -> None:
-        """`enter` says what the enter key does here, where the lists and inputs of Textual's or ours hear it."""
+    def __init__(self, *, enter: str = "", first: Sequence[str] = ()) -> None:
+        """`enter` says what the enter key does here, where the lists and inputs of Textual's or ours hear it.
+
+        The actions with the ids in `first` stand before the others of their place.
+        """
         super().__init__()
         self._enter = enter
+        self._order = {identity: place for place, identity in enumerate(dict.fromkeys((*first, *_IDS)))}
         self._hints: dict[KeyHint, ActiveBinding | None] = {}  # None: the enter key
 
     def on_mount(self) -> None:
@@ -75,17 +79,16 @@ class KeyLine(Widget):
             if active.binding.show and active.enabled:
                 groups.setdefault((active.node, active.binding.action), []).append(active)
         nodes = list(dict.fromkeys(node for node, _ in groups))  # from the focus outwards
-        for group in sorted(groups.values(), key=lambda group: (nodes.index(group[0].node), _place(group[0]))):
+        for group in sorted(groups.values(), key=lambda group: (nodes.index(group[0].node), self._place(group[0]))):
             active = min(group, key=_rank)
             found[KeyHint(self.app.get_key_display(active.binding), active.binding.description)] = active
         if list(found) != list(self._hints):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
 
-
-def _place(active: ActiveBinding) -> int:
-    """What is more useful stands before what is less among the actions of a place."""
-    return _PLACES.get(active.binding.id or "", len(_PLACES))
+    def _place(self, active: ActiveBinding) -> int:
+        """What is more useful stands before what is less among the actions of a place."""
+        return self._order.get(active.binding.id or "", len(self._order))
 
 
 def _rank(active: ActiveBinding) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from workbench.metrics.definition import MetricInfo
 from workbench.metrics.fitting import CaseFacts, fit_of
 from workbench.model.criteria import EvalConfig
 from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 from workbench.tui.state.run.criteria import CriteriaChoice, FamilyRow, MetricRow, OptionRow, range_words
 
@@ -42,14 +43,14 @@ _NAME = 12  # cells for the names of facts
 class CriteriaFile:
     """The file whose criteria hold for the selected eval set.
 
-    `path` is as people see it; `judges` are the eval sets it holds for; `other_files` counts the files by which other
-    selected sets are judged. `undoable`: what was written last can be taken back.
+    `path` is as people see it; `also_judges` counts the eval sets it holds for that are not selected, `other_files` the
+    files by which other selected sets are judged. `undoable`: what was written last can be taken back.
     """
 
     path: str
     exists: bool
     config: EvalConfig
-    judges: Sequence[str]
+    also_judges: int = 0
     other_files: int = 0
     undoable: bool = False
 
@@ -110,20 +111,27 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str) -> Line:
-    """The line above the picker: what is judged, where its criteria stand, whether the choice is another."""
+def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: int) -> Line:
+    """The line above the picker: what is judged, where its criteria stand, whether the choice is another.
+
+    Where there is little room it still says that keeping the criteria changes how other sets are judged.
+    """
     where = safe_line(file.path)
-    others = len(file.judges) - 1
     stands = f"from {where}" if file.exists else f"the default ones; keeping them makes {where}"
-    shared = f", which also judges {plural(others, 'other set')}" if others > 0 else ""
+    others = plural(file.also_judges, "other set")
+    shared = f", which also judges {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
+    title: Line = (Piece(" criteria of ", Tone.MUTED), Piece(safe_line(of), Tone.STRONG))
     changed = Piece("  ● changed, not in the file", Tone.WARNING) if choice.is_changed else Piece("")
-    return (
-        Piece(" criteria of ", Tone.MUTED),
-        Piece(safe_line(of), Tone.STRONG),
-        changed,  # before what may be too long for the line
-        Piece(f"  {stands}{shared}{more}", Tone.MUTED),
-    )
+    line = (*title, changed, Piece(f"  {stands}{shared}{more}", Tone.MUTED))  # what may be long at its end
+    if not file.also_judges or _width(line) <= width:
+        return line
+    also = Piece(f"  also judges {others}", Tone.WARNING)
+    if choice.is_changed and _width((*title, changed, also)) > width:
+        changed = Piece("  ● changed", Tone.WARNING)
+    title = fit(title, max(width - _width((also, changed)), 0))
+    rest = fit((Piece(f"  {stands}{more}", Tone.MUTED),), max(width - _width((*title, changed, also)), 0))
+    return (*title, changed, also, *rest)
 
 
 def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[Block]:
@@ -219,6 +227,10 @@ def _fit_words(info: MetricInfo, facts: CaseFacts | None) -> str:
 
 def _fact(name: str, text: str) -> Whole:
     return Whole((Piece(f"{name:<{_NAME}}", Tone.MUTED), Piece(text)), hang=_NAME)
+
+
+def _width(line: Line) -> int:
+    return sum(cell_len(piece.text) for piece in line)
 
 
 def _padded(text: str, width: int) -> str:
