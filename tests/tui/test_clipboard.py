@@ -1,0 +1,69 @@
+"""The clipboards beside that of the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyperclip
+import pytest
+
+from workbench.tui.clipboard import copy_beside_terminal
+
+# Answers how its option is set, and notes what it makes a buffer of.
+TMUX = """#!{python}
+import pathlib, sys
+if sys.argv[1] == "show-options":
+    assert sys.argv[2:] == ["-sv", "set-clipboard"]
+    print({option!r})
+else:
+    assert sys.argv[1:] == ["load-buffer", "-w", "-"]
+    with pathlib.Path({log!r}).open("a") as log:
+        log.write(sys.stdin.read() + "\\n")
+"""
+
+
+@pytest.fixture
+def buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Be in a tmux whose `set-clipboard` is this; gives the file of the buffers that were asked of it."""
+    monkeypatch.setattr(pyperclip, "copy", lambda text: None)
+    monkeypatch.setenv("TMUX", "/tmp/tmux,1,0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def use(option: str) -> Path:
+        program, log = tmp_path / "tmux", tmp_path / "buffers"
+        program.write_text(TMUX.format(python=sys.executable, option=option, log=str(log)))
+        program.chmod(0o755)
+        log.touch()
+        return log
+
+    return use
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no tmux")
+@pytest.mark.parametrize(("option", "asked"), [("on", ""), ("external", "lamp\n"), ("off", "lamp\n"), ("", "lamp\n")])
+def test_tmux_is_asked_for_a_buffer_where_it_makes_none_by_itself(
+    buffers: Callable[[str], Path], option: str, asked: str
+) -> None:
+    made = buffers(option)
+
+    copy_beside_terminal("lamp")
+
+    assert made.read_text() == asked
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no tmux")
+def test_what_is_too_long_for_a_sequence_becomes_a_buffer_in_any_case(buffers: Callable[[str], Path]) -> None:
+    made = buffers("on")
+
+    copy_beside_terminal("灯" * 250_000)
+
+    assert len(made.read_text()) == 250_001
+
+
+@pytest.mark.usefixtures("buffers")
+def test_without_a_tmux_to_ask_nothing_happens(tmp_path: Path) -> None:
+    copy_beside_terminal("lamp")
+
+    assert list(tmp_path.iterdir()) == []
