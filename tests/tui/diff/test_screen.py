@@ -250,6 +250,22 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
     assert len(calls_of(project, 1, 1)) == 2
 
 
+async def test_where_the_review_is_over_nothing_is_accepted_by_any_key(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await opened(screen)
+        await screen.press("v")
+        await screen.until("review 1 of 3", "a accept")
+        await screen.press("s", "s", "s")
+        await screen.until("review is over")
+        await screen.until_gone("a accept")
+
+        await screen.press("a", "A", "e")
+        await screen.pilot.pause(0.1)
+
+        assert "review is over" in screen.text
+        assert [notice.message for notice in screen.app._notifications] == []
+
+
 async def test_the_review_shows_what_scoring_again_came_to(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await opened(screen)
