@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from workbench.tui.messages import DocumentsChanged, ProjectChanged
+from workbench.tui.messages import CaseWanted, DocumentsChanged, ProjectChanged
 from workbench.tui.panes.browser import BrowserPane
 from workbench.tui.state.browser import Order
 from workbench.tui.widgets.case_list import CaseList
@@ -156,6 +156,34 @@ async def test_a_new_case_is_saved_selected_and_undone(project: Path, open_app: 
         await screen.press("u")
         await until(screen, lambda: ids(project) == ["on", "off", "dim"])
         await until(screen, lambda: "fresh" not in listed(screen))
+
+
+async def test_a_filter_that_hides_what_is_new_ends(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        await screen.press("slash", *"tool:level", "enter")
+        await until(screen, lambda: listed(screen) == ["dim"])
+        await select(screen, "dim")
+
+        await screen.press("N")
+        await answer(screen, "fresh")
+
+        await until(screen, lambda: listed(screen) == ["on", "off", "dim", "fresh", "far"])
+        assert screen.state.selected_case.eval_id == "fresh"
+        await screen.until_gone("filter:")
+
+
+async def test_going_to_a_case_ends_a_filter_that_hides_it(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "off")
+        wanted = screen.state.selected_case
+        await screen.press("slash", *"tool:level", "enter")
+        await until(screen, lambda: listed(screen) == ["dim"])
+
+        screen.app.screen.post_message(CaseWanted(wanted, tab="diff"))
+
+        await until(screen, lambda: screen.state.selected_case == wanted)
+        await screen.until_gone("filter:")
 
 
 async def test_an_id_that_is_taken_is_refused_as_it_is_written(project: Path, open_app: Any) -> None:

@@ -36,6 +36,10 @@ class Pane(Vertical):
     def hide(self) -> None:
         """The pane is no longer open: whatever goes on by itself is to stop."""
 
+    async def may_leave(self) -> bool:
+        """Ask what becomes of what would be lost by quitting, where there is anything. False where the user stays."""
+        return True
+
     def copyable(self) -> str | None:
         """What the copy key takes: the text as it is, not made safe to be shown. None where there is nothing."""
         return None

@@ -57,10 +57,6 @@ class Frame(Vertical):
         """The pane that is open."""
         return self._panes[self.tab]
 
-    def opened(self, tab: str) -> Pane | None:
-        """The pane of a tab, where it has been opened before."""
-        return self._panes.get(tab)
-
     async def open(self, tab: str) -> Pane:
         """Open a tab."""
         if tab != self.tab:
@@ -73,6 +69,13 @@ class Frame(Vertical):
                 await self.mount(self._make(tab))
             self.query_one(TabBar).show(list(TABS).index(tab))
         return self.pane
+
+    async def may_leave(self) -> bool:
+        """Whether nothing in any pane is lost by quitting, or the user has decided what becomes of it."""
+        for pane in tuple(self._panes.values()):
+            if not await pane.may_leave():
+                return False
+        return True
 
     async def prepare(self, tab: str) -> None:
         """Make the pane of a tab, which is not opened."""

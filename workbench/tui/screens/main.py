@@ -31,7 +31,6 @@ from workbench.tui.messages import (
     TabWanted,
 )
 from workbench.tui.panes.browser import BrowserPane
-from workbench.tui.panes.case.pane import CasePane
 from workbench.tui.panes.copying import copy, copyable_at
 from workbench.tui.panes.diff.pane import DiffPane
 from workbench.tui.panes.pane import Pane
@@ -342,9 +341,7 @@ class MainScreen(Screen[None]):
 
     async def may_leave(self) -> bool:
         """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""
-        case = self.query_one(Frame).opened("case")
-        is_typed_lost = isinstance(case, CasePane) and not await case.may_leave()
-        return not is_typed_lost and await self._keeper.may_leave()
+        return await self.query_one(Frame).may_leave() and await self._keeper.may_leave()
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
         self._runs.start(want)
@@ -383,13 +380,17 @@ class MainScreen(Screen[None]):
         return pane
 
     async def _go_to(self, key: CaseKey, *, tab: str | None) -> None:
-        self.state.browser.go_to(key)
+        self.query_one(BrowserPane).go_to(key)
         self._after_cursor()
         if tab is not None:
             await self._open_tab(tab)
 
+    @on(Reader.SelectionWanted)
+    def _on_selection_wanted(self, message: Reader.SelectionWanted) -> None:
+        self.query_one(BrowserPane).go_to(message.place)
+        self._after_cursor()
+
     @on(BrowserPane.CursorMoved)
-    @on(Reader.CursorPut)
     def _after_cursor(self) -> None:
         self.state.leave_row()
         self._shown.show()

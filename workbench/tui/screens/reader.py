@@ -50,8 +50,10 @@ class Reader(Faceless):
         """The case under the cursor is known, or is still being read and there is time to say so."""
 
     @dataclass
-    class CursorPut(Message):
-        """What was asked to be selected once it is read is selected."""
+    class SelectionWanted(Message):
+        """Everything is read, and this case or eval set is to be selected now."""
+
+        place: CaseKey | str
 
     def __init__(self, hub: Hub) -> None:
         super().__init__()
@@ -80,8 +82,7 @@ class Reader(Faceless):
             return
         await self._read(project)
         if select is not None:
-            self._state.select(select)
-            self.post_message(self.CursorPut())
+            self.post_message(self.SelectionWanted(select))
 
     @work(group="read-again")
     async def read_again(self, eval_sets: frozenset[str]) -> None:

@@ -233,13 +233,6 @@ class ProjectState:
         listed = (row.case for row in self.browser.listed_case_rows() if row.case is not None)
         return [key for key in listed if self._falls_short(key) and (not len(marked) or key in marked)]
 
-    def select(self, place: CaseKey | str) -> None:
-        """Put the cursor on a case, or on the eval set of this file."""
-        if isinstance(place, CaseKey):
-            self.browser.go_to(place)
-        elif (listed := next((listed for listed in self.browser.sets if listed.relative == place), None)) is not None:
-            self.browser.go_to_set(listed)
-
     def subject(self) -> Subject:
         """What is selected, with what is known of it."""
         row = self.browser.selected

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
+from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
@@ -61,8 +62,15 @@ class BrowserPane(Vertical):
         """Begin to follow what changes by itself."""
         self.set_interval(_RELIST, self._relist_if_outdated)
 
+    def go_to(self, wanted: CaseKey | str) -> None:
+        """Put the cursor on a case, or on the set of this path, once that is listed; a filter that hides it ends."""
+        self._browser.expect(wanted)
+        self._reveal()
+
     def show(self) -> None:
         """Draw the list as it is now."""
+        if self._reveal():
+            self.post_message(self.CursorMoved())
         self.query_one(CaseList).show_state(self._hub.state)
 
     def focus_list(self) -> None:
@@ -96,6 +104,14 @@ class BrowserPane(Vertical):
             self._browser.show_edited(relative, standing.changed_cases)
         self._is_outdated = True
         self.post_message(self.EditsRead())
+
+    def _reveal(self) -> bool:
+        """End a filter that hides what is new, or what the user wants to go to. Gives whether there was one."""
+        if not self._browser.hides_expected:
+            return False
+        self.query_one(FilterLine).write("")
+        self._browser.filter("")
+        return True
 
     def _relist_if_outdated(self) -> None:
         if not self._is_outdated:

@@ -156,6 +156,17 @@ class Browser:
         self._expected = wanted
         self._go_to_expected()
 
+    @property
+    def hides_expected(self) -> bool:
+        """Whether what the cursor is to be put on is there, and only the filter does not list it."""
+        wanted = self._expected
+        if not self.is_filtered or wanted is None or isinstance(wanted, tuple):
+            return False
+        if isinstance(wanted, str):
+            return any(listed.relative == wanted for listed in self._sets.values())
+        listed = self._sets.get((wanted.target, wanted.eval_set))
+        return listed is not None and wanted in listed.keys
+
     def return_to(self, *, folded: Iterable[tuple[str, str]], selected: Place | None) -> None:
         """Fold as it was left, and put the cursor where it was as soon as that is listed, unless it is moved before."""
         self._folded = set(folded)
