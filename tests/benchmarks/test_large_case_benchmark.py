@@ -74,7 +74,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("collecting_as_the_program")
 async def test_large_cases_in_every_pane(project: Path) -> None:
     gateway = Gateway(project)
-    settings = load_settings(project, user_file=project / "none.toml").settings
+    settings = load_settings(project, user_file=project / "none.toml")
     app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=(140, 42)) as pilot:

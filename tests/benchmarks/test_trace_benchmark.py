@@ -17,7 +17,7 @@ from tests.benchmarks.loop_lag import LoopLag
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.trace import Span, SpanKind
-from workbench.store.settings import Settings
+from workbench.store.settings import LoadedSettings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.messages import SessionWanted
@@ -62,7 +62,7 @@ def session(title: str, *of: Span) -> SessionWanted:
 async def test_a_trace_is_opened_moved_in_and_searched(tmp_path: Path, count: int) -> None:
     (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
     gateway = Gateway(tmp_path)
-    app = WorkbenchApp(gateway, settings=Settings(), themes=load_themes(theme_folders()[:1]))
+    app = WorkbenchApp(gateway, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=(140, 42), notifications=True) as pilot:
             await pilot.pause(0.5)

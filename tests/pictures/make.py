@@ -51,13 +51,13 @@ async def make(pictures: Sequence[Picture], folder: Path) -> None:
 
 
 async def _photograph(samples: Path, picture: Picture) -> str:
-    from workbench.store.settings import Settings, TuiSettings
+    from workbench.store.settings import LoadedSettings, Settings, TuiSettings
     from workbench.tui.app import WorkbenchApp
     from workbench.tui.gateway import Gateway
     from workbench.tui.themes import load_themes, theme_folders
 
     gateway = Gateway(samples)
-    settings = Settings(tui=TuiSettings(theme=picture.theme))
+    settings = LoadedSettings(settings=Settings(tui=TuiSettings(theme=picture.theme)))
     app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=SIZE) as pilot:

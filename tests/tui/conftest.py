@@ -43,7 +43,7 @@ from workbench.model.results import (
 )
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredJob
-from workbench.store.settings import Settings, load_settings
+from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.screens.main import MainScreen
@@ -320,8 +320,10 @@ def lights(gateway: FakeGateway) -> FakeGateway:
 def make_app() -> Callable[..., WorkbenchApp]:
     """Make an application on a gateway, with settings that do not depend on the machine."""
 
-    def make(gateway: Any, settings: Settings | None = None) -> WorkbenchApp:
-        return WorkbenchApp(gateway, settings=settings or Settings(), themes=load_themes(theme_folders()[:1]))
+    def make(gateway: Any, settings: Settings | LoadedSettings | None = None) -> WorkbenchApp:
+        if not isinstance(settings, LoadedSettings):
+            settings = LoadedSettings(settings=settings or Settings())
+        return WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
 
     return make
 
@@ -399,7 +401,7 @@ def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
     async def opened(path: Path, *, size: tuple[int, int] = (140, 42)) -> AsyncIterator[Driver]:
         gateway = Gateway(path)
         messages: list[Message] = []
-        app = make_app(gateway, load_settings(path, user_file=path / "none.toml").settings)
+        app = make_app(gateway, load_settings(path, user_file=path / "none.toml"))
         try:
             async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
                 yield Driver(app, pilot, messages)

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from workbench.store.layouts import Layout
-from workbench.store.settings import Settings
+from workbench.store.settings import LoadedSettings, Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.keys import PLACES
@@ -36,7 +36,7 @@ CASES = [
 async def left_as(path: Path, layout: Layout) -> AsyncIterator[WorkbenchApp]:
     """The application on a project that was left like this."""
     gateway = Gateway(path)
-    app = WorkbenchApp(gateway, settings=Settings(), themes=load_themes(theme_folders()[:1]), layout=layout)
+    app = WorkbenchApp(gateway, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
     try:
         async with app.run_test(size=(120, 30), notifications=True) as pilot:
             app.pilot = pilot  # type: ignore[attr-defined]

@@ -10,19 +10,19 @@ from workbench.tui.keys import KEY_ACTIONS, check_keys
 def test_the_default_keys_are_in_nobodys_way() -> None:
     defaults = {item.id: item.keys for item in KEY_ACTIONS}
 
-    assert check_keys(defaults) == (defaults, [])
+    assert check_keys(defaults) == (defaults, {})
 
 
 @pytest.mark.parametrize("keys", ["ctrl+b", "f6", "R", "ctrl+shift+up", "colon", ":", ",", "ctrl+y,ctrl+b"])
 def test_keys_may_be_written_as_characters_names_and_with_modifiers(keys: str) -> None:
     usable, problems = check_keys({"run_all": keys})
 
-    assert problems == []
+    assert problems == {}
     assert list(usable) == ["run_all"]
 
 
 def test_an_unknown_action_is_named_with_the_nearest_known_one() -> None:
-    assert check_keys({"run_al": "z"}) == ({}, ["[keys] run_al: no such action; did you mean 'run_all'?"])
+    assert check_keys({"run_al": "z"}) == ({}, {"run_al": "[keys] run_al: no such action; did you mean 'run_all'?"})
 
 
 @pytest.mark.parametrize("keys", ["contrl+r", "flipper", "", "ctrl+"])
@@ -30,20 +30,20 @@ def test_a_key_that_does_not_exist_is_refused(keys: str) -> None:
     usable, problems = check_keys({"run_all": keys})
 
     assert usable == {}
-    assert "is no key" in problems[0]
+    assert "is no key" in problems["run_all"]
 
 
 def test_keys_of_places_that_are_never_heard_together_may_be_the_same() -> None:
     usable, problems = check_keys({"lines_down": "enter", "lines_first": "ctrl+b"})
 
-    assert (usable, problems) == ({"lines_down": "enter", "lines_first": "ctrl+b"}, [])
+    assert (usable, problems) == ({"lines_down": "enter", "lines_first": "ctrl+b"}, {})
 
 
 def test_a_key_that_is_taken_is_refused_unless_its_owner_moves_too() -> None:
     assert check_keys({"run_case": "j"}) == (
         {},
-        ["[keys] run_case: j is already the key of rows_down; it keeps its own"],
+        {"run_case": "[keys] run_case: j is already the key of rows_down; it keeps its own"},
     )
 
     usable, problems = check_keys({"run_all": "r", "run_case": "ctrl+a"})
-    assert (usable, problems) == ({"run_all": "r", "run_case": "ctrl+a"}, [])
+    assert (usable, problems) == ({"run_all": "r", "run_case": "ctrl+a"}, {})

@@ -256,7 +256,7 @@ def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
     @asynccontextmanager
     async def start() -> AsyncIterator[Screen]:
         gateway = Gateway(project)
-        settings = load_settings(project, user_file=project / "none.toml").settings
+        settings = load_settings(project, user_file=project / "none.toml")
         app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
         try:
             async with app.run_test(size=SIZES[1], notifications=False) as pilot:

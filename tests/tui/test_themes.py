@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.color import Color
 
-from workbench.store.settings import Settings, TuiSettings
+from workbench.store.settings import LoadedSettings, Settings, TuiSettings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.themes import ThemeChanges, load_themes, theme_folders
 
@@ -89,7 +89,7 @@ async def test_a_theme_is_taken_up_as_it_is_edited_and_what_is_wrong_with_it_is_
     folders = (*theme_folders()[:1], tmp_path)
     app = WorkbenchApp(
         lights,
-        settings=Settings(tui=TuiSettings(theme="mine")),
+        settings=LoadedSettings(settings=Settings(tui=TuiSettings(theme="mine"))),
         themes=load_themes(folders),
         theme_changes=ThemeChanges(folders),
     )

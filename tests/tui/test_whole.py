@@ -64,7 +64,7 @@ async def open_screen(make_app: Callable[..., WorkbenchApp], look: Any) -> Async
     def make(path: Path) -> tuple[WorkbenchApp, Callable[..., Any]]:
         gateway = Gateway(path)
         gateways.append(gateway)
-        app = make_app(gateway, load_settings(path, user_file=path / "none.toml").settings)
+        app = make_app(gateway, load_settings(path, user_file=path / "none.toml"))
 
         async def until(pilot: Any, *wanted: str) -> str:
             for _ in range(600):

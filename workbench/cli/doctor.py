@@ -123,7 +123,7 @@ def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
     from workbench.tui.themes import load_themes, theme_folders, theme_problem
 
     found = load_themes(theme_folders())
-    yield from check_keys(workspace.settings.keys)[1]
+    yield from check_keys(workspace.settings.keys)[1].values()
     yield from found.failed
     if (theme_fault := theme_problem(workspace.settings.tui.theme, found)) is not None:
         yield theme_fault

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from workbench.model.base import Fact
 from workbench.model.target import AgentKind, Isolation
@@ -124,6 +124,12 @@ class LoadedSettings(Fact):
     settings: Settings = Settings()
     path: Path | None = None
     problems: tuple[str, ...] = ()
+    _files: tuple[TomlFile, ...] = PrivateAttr(default=())  # what wins stands first
+
+    def placed(self, place: Place, message: str) -> str:
+        """A sentence about a setting, begun with the file and the line that say it where any does."""
+        file = next((file for file in self._files if file.has(place)), None)
+        return message if file is None else f"{shown_path(file.path)}:{file.line_of(place)}: {message}"
 
 
 def user_settings_file() -> Path:
@@ -150,11 +156,13 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
     merged = dict(own.data)
     for name, value in project.data.items():
         merged[name] = {**merged[name], **value} if name in merged else value
-    return LoadedSettings(
+    loaded = LoadedSettings(
         settings=Settings.model_validate(merged),
         path=project.path if project.exists else None,
         problems=tuple(problems),
     )
+    loaded._files = tuple(file for file in (project, own) if file.exists)
+    return loaded
 
 
 def _take_unknown_keys(file: TomlFile) -> list[str]:

@@ -26,13 +26,17 @@ class TomlFile:
         self._lines = (text or "").split("\n")
         self.data: dict[str, Any] = tomllib.loads(text or "")
 
+    def has(self, place: Place) -> bool:
+        """Whether the file says anything of a place."""
+        return _is_in(place, self.data)
+
     def line_of(self, place: Place) -> int:
         """The line, from 1, of the statement that defines a place, or of the nearest table around it.
 
         The reader itself is asked: the statement is the one with which the place appears when the file is read line by
         line. Only errors are worth that.
         """
-        while place and not _is_in(place, self.data):
+        while place and not self.has(place):
             place = place[:-1]
         without, whole = 0, len(self._lines)
         while True:

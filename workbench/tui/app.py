@@ -25,7 +25,7 @@ from workbench.model.text import neutralise
 from workbench.store.discovery import find_root
 from workbench.store.errors import StoreError
 from workbench.store.layouts import Layout, Layouts
-from workbench.store.settings import Settings, load_settings
+from workbench.store.settings import LoadedSettings, load_settings
 from workbench.tui.clipboard import copy_beside_terminal
 from workbench.tui.gateway import Gateway
 from workbench.tui.gateway.named_files import files_named_in
@@ -50,7 +50,7 @@ _THEME_SECONDS = 1.0  # between two looks at the files of the themes
 def run(path: Path) -> int:
     """Open the application on a project and return when it is closed: 0, or 2 where the project cannot be opened."""
     try:
-        settings = load_settings(find_root(path)).settings
+        settings = load_settings(find_root(path))
     except StoreError as error:
         return _refuse(str(error))
     # A full collection takes most of a second where a project has ten thousand cases, and no key is heard meanwhile.
@@ -95,7 +95,7 @@ class WorkbenchApp(App[None]):
         self,
         gateway: Gateway,
         *,
-        settings: Settings,
+        settings: LoadedSettings,
         themes: LoadedThemes,
         theme_changes: ThemeChanges | None = None,
         layout: Layout | None = None,
@@ -110,13 +110,16 @@ class WorkbenchApp(App[None]):
         self._layout = layout or Layout()
         self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
         self._theme_changes = theme_changes
-        self._keymap_in_use, key_problems = check_keys(settings.keys)
-        theme_fault = theme_problem(settings.tui.theme, themes)
-        self._settings_problems = [*key_problems, *([theme_fault] if theme_fault is not None else [])]
+        wanted = settings.settings
+        self._keymap_in_use, key_problems = check_keys(wanted.keys)
+        self._settings_problems = [settings.placed(("keys", name), text) for name, text in key_problems.items()]
+        theme_fault = theme_problem(wanted.tui.theme, themes)
+        if theme_fault is not None:
+            self._settings_problems.append(settings.placed(("tui", "theme"), theme_fault))
         self._problems = [*themes.failed, *self._settings_problems]
         for theme in themes.themes.values():
             self.register_theme(theme)
-        self._choose_theme(self._layout.theme or "", settings.tui.theme)
+        self._choose_theme(self._layout.theme or "", wanted.tui.theme)
         self._configured_theme = self.theme
         self.set_keymap(self._keymap_in_use)
 

@@ -191,6 +191,14 @@ def test_the_users_settings_hold_where_the_project_says_nothing(tmp_path: Path) 
     assert "targets belong into the workbench.toml of a project" in loaded.problems[0]
 
 
+def test_a_sentence_about_a_setting_begins_with_the_place_that_it_holds_from(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "[run]\nruns = 2\n[keys]\na = 'b'", user="[keys]\na = 'x'\n\nc = 'd'\n")
+
+    assert loaded.placed(("keys", "a"), "no") == f"{tmp_path / 'workbench.toml'}:4: no"
+    assert loaded.placed(("keys", "c"), "no") == f"{tmp_path / 'user' / 'workbench.toml'}:4: no"
+    assert loaded.placed(("tui", "theme"), "no") == "no"
+
+
 def test_a_wrong_value_in_the_users_file_names_that_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"user/workbench\.toml:1:1: tui: found 1, expected a table"):
         load(tmp_path, "", user="tui = 1")

@@ -57,6 +57,23 @@ async def test_enter_opens_a_file_at_its_line_in_the_editor(
     assert log.read_text().strip() == str(lights)
 
 
+async def test_keys_and_a_theme_that_cannot_be_used_lead_to_their_lines_in_the_settings(
+    open_app: Any, project: Path
+) -> None:
+    settings = project / "workbench.toml"
+    settings.write_text(f'{settings.read_text()}[keys]\nrun_cse = "z"\n[tui]\ntheme = "drak"\n')
+    lines = settings.read_text().splitlines()
+    async with open_app(project, size=(200, 42)) as screen:
+        await screen.until("2 problems")
+        await screen.press("exclamation_mark")
+        key, theme = lines.index('run_cse = "z"') + 1, lines.index('theme = "drak"') + 1
+        await screen.until(f"workbench.toml:{key}:1", f"workbench.toml:{theme}:1", "enter opens the file")
+
+        problem = screen.state.problems.selected
+        assert (problem.path, problem.line) == (settings, key)
+        assert problem.message == "[keys] run_cse: no such action; did you mean 'run_case'?"
+
+
 async def test_the_file_of_a_case_opens_with_its_own_key(
     open_app: Any, project: Path, lights: Path, editor: Any, do: Any
 ) -> None:

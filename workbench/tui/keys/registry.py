@@ -81,27 +81,27 @@ def dialog_bindings(where: str) -> Sequence[BindingType]:
     return [*bindings(where), _binding(app.HELP)]
 
 
-def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The `[keys]` of the settings that can be used, and a sentence for each that cannot.
+def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The `[keys]` of the settings that can be used, and a sentence for each that cannot, by its action.
 
     An id that nobody knows, a key that does not exist, and a key that another action of the same place already has
     are refused; Textual itself would ignore the first two and let the third silently displace the other action.
     """
     usable: dict[str, str] = {}
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     known = {item.id: item for item in KEY_ACTIONS}
     for action_id, keys in wanted.items():
         if action_id not in known:
-            problems.append(f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, known)}")
+            problems[action_id] = f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, known)}"
             continue
         unknown = [key for key in _split(keys) if not _is_key(key)]
         if unknown or not keys.strip():
-            problems.append(f"[keys] {action_id}: {safe_line(', '.join(unknown)) or 'nothing'} is no key")
+            problems[action_id] = f"[keys] {action_id}: {safe_line(', '.join(unknown)) or 'nothing'} is no key"
             continue
         usable[action_id] = ",".join(_split(keys))
     for action_id, other, key in list(_clashes(usable)):
         if usable.pop(action_id, None) is not None:
-            problems.append(f"[keys] {action_id}: {key} is already the key of {other}; it keeps its own")
+            problems[action_id] = f"[keys] {action_id}: {key} is already the key of {other}; it keeps its own"
     return usable, problems
 
 
