@@ -295,6 +295,33 @@ async def test_a_chat_is_kept_from_the_chosen_turn_on_in_a_new_set(project: Path
         await screen.until("chats")
 
 
+async def test_a_new_set_is_one_of_the_agents_and_a_name_that_is_not_is_warned_of(project: Path, open_app: Any) -> None:
+    settings = project / "workbench.toml"
+    listed = '["lights.evalset.json", "kept_*.evalset.json"]'
+    settings.write_text(settings.read_text().replace('["*.evalset.json"]', listed))
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+        await screen.press("ctrl+o")
+        await screen.until("in a new eval set")
+        await screen.press("end", "enter")
+        await screen.until("kept_chats.evalset.json")
+
+        await screen.press("home", "x")
+        await screen.until("it will belong to no agent", "workbench.toml does not list it")
+        await screen.press("backspace")
+        await screen.until_gone("it will belong")
+        await screen.press("enter")
+        await screen.until("Id of the case")
+        await screen.press("enter")
+        await screen.until("Expect the final state")
+        await screen.press("enter")
+
+        await screen.until("kept as kept_chats.evalset.json:chat_1")
+        await screen.until_gone("There is no agent")
+
+
 async def test_replacing_a_case_asks_and_giving_up_writes_nothing(project: Path, open_app: Any) -> None:
     before = (project / "lights.evalset.json").read_text()
     async with open_app(project) as screen:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from workbench.model.chat import ChatEnded, StateSeen, StepSeen, TurnAnswered, T
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
+from workbench.model.target import AgentKind, Target
 from workbench.model.trace import Span, SpanKind
+from workbench.store.discovery import NewSets, Project
 from workbench.tui.state.browser import ListedSet
 from workbench.tui.state.chat import ChatLines, Conversation, Phase, TargetChat
 from workbench.tui.state.chat.keeping import (
@@ -20,11 +24,13 @@ from workbench.tui.state.chat.keeping import (
     problem_of_case_id,
     problem_of_set_name,
     shelves,
+    warning_of_set_name,
 )
 from workbench.tui.state.chat.session_form import read_state
 from workbench.tui.state.chat.standing import standing_line
 from workbench.tui.state.pieces import Line
 
+ROOT = Path("/project")
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NASTY = "[/b] \x1b[31mred \u202egnp 🕯️ 卧室 e\u0301"
 
@@ -310,11 +316,47 @@ def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> Non
     assert (found is None) if problem is None else (found is not None and problem in found)
 
 
+def places(**eval_sets: Sequence[str]) -> NewSets:
+    """What may be made in a project with these targets and the patterns of their sets."""
+    targets = {
+        name: Target(name=name, kind=AgentKind.FUNCTION, location="agent:f", path=ROOT, eval_sets=tuple(patterns))
+        for name, patterns in eval_sets.items()
+    }
+    return NewSets(Project(root=ROOT, targets=targets, eval_sets=()))
+
+
 def test_names_are_proposed_that_are_free() -> None:
-    assert new_set_name(SETS, target="home") == "a/chats.evalset.json"
-    assert new_set_name([*SETS, ListedSet("a/chats.evalset.json", "home")], target="home") == "a/chats_2.evalset.json"
-    assert new_set_name([], target="home") == "chats.evalset.json"
+    anywhere = places(home=["**/*.json"])
+    used = [*SETS, ListedSet("a/chats.evalset.json", "home")]
+
+    assert new_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
+    assert new_set_name(used, target="home", places=anywhere) == "a/chats_2.evalset.json"
+    assert new_set_name([], target="home", places=anywhere) == "chats.evalset.json"
     assert new_case_id({"chat_1"}) == "chat_2"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "proposed"),
+    [
+        (["a/y.evalset.json", "a/kept_*.evalset.json"], "a/kept_chats.evalset.json"),
+        (["a/?.*.json", "a/*.test.json"], "a/chats.test.json"),
+        (["a/y.evalset.json", "c/*.json"], "c/chats.evalset.json"),
+        (["a/y.evalset.json", "c/new.evalset.json"], "c/new.evalset.json"),
+        (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # nothing new can be the agent's
+    ],
+)
+def test_a_new_set_is_proposed_where_the_settings_of_its_agent_find_it(patterns: list[str], proposed: str) -> None:
+    assert new_set_name(SETS, target="home", places=places(other=["b/*"], home=patterns)) == proposed
+
+
+def test_a_name_that_makes_a_set_of_another_agent_or_of_none_is_warned_of() -> None:
+    project = places(other=["b/*"], home=["a/*"])
+
+    assert warning_of_set_name("a/new.evalset.json", target="home", places=project) is None
+    other = warning_of_set_name("b/new.evalset.json", target="home", places=project)
+    assert other == "it will belong to the agent other: workbench.toml does not list it under eval_sets of home"
+    nobody = warning_of_set_name("new.evalset.json", target="home", places=project)
+    assert nobody == "it will belong to no agent: workbench.toml does not list it under eval_sets of home"
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import glob
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from workbench.model.target import Target
 from workbench.store.discovery.targets import folder_of
+from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 from workbench.store.settings import FILE_NAME
 
 _SESSION_APP = re.compile(
@@ -83,8 +84,7 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
     unmatched = []
     for pattern in target.eval_sets:
         matches = []
-        for base in dict.fromkeys((target.path, root)):
-            rule = _rule(_relative_pattern(base, pattern, root))
+        for base, rule in _rules(target, pattern, root):
             matches += [path for relative, path in found.items() if rule.fullmatch(relative)]
             if not matches:
                 names = glob.glob(pattern, root_dir=base)  # noqa: PTH207 - Path.glob refuses absolute patterns
@@ -93,6 +93,40 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
         if not matches:
             unmatched.append(pattern)
     return list(claimed), unmatched
+
+
+def claims(target: Target, relative: str, *, root: Path) -> bool:
+    """Whether a pattern of a target matches a path that need not be there."""
+    return any(rule.fullmatch(relative) for pattern in target.eval_sets for _, rule in _rules(target, pattern, root))
+
+
+def paths_claimed(target: Target, *, name: str, root: Path) -> Iterator[str]:
+    """Paths of eval sets, there or not, that the patterns of a target name, with `name` for what may be anything.
+
+    Patterns that leave a folder or a single character open give none.
+    """
+    for base in dict.fromkeys((target.path, root)):
+        if base.is_relative_to(root):
+            filled = (_filled(pattern.removeprefix("./"), name) for pattern in target.eval_sets)
+            yield from (base.relative_to(root).joinpath(path).as_posix() for path in filled if path is not None)
+
+
+def _filled(pattern: str, name: str) -> str | None:
+    folder, slash, file = pattern.replace("**/", "").rpartition("/")
+    if re.search(r"[*?\[]", folder) or re.search(r"[?\[]", file):
+        return None
+    head, star, tail = re.sub(r"\*+", "*", file).partition("*")
+    for text in (name, f"{name}{EVAL_SET_SUFFIX.removesuffix('.json')}", f"{name}{EVAL_SET_SUFFIX}"):
+        filled = f"{head}{text if star else ''}{tail.replace('*', '')}"
+        if filled.endswith(EVAL_SET_SUFFIXES):
+            return f"{folder}{slash}{filled}"
+    return None
+
+
+def _rules(target: Target, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
+    """What a pattern of a target means: as a rule for paths from the root, for each folder it may be relative to."""
+    for base in dict.fromkeys((target.path, root)):
+        yield base, _rule(_relative_pattern(base, pattern, root))
 
 
 def _relative_pattern(base: Path, pattern: str, root: Path) -> str:

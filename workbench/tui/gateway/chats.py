@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from workbench.engine.chat import Chat
     from workbench.engine.chat_case import NewCase
     from workbench.engine.workspace import Workspace
+    from workbench.store.discovery import NewSets
     from workbench.store.documents import EvalSetDocument
 
 
@@ -71,6 +72,16 @@ class Chats:
 
         label = f"keep the chat as {case.eval_id}"
         await self._documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
+
+    async def new_sets(self) -> NewSets:
+        """Where eval sets belong that could be made, by the project as it was looked at last."""
+
+        def look(workspace: Workspace) -> NewSets:
+            from workbench.store.discovery import NewSets
+
+            return NewSets(workspace.project)
+
+        return await self._call(look)
 
     async def agent_of(self, eval_set: str) -> str | None:
         """The agent that a set belongs to, as the project is now; None where it belongs to none."""

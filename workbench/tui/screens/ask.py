@@ -27,11 +27,13 @@ class AskScreen(ModalScreen[str | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("ask",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
 
-    def __init__(self, question: str, *, value: str = "", check: Check) -> None:
+    def __init__(self, question: str, *, value: str = "", check: Check, warn: Check | None = None) -> None:
+        """What `check` says refuses an answer; what `warn` says is shown, and the answer taken."""
         super().__init__()
         self._question = question
         self._value = value
         self._check = check
+        self._warn = warn
 
     def compose(self) -> ComposeResult:
         """The question, the line, and what is wrong with what stands in it."""
@@ -44,7 +46,10 @@ class AskScreen(ModalScreen[str | None]):
     @on(Input.Changed)
     def _on_changed(self, message: Input.Changed) -> None:
         problem = self._check(message.value) if message.value else None  # an empty line is only refused on enter
-        self.query_one(".dialog-problem", Static).update(Content(safe(problem or "")))
+        warning = self._warn(message.value) if problem is None and message.value and self._warn is not None else None
+        shown = self.query_one(".dialog-problem", Static)
+        shown.set_class(warning is not None, "-warning")
+        shown.update(Content(safe(problem or warning or "")))
 
     @on(Input.Submitted)
     def _on_submitted(self, message: Input.Submitted) -> None:

@@ -24,6 +24,7 @@ from workbench.tui.state.chat.keeping import (
     problem_of_case_id,
     problem_of_set_name,
     shelves,
+    warning_of_set_name,
 )
 from workbench.tui.state.pieces import plural, safe_line
 
@@ -86,12 +87,14 @@ async def _ask_shelf(app: App[None], hub: Hub, conversation: Conversation) -> Sh
 
 
 async def _ask_new_set(app: App[None], hub: Hub, conversation: Conversation) -> str:
-    sets = hub.state.browser.sets
+    sets, target = hub.state.browser.sets, conversation.target
+    places = await hub.gateway.chats.new_sets()
     answer = await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",
-            value=new_set_name(sets, target=conversation.target),
+            value=new_set_name(sets, target=target, places=places),
             check=lambda name: problem_of_set_name(name, sets=sets),
+            warn=lambda name: warning_of_set_name(name, target=target, places=places),
         )
     )
     return _given(answer)

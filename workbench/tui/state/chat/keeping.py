@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from workbench.model.keys import CaseKey
 from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser import ListedSet
 from workbench.tui.state.browser.names import free_name
 from workbench.tui.state.pieces import safe_line
 
+if TYPE_CHECKING:
+    from workbench.store.discovery import NewSets
+
 _ID = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_ID = 200
+_NAME = "chats"  # of a new set
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +47,32 @@ def shelves(sets: Sequence[ListedSet], *, target: str, eval_set: str | None, cas
     return [*found, *(Shelf(f"in {safe_line(name)} · of {_owner(target_of[name])}", name) for name in others)]
 
 
-def new_set_name(sets: Sequence[ListedSet], *, target: str) -> str:
-    """A free name for a new set, beside the first of the agent's."""
-    first = next((listed.relative for listed in sets if listed.target == target), "")
-    wanted = PurePosixPath(first).parent / "chats"
-    taken = {listed.relative.removesuffix(EVAL_SET_SUFFIX) for listed in sets}
-    return f"{free_name(str(wanted), taken)}{EVAL_SET_SUFFIX}"
+def new_set_name(sets: Sequence[ListedSet], *, target: str, places: NewSets) -> str:
+    """A free name for a new set of the agent: beside one of its sets, else where its settings look for them.
+
+    Where nothing new can be the agent's it is beside the first of its sets all the same.
+    """
+    taken = {listed.relative for listed in sets}
+    stems = {relative.removesuffix(EVAL_SET_SUFFIX) for relative in taken}
+    folders = dict.fromkeys(PurePosixPath(listed.relative).parent for listed in sets if listed.target == target)
+    beside = [f"{free_name(str(folder / _NAME), stems)}{EVAL_SET_SUFFIX}" for folder in folders or [PurePosixPath()]]
+    names = (_NAME, *(f"{_NAME}_{number}" for number in range(2, len(taken) + 2)))
+    elsewhere = (path for name in names for path in places.paths_of(target, name=name))
+    for path in chain(beside, elsewhere):
+        if problem_of_set_name(path, sets=sets) is None and places.pairing(path).target == target:
+            return path
+    return beside[0]
+
+
+def warning_of_set_name(name: str, *, target: str, places: NewSets) -> str | None:
+    """What is to be known of a new set with this path where it would not be the agent's; None where it would."""
+    pairing = places.pairing(name)
+    if pairing.target == target:
+        return None
+    owner = f"the agent {pairing.target}" if pairing.target else "no agent"
+    if places.lists_sets(target):
+        return f"it will belong to {owner}: {FILE_NAME} does not list it under eval_sets of {target}"
+    return f"it will belong to {owner}" if pairing.target else f"it will belong to {owner}: {pairing.reason}"
 
 
 def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
