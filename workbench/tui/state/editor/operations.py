@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from workbench.tui.state.editor.rows import ABSENT, Input, Kind, Place, Row, found_at, spelling_of, spelt, value_at
+from workbench.tui.state.editor.rows import ABSENT, Input, Kind, Place, Row, found_at, spelt, value_at
+from workbench.tui.state.spelling import spelling_of
 
 
 class Document(Protocol):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pydantic.alias_generators import to_camel, to_snake
+
+from workbench.tui.state.spelling import spelling_of
 
 Place = tuple[str | int, ...]
 """Where a value is, counted from the case (or from the set): keys as the file spells them, and indexes."""
@@ -116,12 +118,6 @@ class Members:
         """What was not taken."""
         for key in self._left:
             yield self._spot.at(key)
-
-
-def spelling_of(data: Mapping[str, Any], key: str) -> str:
-    """The key as an object spells it, or as it is given where the object has none."""
-    camel = to_camel(key)
-    return camel if key not in data and camel in data else key
 
 
 class _Absent:

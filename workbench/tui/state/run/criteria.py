@@ -16,7 +16,7 @@ from workbench.metrics.presets import Preset
 from workbench.metrics.registry import check_criteria, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.tui.state.cursor import CursorRows
-from workbench.tui.state.run.spelling import spelling_of
+from workbench.tui.state.spelling import spelling_of
 
 CHOSEN_SOURCE = "chosen for this run"
 """The source of criteria that were chosen in the picker and are in no file."""
@@ -111,7 +111,7 @@ class CriteriaChoice(CursorRows):
 
     def option(self, metric: str, option: str) -> Any:
         """The value of an option; None where the criterion does not say."""
-        return self._options(metric).get(spelling_of(option, self._options(metric)))
+        return self._options(metric).get(spelling_of(self._options(metric), option))
 
     @property
     def problems(self) -> Mapping[str, Sequence[str]]:
@@ -158,7 +158,7 @@ class CriteriaChoice(CursorRows):
     def put_option(self, metric: str, option: str, value: Any) -> None:
         """Set an option, in the spelling that it has; None removes it."""
         options = dict(self._options(metric))
-        name = spelling_of(option, options)
+        name = spelling_of(options, option)
         if value is None:
             options.pop(name, None)
         else:
@@ -198,7 +198,7 @@ class CriteriaChoice(CursorRows):
         """What is wrong with the value of an option as typed; None where nothing is. Nothing typed is the default."""
         options = {**self._options(metric)}
         value = read_value(text)
-        options.pop(spelling_of(option, options), None)
+        options.pop(spelling_of(options, option), None)
         criterion = Criterion(metric=metric, options={**options, **({} if value is None else {option: value})})
         config = self._file.model_copy(update={"criteria": (criterion,)})
         place = f"criteria.{metric}.{option}"
