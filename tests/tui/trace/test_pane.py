@@ -352,3 +352,20 @@ async def test_an_adk_agent_shows_runs_models_tools_and_its_graph(tmp_path: Path
         screen.app.screen.query_one(TracePane).focus_first()
         await screen.press("D")
         await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "path taken")
+
+
+async def test_accepting_is_offered_for_the_trace_of_a_case_and_not_for_that_of_a_chat(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project, size=(200, 42)) as screen:
+        await screen.until("fine")
+        await screen.press("j", "j", "r")
+        await screen.until("✗ fine", "finished")
+        await screen.press("3")
+        await screen.until("fine · s", "a accept")
+
+        screen.app.screen_stack[0].post_message(pinned(LIGHTS))
+        await screen.until("a chat")
+        await screen.until_gone("a accept")
+        await screen.press("escape")
+        await screen.until("a accept")

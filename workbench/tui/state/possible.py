@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.tui.state.project import ProjectState
+from workbench.tui.state.subject import Subject
 
 CHANGING = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept")
 """Actions that begin and cease to make sense while nobody presses a key, so that the footer has to follow."""
@@ -24,8 +25,14 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
         case "save" | "edit":
             return state.selected_set is not None
         case "accept":
-            return state.subject().result is not None
+            return _has_something_to_accept(state.subject())
         case "edit_text":
             return state.selected_case is not None
         case _:
             return True
+
+
+def _has_something_to_accept(subject: Subject) -> bool:
+    """Whether there is a result, and a case that expects something: a chat belongs to none."""
+    is_of_no_case = subject.pinned is not None and subject.pinned.case is None
+    return subject.result is not None and not is_of_no_case
