@@ -121,6 +121,24 @@ async def test_two_runs_are_compared_marked_ones_first(make_ran: Open, open_app:
         assert not isinstance(screen.app.screen, ComparingScreen)
 
 
+async def test_a_run_of_one_case_is_compared_with_a_run_of_all(make_ran: Open, open_app: Open) -> None:
+    make_ran("zeta", *(f"case_{number}" for number in range(9))).run()
+    make_ran("zeta").run()
+
+    async with open_app(make_ran("zeta").path) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "5")
+        await screen.until("2 runs")
+        await screen.press("=")
+        text = await screen.until("= same", "▸ 9 cases only in the run before")
+        assert text.index("zeta") < text.index("9 cases") and "case_3" not in text
+
+        await screen.press("G", "enter")
+        await screen.until("▾ 9 cases only in the run before", "case_3")
+        await screen.press("enter")
+        await screen.until_gone("case_3")
+
+
 async def test_the_oldest_run_has_none_to_be_compared_with(make_ran: Open, open_app: Open) -> None:
     project = make_ran("on")
     project.run()

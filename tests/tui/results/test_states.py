@@ -258,10 +258,38 @@ def comparison(before: str, after: str) -> RunComparison:
 def test_compared_cases_can_be_narrowed_to_flips() -> None:
     cases = ComparedCases(comparison("PPFF", "PFPF"))
 
-    assert [case.change for case in cases.cases] == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
+    changes = [row.change for row in cases.rows]
+    assert changes == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
     assert "m  1 → 0 (-1)" in blocks_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
     assert "1 regression, 1 fix, 2 same" in text_of(cases.head())
+
+
+def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
+    cases = ComparedCases(comparison("P" * 20, "P"))
+
+    assert [row.change for row in cases.rows] == [Change.SAME, Change.GONE]
+    assert text_of([cases.line(1, 80)]) == " ▸ 19 cases only in the run before"
+    cases.move_to(1)
+    assert cases.selected is None
+    cases.toggle_fold()
+    assert len(cases) == 21 and cases.cursor == 1
+    cases.move(1)
+    assert cases.selected is not None and cases.selected.change is Change.GONE
+    cases.move(-1)
+    cases.toggle_fold()
+    assert len(cases) == 2
+
+
+def test_a_few_cases_that_only_one_run_has_are_listed_last() -> None:
+    rows = ComparedCases(comparison("PFPE", "PPFFPP")).rows
+
+    same, one = [Change.SAME], [Change.NEW, Change.NEW]
+    assert [row.change for row in rows] == [Change.REGRESSION, Change.FIX, *same, *same, *one]
+
+
+def test_where_no_case_is_in_both_runs_all_are_listed() -> None:
+    assert len(ComparedCases(comparison("", "P" * 20))) == 21
 
 
 def test_means_say_over_how_many_cases_they_are() -> None:

@@ -29,8 +29,8 @@ class ComparingScreen(Screen[CaseKey | None]):
     """Cases with what became of them from the earlier run to the later. Gives the case that the user goes to."""
 
     HELP: ClassVar[str] = (
-        "What became of each case from the earlier run to the later: regressions, fixes and flaky cases "
-        "first. Enter goes to the case."
+        "What became of each case from the earlier run to the later: regressions and fixes first, cases that only one "
+        "run has last. Enter goes to the case, and opens and closes the row that stands for many."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
@@ -56,6 +56,9 @@ class ComparingScreen(Screen[CaseKey | None]):
     def _on_entered(self) -> None:
         if self._cases.selected is not None:
             self.dismiss(self._cases.selected.case)
+            return
+        self._cases.toggle_fold()
+        self.query_one(RowsAndText).show(self._cases, from_top=False)
 
     def action_toggle_flips(self) -> None:
         """List only the cases whose verdict flipped, or all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 
@@ -26,25 +27,48 @@ _TONES = {
     Change.GONE: Tone.MUTED,
     Change.SAME: Tone.MUTED,
 }
+_IN_BOTH = (Change.REGRESSION, Change.FIX, Change.FLAKY, Change.OTHER, Change.SAME)
+"""Changes of cases that both runs have, in the order in which they are listed."""
+
+_IN_ONE = {Change.NEW: "only in the run after", Change.GONE: "only in the run before"}
+_MOST_UNFOLDED = 5  # cases that only one run has and that are listed without being asked for
 _WORD = max(map(len, Change))
 _VERDICT = 9
 _SCORES_FROM = 100  # cells of a row that has room for changed scores
 
 
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The row that stands for many cases which only one of the runs has."""
+
+    change: Change
+    count: int
+    is_open: bool
+
+
 class ComparedCases(CursorRows):
-    """Rows for a list. With `only_flips` regressions, fixes and flaky cases alone."""
+    """Rows for a list: cases that both runs have, then those that only one has, folded where they are many.
+
+    With `only_flips` regressions, fixes and flaky cases alone.
+    """
 
     def __init__(self, comparison: RunComparison, *, only_flips: bool = False) -> None:
         self.comparison = comparison
         self.only_flips = only_flips
-        self.cases: Sequence[ComparedCase] = comparison.of(*FLIPS) if only_flips else comparison.cases
+        changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
+        self._in_both = [case for change in changes for case in comparison.of(change)]
+        self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
+        self.rows: Sequence[ComparedCase | Fold] = self._listed_rows()
 
     def __len__(self) -> int:
-        return len(self.cases)
+        return len(self.rows)
 
     def line(self, index: int, width: int) -> Line:
         """One case: what changed, its id, both verdicts, and scores that moved where there is room."""
-        case = self.cases[index]
+        case = self.rows[index]
+        if isinstance(case, Fold):
+            words = f" {'▾' if case.is_open else '▸'} {plural(case.count, 'case')} {_IN_ONE[case.change]}"
+            return (Piece(words, _TONES[case.change]),)
         tone = _TONES[case.change]
         lead = Piece(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", tone)
         verdicts = (*_verdict(case.before), Piece("→ ", Tone.MUTED), *_verdict(case.after))
@@ -56,8 +80,16 @@ class ComparedCases(CursorRows):
 
     @property
     def selected(self) -> ComparedCase | None:
-        """The case under the cursor."""
-        return self.cases[self.cursor] if self.cases else None
+        """The case under the cursor; None on a row that stands for several."""
+        row = self.rows[self.cursor] if self.rows else None
+        return row if isinstance(row, ComparedCase) else None
+
+    def toggle_fold(self) -> None:
+        """List the cases for which the row under the cursor stands, or no longer."""
+        row = self.rows[self.cursor] if self.rows else None
+        if isinstance(row, Fold):
+            self._open ^= {row.change}
+            self.rows = self._listed_rows()
 
     def head(self) -> list[Line]:
         """Both runs, and how many cases changed in which way."""
@@ -71,6 +103,16 @@ class ComparedCases(CursorRows):
         """The case under the cursor, then what was judged differently, then the means."""
         blocks = [] if self.selected is None else [*_case_blocks(self.selected), BLANK]
         return [*blocks, *self._differences(), *self._means()]
+
+    def _listed_rows(self) -> list[ComparedCase | Fold]:
+        rows: list[ComparedCase | Fold] = [*self._in_both]
+        for change in () if self.only_flips else _IN_ONE:
+            cases = self.comparison.of(change)
+            if len(cases) > _MOST_UNFOLDED:
+                rows.append(Fold(change, len(cases), is_open=change in self._open))
+            if len(cases) <= _MOST_UNFOLDED or change in self._open:
+                rows += cases
+        return rows
 
     def _listed(self) -> str:
         return f"   only the {len(self):,} whose verdict flipped are listed" if self.only_flips else ""
