@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from workbench.model.criteria import read_config
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.report.differences import DifferenceKind
 from workbench.store.settings import Settings, TargetSettings, load_settings
+from workbench.tui.themes import theme_folders
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -171,3 +173,11 @@ def test_its_pictures_are_there() -> None:
 
     assert pictures
     assert [name for name in pictures if not (Path(__file__).parents[2] / name).is_file()] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is named for Linux")
+def test_the_folder_of_the_users_themes_is_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (named,) = re.findall(r"themes folder \(on Linux `(.+?)`\)", README)
+
+    assert theme_folders()[1] == Path(named).expanduser()
