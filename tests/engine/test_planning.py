@@ -108,6 +108,17 @@ def test_cases_with_the_same_id_do_not_run_and_their_neighbours_do(project: Proj
         assert problem is not None and problem.kind is FailureKind.FILE and "2 times" in problem.message
 
 
+def test_what_is_kept_of_a_broken_case_names_its_file_from_the_project(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.root / "set.evalset.json").write_text('{"eval_cases": [{"eval_id": "a", "conversation": [1]}]}')
+    monkeypatch.chdir(project.root.parent)
+
+    problem = plan(project).cases[0].problem
+
+    assert problem is not None and problem.message.startswith("set.evalset.json:1:")
+
+
 def test_a_broken_case_does_not_hide_its_neighbours(project: Project) -> None:
     both = {"conversation": [turn("x")], "conversation_scenario": {"starting_prompt": "x", "conversation_plan": "y"}}
     project.add_set({"good": [turn("x")], "both": both})

@@ -168,7 +168,7 @@ class Planner:
             if ids is not None and item.eval_id not in ids:
                 continue
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
-            case, problem = _read_case(document, item.index)
+            case, problem = _read_case(document, item.index, name=entry.relative)
             if occurrences[item.eval_id] > 1:
                 message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
@@ -265,11 +265,11 @@ def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
     return (f"{shown}: no criteria are configured; using the default ones: {criteria}",)
 
 
-def _read_case(document: EvalSetDocument, index: int) -> tuple[EvalCase | None, Failure | None]:
+def _read_case(document: EvalSetDocument, index: int, *, name: str) -> tuple[EvalCase | None, Failure | None]:
     try:
         case = document.case(index)
     except StoreError as error:
-        return None, Failure(kind=FailureKind.FILE, message=str(error))
+        return None, Failure(kind=FailureKind.FILE, message=error.said_of(name))
     if case.conversation is None:
         message = "the case is a conversation scenario, and this version has no simulated users yet"
         return case, Failure(kind=FailureKind.UNSUPPORTED, message=message)

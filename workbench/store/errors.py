@@ -51,13 +51,19 @@ class StoreError(Exception):
         self.found = found
         self.expected = expected
         self.message = message if message is not None else f"found {found}, expected {expected}"
-        super().__init__(": ".join(part for part in (self.location, place, self.message) if part))
+        super().__init__(self.said_of(shown_path(path)))
 
     @property
     def location(self) -> str:
         """The file, with line and column where they are known, as editors and terminals link it."""
-        shown = shown_path(self.path)
-        return shown if self.line is None else f"{shown}:{self.line}:{self.column or 1}"
+        return self._location(shown_path(self.path))
+
+    def said_of(self, name: str) -> str:
+        """The text of the error with another name of its file: one that means the same in every folder."""
+        return ": ".join(part for part in (self._location(name), self.place, self.message) if part)
+
+    def _location(self, name: str) -> str:
+        return name if self.line is None else f"{name}:{self.line}:{self.column or 1}"
 
 
 class FileChanged(StoreError):

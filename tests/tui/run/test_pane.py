@@ -48,6 +48,18 @@ async def test_before_a_run_the_pane_says_what_to_do(waiting: Path, open_app: Ca
         await screen.until("Nothing has run in this session", "C shows the plan first")
 
 
+async def test_what_is_wrong_in_a_file_is_said_with_its_name_in_the_project(
+    waiting: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (waiting / "broken.evalset.json").write_text('{"eval_cases": [{"eval_id": "bad", "conversation": [1]}]}')
+    monkeypatch.chdir(waiting.parent)
+    async with open_app(waiting) as screen:
+        await screen.until("bad")
+        await screen.press("j", "o", "r")
+
+        await screen.until("1 × file: broken.evalset.json:1:")
+
+
 async def test_a_run_is_followed_case_by_case_and_summed_up_at_its_end(
     waiting: Path, open_app: Callable[..., Any]
 ) -> None:
