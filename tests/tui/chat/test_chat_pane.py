@@ -21,6 +21,8 @@ def answer(prompt, session):
     Path("pid").write_text(str(os.getpid()))
     if prompt == "hang":
         time.sleep(1000)
+    if prompt == "slow":
+        time.sleep(1)
     if prompt == "die":
         os._exit(7)
     if prompt == "raise":
@@ -84,6 +86,28 @@ async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path,
         await say(screen, "again")
 
         await screen.until("again makes 2", "2 turns · 24 tokens")
+
+
+async def test_the_end_is_followed_until_the_reader_leaves_it(project: Path, open_app: Any) -> None:
+    async with open_app(project, size=(44, 20)) as screen:  # what greets is longer than there is room for
+        await screen.until("one")
+        await screen.press("j", "j", "6")
+        await screen.until("say something")
+        for word in ("one", "two", "three"):
+            await say(screen, word)
+            await screen.until(f"{word} makes")
+        await screen.pilot.resize_terminal(44, 17)
+        await screen.until("three makes 3")
+
+        await say(screen, "slow")
+        await screen.press("shift+tab", "g")
+        await screen.until("4 turns · 48 tokens")
+        assert "turn 1" in screen.text
+        assert "slow makes 4" not in screen.text
+
+        await screen.press("G", "tab")
+        await say(screen, "five")
+        await screen.until("five makes 5")
 
 
 async def test_new_lines_and_what_was_said_before(project: Path, open_app: Any) -> None:

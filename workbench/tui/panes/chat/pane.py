@@ -278,6 +278,8 @@ class ChatPane(Pane):
         self._sessions[chat.target] = session
         self._lines[chat.target] = ChatLines(conversation)
         _tell(conversation, session, said)
+        if chat is self._chat:
+            self._show_talk(to_end=True)
         self._follow(chat, conversation, session)
 
     @work(group="chat_follow")
@@ -312,7 +314,7 @@ class ChatPane(Pane):
 
     def _tick(self) -> None:
         if self._changed:
-            self._show_talk(to_end=self.query_one(TalkView).is_at_end and self._chat.chosen is None)
+            self._show_talk(to_end=False)
         elif self._chat.is_busy:
             self._show_standing()
 
