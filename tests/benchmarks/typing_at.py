@@ -18,7 +18,7 @@ from typing import Self
 
 from tests.benchmarks.measuring import tree_mb
 
-_QUIET = 0.03  # seconds without output after which a screen is taken to be painted
+_QUIET = 0.08  # seconds without output after which a screen is taken to be painted
 
 
 class TypedAt:
@@ -78,13 +78,31 @@ class TypedAt:
             painted = time.perf_counter()
         return painted - started
 
-    def press_while_busy(self, key: str) -> float:
-        """Seconds until the first output after a key press, in a program that writes by itself as well."""
+    def press_until(self, key: str, wanted: str) -> float:
+        """Seconds from a key press until this is written, in a program that writes by itself as well."""
+        self._drain()
+        seen = b""
+        started = time.perf_counter()
+        os.write(self._master, key.encode())
+        while wanted.encode() not in seen:
+            seen += self._read(timeout=1.0)
+            if time.perf_counter() - started > 5.0:
+                raise AssertionError(f"never written: {wanted}")
+        return time.perf_counter() - started
+
+    def first_output(self, key: str) -> float:
+        """Seconds until the first output after a key press."""
         self._drain()
         started = time.perf_counter()
         os.write(self._master, key.encode())
         self._read(timeout=5.0)
         return time.perf_counter() - started
+
+    def wait(self, seconds: float) -> None:
+        """Let time go by; what is written meanwhile is read, for a terminal would."""
+        end = time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0:
+            self._read(timeout=left)
 
     def settle(self, *, quiet: float = 0.25) -> None:
         """Wait until nothing is written any longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,8 @@ def open_screen(path: Path) -> int:
             f"opening {path} needs a terminal, and standard input or output is none. "
             f"Without one, use `workbench run {path}`; `workbench --help` lists all commands."
         )
+    # Textual reads it as it is imported. At its own 60 frames a second what a key does is painted up to 33 ms later.
+    os.environ.setdefault("TEXTUAL_FPS", "120")
     from workbench.tui.app import run
 
     return run(path)

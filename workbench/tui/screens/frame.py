@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Region
 from textual.widgets import Static
 
 from workbench.tui.hub import Hub
@@ -41,6 +43,8 @@ class Frame(Vertical):
         self._hub = hub
         self.tab = tab
         self._panes: dict[str, Pane] = {}
+        self._on_border = ("", "")
+        self._is_bordering = False
 
     def compose(self) -> ComposeResult:
         """The tabs and the first pane."""
@@ -90,8 +94,7 @@ class Frame(Vertical):
         edited = "* unsaved" if heading.is_edited else ""
         parts: Sequence[str] = [part for part in (edited, heading.status, heading.title) if part]
         title = " · ".join(parts)
-        self.border_title = Content(title)
-        self.border_subtitle = Content(heading.ran)
+        self._write_on_border(title, heading.ran)
         self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
         whole = self.query_one("#title", Static)
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
@@ -99,6 +102,24 @@ class Frame(Vertical):
             whole.update(Content(title))
         if self.pane.is_mounted:  # news may come while a tab is being opened, which shows it then
             self.pane.show(subject)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """While only the border is written on, only that is drawn anew, and not all that is in the frame."""
+        if self._is_bordering and not regions and not layout:
+            size = self.outer_size
+            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
+            regions = tuple(rows)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def _write_on_border(self, title: str, subtitle: str) -> None:
+        if (title, subtitle) == self._on_border:
+            return
+        self._on_border = title, subtitle
+        self._is_bordering = True
+        try:
+            self.border_title, self.border_subtitle = Content(title), Content(subtitle)
+        finally:
+            self._is_bordering = False
 
     def _make(self, tab: str) -> Pane:
         pane = self._panes[tab] = _pane_class(tab)(self._hub, id=f"pane-{tab}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,8 @@ from workbench.tui.state.problems import Source
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.widgets.saying import say
 
-_SETTLE = 0.03  # seconds the cursor rests before the case under it is read
+_HELD = 0.1  # seconds between two moves of the cursor within which a key is taken to be held down
+_SETTLE = 0.03  # seconds the cursor then rests before the case under it is read
 _PATIENCE = 0.15  # seconds after which reading a case is shown as such
 _CHUNK = 1_000  # of what comes by the ten thousand, taken at once
 
@@ -61,6 +63,7 @@ class Reader(Faceless):
         self._gateway = hub.gateway
         self._has_opened = False
         self._settling: Timer | None = None
+        self._asked_at = 0.0
 
     @work(group="open")
     async def open(self) -> None:
@@ -105,10 +108,15 @@ class Reader(Faceless):
         self.post_message(self.CaseRead())
 
     def read_selected_soon(self) -> None:
-        """Read the case under the cursor once that rests; a later call replaces an earlier one."""
+        """Read the case under the cursor: at once, or once it rests where a key is held down. A later call replaces it."""
         if self._settling is not None:
             self._settling.stop()
-        self._settling = self.set_timer(_SETTLE, self.read_selected)
+        now = time.monotonic()
+        is_held, self._asked_at = now - self._asked_at < _HELD, now
+        if is_held:
+            self._settling = self.set_timer(_SETTLE, self.read_selected)
+        else:
+            self.read_selected()
 
     async def read_all_sets(self) -> None:
         """Read what has changed in any set."""

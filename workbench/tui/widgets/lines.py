@@ -7,7 +7,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -28,15 +27,6 @@ def strip_of(widget: Widget, line: Line, *, width: int, uniform: Style | None = 
     ]
     used = sum(cell_len(piece.text) for piece in line)
     return Strip(segments, used).adjust_cell_length(width, uniform or widget.rich_style)
-
-
-def bring_into_sight(view: ScrollView, index: int) -> None:
-    """Scroll a view of lines no further than needed for one of them to be seen."""
-    top, height = view.scroll_offset.y, view.scrollable_content_region.height
-    if index < top:
-        view.scroll_to(y=index, animate=False, force=True, immediate=True)
-    elif height and index >= top + height:
-        view.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
 
 
 class StatusLine(Widget):

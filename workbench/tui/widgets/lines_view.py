@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from rich.cells import cell_len
 from textual.binding import BindingType
@@ -16,7 +16,8 @@ from workbench.tui.keys import bindings
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.layout import fit, lay_out
 from workbench.tui.state.pieces import Line
-from workbench.tui.widgets.lines import TONE_CLASSES, bring_into_sight, strip_of
+from workbench.tui.widgets.drawn_lines import DrawnLines, bring_into_sight, set_content_size
+from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 
 
 class LineSource(Protocol):
@@ -31,6 +32,15 @@ LayOut = Callable[[int], LineSource]
 """Makes the lines for a width in cells."""
 
 
+class _Look(NamedTuple):
+    """How a line of the screen looks: which line stands on it, and whether the cursor is there."""
+
+    number: int
+    line: Line
+    is_cursor: bool
+    width: int
+
+
 class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines to read. The mouse selects text in them."""
 
@@ -43,6 +53,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         self._lay_out: LayOut = _nothing
         self._lines: LineSource = ()
         self._cursor: int | None = None
+        self._drawn: DrawnLines[_Look] = DrawnLines(self)
 
     def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
         """Replace what is shown; `cursor` is a line to stand out, which is brought into sight."""
@@ -69,14 +80,23 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
+        look = self._look_of(y)
+        strip = self._drawn.strip(y, look, self._draw)
+        return self._with_selection(strip, look.number).apply_offsets(0, look.number)
+
+    def notify_style_update(self) -> None:
+        """Lines look other than before."""
+        super().notify_style_update()
+        self._drawn.forget()
+
+    def _draw(self, look: _Look) -> Strip:
+        uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
+        return strip_of(self, look.line, width=look.width, uniform=uniform)
+
+    def _look_of(self, y: int) -> _Look:
         index = y + self.scroll_offset.y
-        width = self.scrollable_content_region.width
         line = self._lines[index] if index < len(self._lines) else ()
-        if index == self._cursor:
-            strip = strip_of(self, line, width=width, uniform=self.get_component_rich_style("lines-view--cursor"))
-        else:
-            strip = strip_of(self, line, width=width)
-        return self._with_selection(strip, index).apply_offsets(0, index)
+        return _Look(index, line, index == self._cursor, self.scrollable_content_region.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text that the mouse has selected, as it is laid out."""
@@ -98,8 +118,8 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         if not width:
             return  # before the first layout
         self._lines = self._lay_out(width)
-        self.virtual_size = Size(width, len(self._lines))
-        self.refresh()
+        set_content_size(self, Size(width, len(self._lines)))
+        self._drawn.refresh(self._look_of)
 
     def _with_selection(self, strip: Strip, index: int) -> Strip:
         selection = self.text_selection

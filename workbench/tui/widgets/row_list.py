@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from textual import events
 from textual.binding import BindingType
@@ -14,7 +14,8 @@ from textual.strip import Strip
 
 from workbench.tui.keys import bindings
 from workbench.tui.state.pieces import Line
-from workbench.tui.widgets.lines import TONE_CLASSES, bring_into_sight, strip_of
+from workbench.tui.widgets.drawn_lines import DrawnLines, bring_into_sight, set_content_size
+from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 
 
 class RowSource(Protocol):
@@ -51,6 +52,14 @@ class NoRows:
     def line(self, index: int, width: int) -> Line:  # noqa: ARG002
         """There is no row."""
         return ()
+
+
+class _Look(NamedTuple):
+    """How a line of the screen looks: the row on it (None where there is none), and the style of the cursor on it."""
+
+    line: Line | None
+    cursor: str
+    width: int
 
 
 class RowList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -106,6 +115,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source: RowSource = NoRows()
+        self._drawn: DrawnLines[_Look] = DrawnLines(self)
 
     @property
     def source(self) -> RowSource:
@@ -115,21 +125,33 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source` as they are now, with the cursor in sight."""
         self._source = source
-        self.virtual_size = Size(self.scrollable_content_region.width, len(source))
+        set_content_size(self, Size(self.scrollable_content_region.width, len(source)))
         bring_into_sight(self, source.cursor)
-        self.refresh()
+        self._drawn.refresh(self._look_of)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        width = self.scrollable_content_region.width
-        index = y + self.scroll_offset.y
+        return self._drawn.strip(y, self._look_of(y), self._draw)
+
+    def notify_style_update(self) -> None:
+        """Rows look other than before."""
+        super().notify_style_update()
+        self._drawn.forget()
+
+    def _look_of(self, y: int) -> _Look:
+        index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if index >= len(self._source):
-            return Strip.blank(width, self.rich_style)
-        line = self._source.line(index, width)
-        if index != self._source.cursor:
-            return strip_of(self, line, width=width)
-        cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
-        return strip_of(self, line, width=width, uniform=self.get_component_rich_style(cursor))
+            return _Look(None, "", width)
+        cursor = ""
+        if index == self._source.cursor:
+            cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
+        return _Look(self._source.line(index, width), cursor, width)
+
+    def _draw(self, look: _Look) -> Strip:
+        if look.line is None:
+            return Strip.blank(look.width, self.rich_style)
+        uniform = self.get_component_rich_style(look.cursor) if look.cursor else None
+        return strip_of(self, look.line, width=look.width, uniform=uniform)
 
     def on_resize(self) -> None:
         """The rows have another width, and the cursor may be out of sight."""
