@@ -108,7 +108,7 @@ class Reader(Faceless):
         self.post_message(self.CaseRead())
 
     def read_selected_soon(self) -> None:
-        """Read the case under the cursor: at once, or once it rests where a key is held down. A later call replaces it."""
+        """Read the case under the cursor, once it rests where a key is held down. A later call replaces it."""
         if self._settling is not None:
             self._settling.stop()
         now = time.monotonic()
