@@ -40,7 +40,7 @@ async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_
     (project.path / "lights.evalset.json").write_text(json.dumps(changed))
 
     async with open_app(project.path) as screen:
-        await screen.until("on")
+        await screen.until("● on")
         await screen.press("j", "j", "5")
         await screen.until(
             "changed since the run before it",

@@ -134,7 +134,7 @@ async def test_a_history_of_a_newer_version_is_said_and_the_rest_goes_on(make_ra
     connection.close()
 
     async with open_app(project.path) as screen:
-        await screen.until("on")
+        await screen.until("○ on")
         await screen.press("j", "4")
         await screen.until("The history cannot be read", "written by a newer version", "Everything else works.")
         await screen.press("5")

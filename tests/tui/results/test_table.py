@@ -101,7 +101,7 @@ async def test_repeats_have_rows_of_their_own_where_they_are_wanted(make_ran: Op
     project.run(runs=3)
 
     async with open_app(project.path) as screen:
-        await screen.until("on")
+        await screen.until("✓ on")
         await open_table(screen, "1 row ", "passed 3/3")
         await screen.press("r")
         await screen.until("3 rows", "on [2]", "on [3]")
