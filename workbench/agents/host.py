@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Content, ConversationScenario, Invocation
 from workbench.model.results import Failure, InvocationScore, TurnResult
 from workbench.model.target import Isolation, Target
@@ -54,12 +55,20 @@ class AgentError(Exception):
     """The agent, its process or a custom metric could not do its work; `failure` is what to show.
 
     With `retry_alone` it was not this case's doing (a process shared with others died): run it again, alone, once.
+    `dependencies` is what a custom metric depended on; a session tells its own.
     """
 
     def __init__(
-        self, failure: Failure, *, retry_alone: bool = False, stdout_tail: str = "", stderr_tail: str = ""
+        self,
+        failure: Failure,
+        *,
+        retry_alone: bool = False,
+        stdout_tail: str = "",
+        stderr_tail: str = "",
+        dependencies: Dependencies | None = None,
     ) -> None:
         super().__init__(failure.message)
+        self.dependencies = dependencies
         self.failure = failure
         self.retry_alone = retry_alone
         self.stdout_tail = stdout_tail
@@ -68,6 +77,10 @@ class AgentError(Exception):
 
 class AgentSession(Protocol):
     """One conversation with the agent."""
+
+    @property
+    def dependencies(self) -> Dependencies | None:
+        """What it has depended on so far, and after its end in all; None where its process told nothing."""
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
         """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over."""
@@ -104,7 +117,7 @@ class CustomScoreAnswer:
     """What a custom metric gave.
 
     `verdict` is the function's own, where it gives one (ADK's shape); None leaves the verdict to the threshold.
-    `scores` are further numbers that came with the score, by name.
+    `scores` are further numbers that came with the score, by name. `dependencies` is what its process had depended on.
     """
 
     score: float | None
@@ -112,6 +125,7 @@ class CustomScoreAnswer:
     verdict: Literal["passed", "failed", "not_evaluated"] | None = None
     per_invocation: tuple[InvocationScore, ...] = ()
     scores: Mapping[str, Any] = field(default_factory=dict)
+    dependencies: Dependencies | None = None
 
 
 class AgentHost(Protocol):

@@ -10,6 +10,8 @@ from workbench.agents.channel import Message
 from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.agents.processes import Child, Exit
 from workbench.agents.sessions import Lease
+from workbench.agents.told import dependencies_told
+from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Invocation
 from workbench.model.results import Failure, FailureKind, InvocationScore
 from workbench.model.trajectory import trajectory_of
@@ -22,8 +24,13 @@ async def score_in(
     number = next(numbers)
     answered: asyncio.Future[Message | Exit] = asyncio.get_running_loop().create_future()
 
+    dependencies: Dependencies | None = None
+
     def answer(value: Message | Exit) -> None:
-        if not answered.done():
+        nonlocal dependencies
+        if not isinstance(value, Exit) and value["type"] == "dependencies":
+            dependencies = dependencies_told(dependencies, value)
+        elif not answered.done():
             answered.set_result(value)
 
     def attach(child: Child) -> None:
@@ -43,10 +50,15 @@ async def score_in(
     if isinstance(found, Exit):
         message = f"{request.metric}: the process of the metric {found.why()}"
         failure = found.failure or Failure(kind=FailureKind.METRIC, message=message, stderr_tail=found.stderr or None)
-        raise AgentError(failure, retry_alone=not alone and found.failure is None, stderr_tail=found.stderr)
+        raise AgentError(
+            failure,
+            retry_alone=not alone and found.failure is None,
+            stderr_tail=found.stderr,
+            dependencies=dependencies,
+        )
     if found["type"] == "failed":
-        raise AgentError(_failure(request, found))
-    return _answer(found["result"])
+        raise AgentError(_failure(request, found), dependencies=dependencies)
+    return _answer(found["result"], dependencies)
 
 
 def _failure(request: CustomScoreRequest, found: Message) -> Failure:
@@ -58,13 +70,14 @@ def _failure(request: CustomScoreRequest, found: Message) -> Failure:
     )
 
 
-def _answer(result: dict[str, Any]) -> CustomScoreAnswer:
+def _answer(result: dict[str, Any], dependencies: Dependencies | None) -> CustomScoreAnswer:
     return CustomScoreAnswer(
         score=result["score"],
         reason=result["reason"],
         verdict=result["verdict"],
         per_invocation=tuple(InvocationScore.model_validate(item) for item in result["per_invocation"]),
         scores=result["scores"],
+        dependencies=dependencies,
     )
 
 

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from workbench.agents.channel import Message
 from workbench.agents.host import AgentError, OnSpan, SessionEnd, SessionRequest
 from workbench.agents.processes import Child, Exit, setup_failure
+from workbench.agents.told import dependencies_told
+from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult
 from workbench.model.target import Target
@@ -62,6 +64,12 @@ class WorkerSession:
         self._over = False
         self._gone: Exit | None = None
         self._printed = ("", "")
+        self._dependencies: Dependencies | None = None
+
+    @property
+    def dependencies(self) -> Dependencies | None:
+        """See `AgentSession.dependencies`."""
+        return self._dependencies
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
         """See `AgentSession.turn`."""
@@ -177,6 +185,8 @@ class WorkerSession:
             self._stop_timer()
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
+        elif kind == "dependencies":
+            self._dependencies = dependencies_told(self._dependencies, message)
         elif kind == "opened":
             self._stop_timer()
 

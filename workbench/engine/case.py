@@ -62,6 +62,7 @@ async def execute(
             stdout_tail=stdout,
             stderr_tail=stderr,
             final_state=final_state,
+            dependencies=None if session is None else session.dependencies,
         )
 
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.store.errors import StoreError
-from workbench.store.history import FinishedJob, History, RunRecord
+from workbench.store.history import FinishedJob, History, RunRecord, StoredVerdict
 
 
 class HistoryRecorder:
@@ -24,9 +24,13 @@ class HistoryRecorder:
     A history that cannot be written costs no verdict: `warn` hears of it once, and the run goes on without.
     """
 
-    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: Path, *, warn: Callable[[str], None], stored: Callable[[StoredVerdict, CaseResult], None]
+    ) -> None:
+        """`stored` hears of every result that has been stored."""
         self._root = root
         self._warn = warn
+        self._stored = stored
         self._history: History | None = None
         self._run_id = ""
 
@@ -46,15 +50,22 @@ class HistoryRecorder:
         if self._history is None:
             return ()
         jobs = [
-            FinishedJob(result, execution_key=planned.execution_hash, scoring_key=planned.scoring_hash)
+            FinishedJob(
+                result,
+                execution_key=planned.execution_hash,
+                scoring_key=planned.scoring_hash,
+                judged_again=planned.executed is not None,
+            )
             for planned, result in results
             if result.status is not CaseStatus.CANCELLED
         ]
         try:
-            self._history.finish_jobs(self._run_id, jobs)
+            verdicts = self._history.finish_jobs(self._run_id, jobs)
         except StoreError as error:
             self._give_up(error)
             return ()
+        for verdict, job in zip(verdicts, jobs, strict=True):
+            self._stored(verdict, job.result)
         return {_job_of(job.result) for job in jobs}
 
     def end(self, run: Run, finished: RunFinished) -> None:

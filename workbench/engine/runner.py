@@ -258,12 +258,24 @@ class Runner:
             kept = self._recorder.keep([(planned, result) for _, planned, result in finished])
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
             self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
-        for key, _, result in finished:
+        for key, _, stored in finished:
+            result = _without_dependencies(stored)
             self._run.keep(key, result)
             self._send(_finished(key, result, source="executed", in_history=key in kept))
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)
+
+
+def _without_dependencies(result: CaseResult) -> CaseResult:
+    """A result as it is held and shown: what it depended on is in the history, and large by the ten thousand."""
+    if result.execution.dependencies is None:
+        return result
+    metrics = tuple(
+        [m if m.dependencies is None else m.model_copy(update={"dependencies": None}) for m in result.metrics]
+    )
+    execution = result.execution.model_copy(update={"dependencies": None})
+    return result.model_copy(update={"execution": execution, "metrics": metrics})
 
 
 def _finished(

@@ -25,6 +25,7 @@ from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
+from workbench.engine.verdicts import Verdicts
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
@@ -36,7 +37,7 @@ from workbench.model.text import did_you_mean
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
-from workbench.store.history import History
+from workbench.store.history import History, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -60,6 +61,8 @@ class Workspace:
         self._text = TextScorer()
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
+        self._verdicts: Verdicts | None = None
+        self._verdicts_lock = threading.Lock()
 
     @classmethod
     def open(cls, path: Path) -> Workspace:
@@ -185,7 +188,7 @@ class Workspace:
                     self._text, lambda: host_of(target), timeout_seconds=plan.limits.timeout_seconds
                 )
             ),
-            recorder=HistoryRecorder(self.root, warn=run.warn),
+            recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
             prepare=self._prepare,
         )
         run.attach(runner, self._thread.submit(runner.carry_out()))
@@ -212,6 +215,23 @@ class Workspace:
     def history(self) -> History:
         """The stored results, for reading; the caller closes it. Raises StoreError."""
         return History.open(self.root)
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The verdicts that may still hold, kept up while runs go on. Raises StoreError where they cannot be read."""
+        with self._verdicts_lock:
+            if self._verdicts is None:
+                if file_of(self.root).exists():
+                    with self.history() as history:
+                        self._verdicts = Verdicts.read(history)
+                else:
+                    self._verdicts = Verdicts()
+            return self._verdicts
+
+    def _note_verdict(self, stored: StoredVerdict, result: CaseResult) -> None:
+        with self._verdicts_lock:  # what is being read meanwhile has it, or gets it now
+            if self._verdicts is not None:
+                self._verdicts.add(stored, result)
 
     def close(self) -> None:
         """Stop what is running and end every process."""

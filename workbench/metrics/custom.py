@@ -37,7 +37,8 @@ async def judge_custom(
         answer = await call(request)
     except AgentError as error:
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
-        return [result_of_error(rule, error.failure.message, total=len(view.turns), details=details)]
+        errored = result_of_error(rule, error.failure.message, total=len(view.turns), details=details)
+        return [errored.model_copy(update={"dependencies": error.dependencies})]
     return [_main_result(answer, rule), *_further_results(answer, rule)]
 
 
@@ -77,6 +78,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         total=len(turns) or 1,
         per_invocation=turns,
         details={name: value for name, value in answer.scores.items() if not _is_score(value)},
+        dependencies=answer.dependencies,
     )
 
 

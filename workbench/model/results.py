@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from workbench.model.base import Fact
+from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Invocation
 from workbench.model.keys import CaseKey
 from workbench.model.trace import Span
@@ -106,7 +107,10 @@ class TurnResult(Fact):
 
 
 class Execution(Fact):
-    """One run of the agent on one case: the turns that were finished, even if a later one was not."""
+    """One run of the agent on one case: the turns that were finished, even if a later one was not.
+
+    `dependencies` is what it depended on, where its process could tell; the history keeps that apart.
+    """
 
     turns: tuple[TurnResult, ...] = ()
     final_state: dict[str, Any] | None = None
@@ -115,6 +119,7 @@ class Execution(Fact):
     failure: Failure | None = None
     stdout_tail: str = ""
     stderr_tail: str = ""
+    dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
 
 class InvocationScore(Fact):
@@ -129,7 +134,8 @@ class MetricResult(Fact):
     """One metric on one case.
 
     `score` is the mean over the turns that have one, null with `reason` where there is none. `scored` of `total` turns
-    were scored. For a metric that judges the case as a whole `per_invocation` is empty and `total` is 1.
+    were scored. For a metric that judges the case as a whole `per_invocation` is empty and `total` is 1. `dependencies`
+    is what a custom metric depended on besides.
     """
 
     name: str
@@ -142,6 +148,7 @@ class MetricResult(Fact):
     total: int = 0
     per_invocation: tuple[InvocationScore, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)
+    dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
 
 class CaseResult(Fact):

@@ -1,6 +1,23 @@
 """History: every run of a project with its results, in `.workbench/history.db`."""
 
 from workbench.store.history.history import History
-from workbench.store.history.records import FinishedJob, RunPart, RunRecord, StoredJob, StoredRun, StoredScores
+from workbench.store.history.records import (
+    FinishedJob,
+    RunPart,
+    RunRecord,
+    StoredJob,
+    StoredRun,
+    StoredScores,
+    StoredVerdict,
+)
 
-__all__ = ["FinishedJob", "History", "RunPart", "RunRecord", "StoredJob", "StoredRun", "StoredScores"]
+__all__ = [
+    "FinishedJob",
+    "History",
+    "RunPart",
+    "RunRecord",
+    "StoredJob",
+    "StoredRun",
+    "StoredScores",
+    "StoredVerdict",
+]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from workbench.model.dependencies import Dependency
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -15,7 +16,16 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
-from workbench.store.history.records import FinishedJob, RunPart, RunRecord, StoredJob, StoredRun, StoredScores
+from workbench.store.history.dependencies import left_by_agents, rows_of
+from workbench.store.history.records import (
+    FinishedJob,
+    RunPart,
+    RunRecord,
+    StoredJob,
+    StoredRun,
+    StoredScores,
+    StoredVerdict,
+)
 from workbench.store.history.retention import forget_old
 from workbench.store.history.rows import (
     FULL,
@@ -30,12 +40,17 @@ from workbench.store.history.rows import (
     case_key,
     case_result,
     key_to_sql,
+    last_verdicts,
     newest,
     stored_job,
     stored_scores,
+    stored_verdict,
 )
+from workbench.store.history.writing import ResultWriter
 
 LATEST = "latest"
+
+_VERDICTS_KEPT = 5
 
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 _RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
@@ -53,6 +68,7 @@ class History:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._writer = ResultWriter(database)
         self._run_rows: dict[str, int] = {}
 
     @classmethod
@@ -94,13 +110,16 @@ class History:
         """Store one result; of a job that is finished twice the second counts. See FinishedJob for the keys."""
         self.finish_jobs(run_id, [FinishedJob(result, execution_key, scoring_key, target_variant)])
 
-    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> None:
-        """Store results in one transaction: for results that come by the thousand."""
+    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
+        """Store results in one transaction: for results that come by the thousand. Gives them as they are stored."""
         run = self._run_row(run_id)
         now = time.time()
-        with self._database.writing():
-            for job in jobs:
-                self._insert(run, job, now)
+        try:
+            with self._database.writing():
+                return [self._writer.insert(run_id, run, job, now) for job in jobs]
+        except BaseException:  # the sets of this transaction are not there after all
+            self._writer.forget()
+            raise
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
         """Store how a run came out, and forget what is older than the rules of retention keep."""
@@ -111,6 +130,7 @@ class History:
                 (codec.fact_to_text(summary), duration_seconds, interrupted, run),
             )
         forget_old(self._database, run)
+        self._writer.forget()
 
     def runs(self, limit: int = 50) -> list[StoredRun]:
         """The newest runs, newest first."""
@@ -209,6 +229,21 @@ class History:
                 found[key] = results
         return found
 
+    def last_verdicts(self) -> list[StoredVerdict]:
+        """For every case, what reaches its agent and what judges it, the newest results; newest first."""
+        with self._database.reading():
+            return [stored_verdict(*row) for row in self._database.execute(last_verdicts(_VERDICTS_KEPT))]
+
+    def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
+        """The rows of sets by their numbers (see StoredVerdict), with the number of each."""
+        with self._database.reading():
+            yield from rows_of(self._database, sets)
+
+    def left_by_agents(self) -> list[Dependency]:
+        """What executions that are stored left in files: rows of the kinds `state` and `written`."""
+        with self._database.reading():
+            return list(left_by_agents(self._database))
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -218,53 +253,6 @@ class History:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _insert(self, run: int, job: FinishedJob, now: float) -> None:
-        """Store execution, score and job, in the order in which they refer to each other."""
-        result, execute = job.result, self._database.execute
-        target, eval_set, eval_id, occurrence = key_to_sql(result.case)
-        execution = score = None
-        text = codec.execution_to_text(result.execution)
-        if result.metrics or text != codec.EMPTY_EXECUTION:
-            blob = execute("INSERT INTO blob (data) VALUES (?)", (codec.compress(text),)).lastrowid
-            execution = execute(
-                "INSERT INTO execution (target_variant, execution_key, repeat, finished_at, blob) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (
-                    target if job.target_variant is None else job.target_variant,
-                    job.execution_key or f"unread {result.case!r}",
-                    result.repeat,
-                    now,
-                    blob,
-                ),
-            ).lastrowid
-        if result.metrics:
-            score = execute(
-                "INSERT INTO score (execution, scoring_key, metrics) VALUES (?, ?, ?)",
-                (execution, job.scoring_key, codec.metrics_to_blob(result.metrics)),
-            ).lastrowid
-        execute(
-            "INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, "
-            "duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                run,
-                target,
-                eval_set,
-                eval_id,
-                occurrence,
-                result.repeat,
-                codec.name_to_sql(result.eval_set_id),
-                result.status.value,
-                result.duration_seconds,
-                codec.failure_to_text(result.failure),
-                now,
-                job.execution_key,
-                job.scoring_key,
-                execution,
-                score,
-            ),
-        )
 
     def _run_row(self, run_id: str) -> int:
         """The row of a run by its id, the start of its id, or "latest"."""

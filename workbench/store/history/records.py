@@ -51,13 +51,14 @@ class FinishedJob(NamedTuple):
 
     `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
     what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
-    default the target's name does.
+    default the target's name does. `judged_again`: the agent did not run, what it did once is judged anew.
     """
 
     result: CaseResult
     execution_key: str = ""
     scoring_key: str = ""
     target_variant: str | None = None
+    judged_again: bool = False
 
 
 class StoredJob(NamedTuple):
@@ -76,6 +77,19 @@ class StoredJob(NamedTuple):
     def case(self) -> CaseKey:
         """The case of the job."""
         return self.key.case
+
+
+class StoredVerdict(NamedTuple):
+    """A result with the numbers of the sets of rows that what the agent did, and how it was judged, depended on.
+
+    None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
+    false where the rows are not all, or something changed while the agent ran.
+    """
+
+    job: StoredJob
+    dependencies: int | None
+    scored_with: int | None
+    is_certain: bool
 
 
 class StoredScores(NamedTuple):

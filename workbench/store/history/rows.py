@@ -8,7 +8,7 @@ from typing import Any
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.store.history import codec
-from workbench.store.history.records import StoredJob, StoredScores
+from workbench.store.history.records import StoredJob, StoredScores, StoredVerdict
 
 _KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
 _JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
@@ -18,6 +18,8 @@ FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
 """For `case_result`; to be joined WITH_RESULT."""
 SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
 """For `stored_scores`; to be joined WITH_RUN and WITH_SCORE."""
+VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, execution.dependency_set, score.dependency_set, execution.tainted"
+"""For `stored_verdict`; see `last_verdicts`."""
 WITH_RUN = "JOIN run ON run.id = job.run"
 WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
 WITH_RESULT = f"""
@@ -47,6 +49,25 @@ def newest(part: str = "TRUE") -> str:
         WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
             AND job.target = last.target AND job.occurrence = last.occurrence AND {RAN}
     """
+
+
+def last_verdicts(count: int) -> str:
+    """The newest results of each case, by what reached the agent and what it was judged by; newest first."""
+    return f"""
+        {VERDICTS} FROM (
+            SELECT *, row_number() OVER (
+                PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
+            ) AS age FROM job WHERE {RAN}
+        ) AS job
+        {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
+        WHERE job.age <= {count} ORDER BY job.id DESC
+    """
+
+
+def stored_verdict(*row: Any) -> StoredVerdict:
+    """From the columns of VERDICTS."""
+    *job, dependencies, scored_with, tainted = row
+    return StoredVerdict(stored_job(*job), dependencies, scored_with, is_certain=tainted == 0)
 
 
 def stored_job(*row: Any) -> StoredJob:

@@ -1,0 +1,127 @@
+"""Every verdict that may still hold, with what each depended on: read from the history once, then kept up by runs.
+
+Rows are numbered: thousands of cases depend on the same ones, and sets of numbers are small.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from workbench.model.dependencies import Dependency, DependencyKind
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult
+from workbench.store.garbage import without_collecting
+from workbench.store.history import History, StoredVerdict
+
+_KEPT = 5
+_NOTHING: array[int] = array("L")
+
+
+class Asked(NamedTuple):
+    """What an agent was asked: executions that were asked the same are samples of the same thing."""
+
+    target: str
+    execution_key: str
+    repeat: int
+
+
+class Verdicts:
+    """The newest verdicts of a project, by what was asked. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._by_asked: dict[Asked, list[StoredVerdict]] = {}
+        self._newest: dict[JobKey, StoredVerdict] = {}
+        self._rows: list[Dependency] = []
+        self._numbers: dict[Dependency, int] = {}
+        self._sets: dict[int, array[int]] = {}
+        self._left: dict[str, set[str]] = {}
+
+    @classmethod
+    def read(cls, history: History) -> Verdicts:
+        """What the history holds. Raises StoreError."""
+        verdicts = cls()
+        with without_collecting():
+            stored = history.last_verdicts()
+            for verdict in reversed(stored):
+                verdicts._add(verdict)
+            sets = {number for each in stored for number in (each.dependencies, each.scored_with) if number is not None}
+            found: dict[int, list[int]] = {}
+            for number, row in history.dependencies(sets):
+                found.setdefault(number, []).append(verdicts._number(row))
+            verdicts._sets = {number: array("L", rows) for number, rows in found.items()}
+            verdicts._note_left(history.left_by_agents())
+        return verdicts
+
+    def add(self, stored: StoredVerdict, result: CaseResult) -> None:
+        """A run has stored a result."""
+        with self._lock:
+            self._add(stored)
+            told = result.execution.dependencies
+            if stored.dependencies is not None and told is not None:
+                self._learn(stored.dependencies, told.rows)
+            if stored.scored_with is not None:
+                told_by = [m.dependencies.rows for m in result.metrics if m.dependencies is not None]
+                self._learn(stored.scored_with, frozenset().union(*told_by))
+
+    def of(self, asked: Asked) -> Sequence[StoredVerdict]:
+        """The verdicts on what was asked, the newest first."""
+        with self._lock:
+            return tuple(reversed(self._by_asked.get(asked, ())))
+
+    def newest(self, job: JobKey) -> StoredVerdict | None:
+        """The newest verdict on a case, whatever was asked then."""
+        with self._lock:
+            return self._newest.get(job)
+
+    def rows_of(self, number: int) -> Sequence[int]:
+        """The numbers of the rows in a set; none where the set has been forgotten."""
+        with self._lock:
+            return self._sets.get(number, _NOTHING)
+
+    def row(self, number: int) -> Dependency:
+        """A row by its number."""
+        return self._rows[number]
+
+    @property
+    def row_count(self) -> int:
+        """Rows are numbered from 0 up to this, without it. Numbers never change."""
+        return len(self._rows)
+
+    def left_by_agents(self, path: str) -> Collection[str]:
+        """The fingerprints of what agents have left in a file."""
+        with self._lock:
+            return frozenset(self._left.get(path, ()))
+
+    def written_by_agents(self) -> frozenset[str]:
+        """The files that agents have written."""
+        with self._lock:
+            return frozenset(self._left)
+
+    def _add(self, stored: StoredVerdict) -> None:
+        job = stored.job
+        self._newest[job.key] = stored
+        asked = Asked(job.case.target, job.execution_key, job.key.repeat)
+        known = self._by_asked.setdefault(asked, [])
+        known.append(stored)
+        if len(known) > 2 * _KEPT:  # of each way of judging, `_KEPT`
+            del known[0]
+
+    def _learn(self, number: int, rows: Collection[Dependency]) -> None:
+        if number not in self._sets:
+            self._sets[number] = array("L", [self._number(row) for row in rows])
+            self._note_left(row for row in rows if row.kind in (DependencyKind.STATE, DependencyKind.WRITTEN))
+
+    def _number(self, row: Dependency) -> int:
+        number = self._numbers.get(row)
+        if number is None:
+            number = self._numbers[row] = len(self._rows)
+            self._rows.append(row)
+        return number
+
+    def _note_left(self, rows: Iterable[Dependency]) -> None:
+        for row in rows:
+            self._left.setdefault(row.key, set()).add(row.fingerprint)

@@ -1,0 +1,63 @@
+"""What a verdict depended on: rows that are compared with how things are now.
+
+A worker process records them while a case runs. A verdict still holds exactly when every row would be the same today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from workbench.model.base import Fact
+
+
+class DependencyKind(StrEnum):
+    """What a row is about. `agents/PROTOCOL.md` says for each kind what its key and its fingerprint are."""
+
+    MODULE = "module"
+    BLOCK = "block"
+    FILE = "file"
+    FOLDER = "folder"
+    PROBE = "probe"
+    IMPORT = "import"
+    VARIABLE = "variable"
+    VARIABLES = "variables"
+    EARLY_VARIABLE = "early_variable"
+    ENV_FILES = "env_files"
+    INSTALLED = "installed"
+    INTERPRETER = "interpreter"
+    STATE = "state"
+    WRITTEN = "written"
+    OPAQUE = "opaque"
+
+
+class Dependency(NamedTuple):
+    """One row. `key` says what was depended on, `fingerprint` how it was then; equal fingerprints mean equal effect."""
+
+    kind: str  # a DependencyKind: a worker of another version may know others, of which nothing is assumed
+    key: str
+    fingerprint: str
+
+
+class Dependencies(Fact):
+    """All that is known of what one execution, or one custom metric, depended on.
+
+    `complete` is false where the process ended before it could tell everything. `tainted` says why the rows cannot be
+    trusted: something changed while it ran.
+    """
+
+    rows: frozenset[Dependency] = frozenset()
+    complete: bool = False
+    tainted: str | None = None
+
+    def with_rows(self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None) -> Dependencies:
+        """These and what was told later."""
+        return Dependencies.model_construct(
+            rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted
+        )
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it did something that cannot be followed: any change may matter."""
+        return any(row.kind == DependencyKind.OPAQUE for row in self.rows)
