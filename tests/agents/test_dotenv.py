@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,19 @@ def test_variables_that_are_set_stay_and_of_two_files_the_first_counts(
     dotenv.load([str(tmp_path / "a"), str(tmp_path / "missing"), str(tmp_path / "b")])
 
     assert environ == {"WB_A": "a", "WB_B": "b", "WB_SET": "set"}
+
+
+def test_what_is_in_effect_is_known_without_loading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("WB_A=a\nWB_SET=a\nWB_NUL=a\0b")
+    (tmp_path / "b").write_text("WB_A=b\nWB_B=${WB_A}${WB_SET}")
+    files = [str(tmp_path / name) for name in ("missing", "a", "b")]
+    monkeypatch.setenv("WB_SET", "set")
+    for name in ("WB_A", "WB_B", "WB_NUL"):
+        monkeypatch.delenv(name, raising=False)
+
+    found = dotenv.effective(files, dict(os.environ))
+
+    assert found == {"WB_A": "a", "WB_SET": "set", "WB_B": "aset"}
+    assert "WB_A" not in os.environ
+    dotenv.load(files)
+    assert {name: os.environ[name] for name in found} == found

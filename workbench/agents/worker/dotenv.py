@@ -46,12 +46,20 @@ def parse(text: str, environ: Mapping[str, str]) -> Dict[str, str]:
 
 def load(files: Iterable[str]) -> None:
     """Put the variables of the files into the environment. One that is set already stays; missing files are skipped."""
+    for key, value in effective(files, os.environ).items():
+        os.environ.setdefault(key, value)
+
+
+def effective(files: Iterable[str], environ: Mapping[str, str]) -> Dict[str, str]:
+    """The variables that the files define, each with the value that it has after `load` into `environ`."""
+    values: Dict[str, str] = {}
     for file in files:
         try:
             with open(file, encoding="utf-8-sig", errors="surrogateescape") as stream:
                 text = stream.read()
         except OSError:
             continue
-        for key, value in parse(text, os.environ).items():
+        for key, value in parse(text, {**values, **environ}).items():
             if "\0" not in key + value:
-                os.environ.setdefault(key, value)
+                values.setdefault(key, environ.get(key, value))
+    return values

@@ -1,0 +1,320 @@
+"""Source cut into blocks: an edit changes the fingerprint of exactly the block whose effect it may change."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+
+
+def blocks(text: str) -> Blocks:
+    return read_blocks(textwrap.dedent(text).encode(), "module.py")
+
+
+def changed(before: str, after: str) -> set[str]:
+    """The names of the blocks that differ; the module's is `module`."""
+    one, two = blocks(before), blocks(after)
+    names = {name for name in {*one.bodies, *two.bodies} if one.bodies.get(name) != two.bodies.get(name)}
+    return names | ({"module"} if one.module != two.module else set())
+
+
+FUNCTION = """
+    import os
+
+    LIMIT = 3
+
+    def outer(a: int = 1) -> str:
+        'What it does.'
+        x = a + 1
+        def inner(b):
+            return b * 2
+        return inner(x)
+
+    class Thing:
+        size = 1
+
+        def method(self):
+            return self.size
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("a + 1", "a + 2", {"outer"}),
+        ("b * 2", "b * 3", {"outer.<locals>.inner"}),
+        ("self.size", "self.size + 1", {"Thing.method"}),
+        ("What it does.", "What it did.", {"module"}),
+        ("a: int = 1", "a: int = 2", {"module"}),
+        ("a: int", "a: float", {"module"}),
+        ("-> str", "-> int", {"module"}),
+        ("def outer", "async def outer", {"module"}),
+        ("def outer", "@staticmethod\n    def outer", {"module"}),
+        ("inner(b)", "inner(b=1)", {"outer"}),
+        ("        return b * 2", "        'Doc.'\n            return b * 2", {"outer"}),
+        ("return b * 2", "yield b * 2", {"outer", "outer.<locals>.inner"}),
+        ("return inner(x)", "yield inner(x)", {"module", "outer"}),
+        ("size = 1", "size = 2", {"module"}),
+        ("def method", "def other", {"module", "Thing.method", "Thing.other"}),
+        ("LIMIT = 3", "LIMIT = 4", {"module"}),
+        ("a + 1", "(  a\n    +1  ) # why", set()),
+        ("LIMIT = 3", "# none\n    LIMIT=3;", set()),
+        ("'What it does.'", '"What it does."', set()),
+    ],
+)
+def test_an_edit_changes_the_block_it_is_in(old: str, new: str, expected: set[str]) -> None:
+    assert old in FUNCTION
+    assert changed(FUNCTION, FUNCTION.replace(old, new, 1)) == expected
+
+
+def test_types_of_constants_count() -> None:
+    values = ["1", "1.0", "True", "'1'", "b'1'", "1j", "...", "None", "0x1_0", "-1", "0.0", "()", "''", "f''", "f'{1}'"]
+
+    prints = {value: blocks(f"x = {value}").module for value in values}
+
+    assert len(set(prints.values())) == len(values)
+
+
+def test_functions_of_the_same_name_share_a_fingerprint() -> None:
+    text = "if x:\n    def f(): return 1\nelse:\n    def f(): return 2\n"
+
+    assert changed(text, text.replace("return 2", "return 3")) == {"f"}
+    assert changed(text, text.replace("return 1", "return 3")) == {"f"}
+    assert set(blocks(text).bodies) == {"f"}
+
+
+def test_a_property_and_its_setter_share_a_fingerprint() -> None:
+    text = """
+        class A:
+            @property
+            def x(self): return 1
+            @x.setter
+            def x(self, value): self.y = value
+    """
+
+    assert changed(text, text.replace("self.y", "self.z")) == {"A.x"}
+
+
+def test_a_lambda_and_a_class_belong_to_the_block_around_them() -> None:
+    text = "f = lambda: 1\ndef g():\n    h = lambda: 2\n    class A:\n        b = 3\n    return h, A"
+
+    assert changed(text, text.replace("lambda: 1", "lambda: 0")) == {"module"}
+    assert changed(text, text.replace("lambda: 2", "lambda: 0")) == {"g"}
+    assert changed(text, text.replace("b = 3", "b = 0")) == {"g"}
+
+
+def test_a_yield_counts_where_it_is_evaluated() -> None:
+    plain = "def f():\n    def g(x=1): pass\n    class A(B): pass\n    h = lambda: 1"
+
+    assert "module" in changed(plain, plain.replace("x=1", "x=(yield)"))
+    assert "module" in changed(plain, plain.replace("A(B)", "A((yield))"))
+    assert "module" not in changed(plain, plain.replace("lambda: 1", "lambda: (yield)"))
+
+
+def test_any_encoding_is_read_as_python_reads_it() -> None:
+    plain = blocks("x = 'é'").module
+
+    assert read_blocks("x = 'é'".encode("utf-8-sig"), "m.py").module == plain
+    assert read_blocks("# coding: latin-1\nx = 'é'".encode("latin-1"), "m.py").module == plain
+    assert read_blocks(b"x = 1\r\ny = 2\r\n", "m.py").module == read_blocks(b"x = 1\ny = 2\n", "m.py").module
+
+
+@pytest.mark.parametrize("source", [b"def f(:", b"x = '\xff'", b"x = 1\0", b"# coding: nonsense\n", b"return ((("])
+def test_what_is_no_python_says_so(source: bytes) -> None:
+    with pytest.raises((SyntaxError, ValueError)):
+        read_blocks(source, "module.py")
+
+
+def test_long_chains_and_large_numbers_have_a_fingerprint() -> None:
+    chain = " + ".join(["x"] * 2000)
+
+    assert changed(f"y = {chain}", f"y = {chain} + x") == {"module"}
+    assert changed(f"y = 0x{'f' * 9000}", f"y = 0x{'f' * 9001}") == {"module"}
+
+
+def test_nobody_is_warned_while_blocks_are_read(recwarn: pytest.WarningsRecorder) -> None:
+    blocks(r"x = '\d'")
+
+    assert not list(recwarn)
+
+
+# Generated modules. An edit names the one block it is to change; a layout is how the same code is written down.
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    number: int  # what its body does
+    default: int = 0
+    annotation: str = "int"
+    decorator: str = ""
+    docstring: str = ""
+    is_async: bool = False
+    is_generator: bool = False
+    inside: tuple[Function | Class, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Class:
+    name: str
+    number: int
+    inside: tuple[Function | Class, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Layout:
+    comment: str
+    blank_lines: int
+    spaces: int
+    indent: int
+    quote: str
+
+    def lines(self, items: tuple[Function | Class, ...], depth: int = 0) -> list[str]:
+        found: list[str] = []
+        for item in items:
+            found += self._class(item, depth) if isinstance(item, Class) else self._function(item, depth)
+        return found
+
+    def text(self, items: tuple[Function | Class, ...], number: int) -> str:
+        return "\n".join([self._line(0, f"x={self._gap}{number}"), *self.lines(items)]) + "\n"
+
+    @property
+    def _gap(self) -> str:
+        return " " * self.spaces
+
+    def _line(self, depth: int, text: str) -> str:
+        blank = "\n" * self.blank_lines
+        comment = f"{self._gap}# {self.comment}" if self.comment else ""
+        return f"{blank}{' ' * self.indent * depth}{text}{comment}"
+
+    def _class(self, item: Class, depth: int) -> list[str]:
+        return [
+            self._line(depth, f"class {item.name}{self._gap}:"),
+            self._line(depth + 1, f"size{self._gap}={item.number}"),
+            *self.lines(item.inside, depth + 1),
+        ]
+
+    def _function(self, item: Function, depth: int) -> list[str]:
+        head = f"{'async ' if item.is_async else ''}def {item.name}("
+        parameters = f"a{self._gap}:{item.annotation}{self._gap}={self._gap}{item.default}"
+        return [
+            *([self._line(depth, f"@{item.decorator}")] if item.decorator else []),
+            self._line(depth, f"{head}{self._gap}{parameters}{self._gap}):"),
+            *([self._line(depth + 1, f"{self.quote}{item.docstring}{self.quote}")] if item.docstring else []),
+            self._line(depth + 1, f"y{self._gap}={self._gap}{item.number}"),
+            *self.lines(item.inside, depth + 1),
+            *([self._line(depth + 1, "yield")] if item.is_generator else []),
+        ]
+
+
+words = st.text("abcdefg", min_size=1, max_size=4)
+layouts = st.builds(
+    Layout, st.sampled_from(["", "why", "'\""]), st.integers(0, 2), st.integers(0, 2), st.integers(1, 4), st.just('"')
+) | st.builds(Layout, st.just(""), st.just(0), st.just(1), st.just(4), st.just("'''"))
+
+
+@st.composite
+def modules(draw: st.DrawFn) -> tuple[Function | Class, ...]:
+    count = 0
+
+    def items(depth: int) -> tuple[Function | Class, ...]:
+        return tuple(item(depth) for _ in range(draw(st.integers(1 if depth == 0 else 0, 3 - depth))))
+
+    def item(depth: int) -> Function | Class:
+        nonlocal count
+        count += 1
+        name, number = f"n{count}", draw(st.integers(0, 9))
+        inside = items(depth + 1) if depth < 3 else ()
+        if draw(st.booleans()) and draw(st.booleans()):
+            return Class(name, number, inside)
+        return Function(
+            name,
+            number,
+            draw(st.integers(0, 9)),
+            draw(st.sampled_from(["int", "str"])),
+            draw(st.sampled_from(["", "tool"])),
+            draw(st.just("") | words),
+            draw(st.booleans()),
+            draw(st.booleans()),
+            inside,
+        )
+
+    return items(0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One item: the way to it, its own block and the block around it."""
+
+    way: tuple[int, ...]
+    item: Function | Class
+    own: str
+    around: str
+
+
+def places(
+    items: tuple[Function | Class, ...], way: tuple[int, ...] = (), prefix: str = "", around: str = "module"
+) -> list[Place]:
+    found = []
+    for index, item in enumerate(items):
+        name = prefix + item.name
+        here = (*way, index)
+        if isinstance(item, Class):
+            found += [Place(here, item, around, around), *places(item.inside, here, f"{name}.", around)]
+        else:
+            found += [Place(here, item, name, around), *places(item.inside, here, f"{name}.<locals>.", name)]
+    return found
+
+
+def with_item(
+    items: tuple[Function | Class, ...], way: tuple[int, ...], new: Function | Class
+) -> tuple[Function | Class, ...]:
+    index, *rest = way
+    old = items[index]
+    made = replace(old, inside=with_item(old.inside, tuple(rest), new)) if rest else new
+    return (*items[:index], made, *items[index + 1 :])
+
+
+@given(modules(), layouts, layouts)
+def test_formatting_and_comments_change_nothing(items: tuple[Function | Class, ...], one: Layout, two: Layout) -> None:
+    assert changed(one.text(items, 1), two.text(items, 1)) == set()
+
+
+@given(modules(), layouts, layouts, st.data())
+def test_executed_code_changes_exactly_its_block(
+    items: tuple[Function | Class, ...], one: Layout, two: Layout, data: st.DataObject
+) -> None:
+    place = data.draw(st.sampled_from(places(items)))
+
+    edited = with_item(items, place.way, replace(place.item, number=place.item.number + 1))
+
+    assert changed(one.text(items, 1), two.text(edited, 1)) == {place.own}
+    assert changed(one.text(items, 1), two.text(items, 2)) == {"module"}
+
+
+@given(modules(), layouts, layouts, st.data())
+def test_how_a_function_looks_from_outside_changes_exactly_the_block_around_it(
+    items: tuple[Function | Class, ...], one: Layout, two: Layout, data: st.DataObject
+) -> None:
+    found = [place for place in places(items) if isinstance(place.item, Function)]
+    if not found:
+        return
+    place = data.draw(st.sampled_from(found))
+    old = place.item
+    assert isinstance(old, Function)
+    looks: list[Function] = [
+        replace(old, default=old.default + 1),
+        replace(old, annotation="float"),
+        replace(old, decorator=f"{old.decorator}s"),
+        replace(old, docstring=f"{old.docstring}s"),
+        replace(old, is_async=not old.is_async),
+    ]
+
+    edited = with_item(items, place.way, data.draw(st.sampled_from(looks)))
+
+    assert changed(one.text(items, 1), two.text(edited, 1)) == {place.around}

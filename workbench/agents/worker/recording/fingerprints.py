@@ -1,0 +1,171 @@
+"""How things are, in a few characters that are equal exactly when they are the same: files, folders, names, variables.
+
+The worker computes them when a case reads something, the engine when it wants to know whether that is still so.
+PROTOCOL.md says which of them stands in which row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Collection, Iterable, Mapping, Optional
+
+FORMAT = 1
+"""Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
+
+ABSENT = "absent"
+"""What is not there."""
+
+IGNORED = frozenset((".git", ".workbench", ".adk", "__pycache__"))
+"""Folders nothing in which is recorded, and which count in no listing: others keep their own books there."""
+
+_UNREADABLE = "unreadable"
+_LARGEST = 64 * 1024 * 1024  # bytes: of a larger file the time of its last change counts instead
+_PIECE = 1 << 20
+_INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+_EXTENSIONS = (".so", ".pyd")
+
+_stat, _lstat, _listdir, _readlink = os.stat, os.lstat, os.listdir, os.readlink  # the recorder wraps some of them
+
+
+def digest(data: bytes) -> str:
+    """The first 16 hex digits of SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def of_file(path: str) -> str:
+    """What a file holds."""
+    try:
+        found = _stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            return "folder"
+        if not stat.S_ISREG(found.st_mode):
+            return "special"  # reading a pipe or a device would wait, or change it
+        if found.st_size > _LARGEST:
+            return f"~{found.st_size}:{found.st_mtime_ns}"
+        hashed = hashlib.sha256()
+        with open(path, "rb", buffering=0) as stream:
+            while piece := stream.read(_PIECE):
+                hashed.update(piece)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: no file can have such a name
+        return ABSENT
+    except OSError:
+        return _UNREADABLE
+    return hashed.hexdigest()[:16]
+
+
+def of_folder(path: str, *, without: Collection[str] = ()) -> str:
+    """The names in a folder, except some."""
+    try:
+        names = _listdir(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return ABSENT
+    except OSError:
+        return _UNREADABLE
+    return of_names(names, without=without)
+
+
+def of_names(names: Iterable[str], *, without: Collection[str] = ()) -> str:
+    """The same for a folder that was listed already."""
+    kept = sorted(os.fsencode(name) for name in names if name not in IGNORED and name not in without)
+    return digest(b"\0".join(kept))
+
+
+def of_probe(path: str) -> str:
+    """What is there: `file`, `folder` or `absent`. A symbolic link counts for where it leads, and for itself too."""
+    try:
+        found = _lstat(path)
+    except (OSError, ValueError):
+        return ABSENT
+    if not stat.S_ISLNK(found.st_mode):
+        return "folder" if stat.S_ISDIR(found.st_mode) else "file"
+    try:
+        target = "folder" if stat.S_ISDIR(_stat(path).st_mode) else "file"
+    except OSError:
+        target = ABSENT
+    try:
+        return f"{target} by {digest(os.fsencode(_readlink(path)))}"
+    except OSError:  # gone meanwhile
+        return ABSENT
+
+
+def of_import(folder: str, names: Iterable[str]) -> str:
+    """What an import finds in a folder under each of the names."""
+    try:
+        there = frozenset(_listdir(folder))
+    except (OSError, ValueError):
+        there = frozenset()
+    return ",".join(_module_at(folder, name, there) for name in names)
+
+
+def _module_at(folder: str, name: str, there: Collection[str]) -> str:
+    """As the import system looks, except that it is not asked which extension modules this interpreter loads."""
+    inside = _names_in(os.path.join(folder, name)) if name in there else None
+    if inside is not None and ("__init__.py" in inside or _has_extension("__init__", inside)):
+        return "package"
+    is_module = f"{name}.py" in there and not _is_folder(os.path.join(folder, f"{name}.py"))
+    if _has_extension(name, there):
+        return "extension+module" if is_module else "extension"
+    if is_module:
+        return "module"
+    return "namespace" if inside is not None else ABSENT
+
+
+def _names_in(folder: str) -> Optional[Collection[str]]:
+    try:
+        return frozenset(_listdir(folder))
+    except (OSError, ValueError):
+        return None
+
+
+def _has_extension(name: str, there: Collection[str]) -> bool:
+    start = f"{name}."
+    return any(entry.startswith(start) and entry.endswith(_EXTENSIONS) for entry in there)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(_stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def secret_of(target_path: str) -> bytes:
+    """What the values of variables are hashed with, so that nobody can look them up in a table."""
+    return hashlib.sha256(os.fsencode(target_path)).digest()
+
+
+def of_variable(secret: bytes, value: Optional[str]) -> str:
+    """The value of an environment variable; None where it is not set."""
+    if value is None:
+        return ABSENT
+    return _keyed(secret, value)
+
+
+def of_variables(secret: bytes, values: Mapping[str, str]) -> str:
+    """Names and values of several variables."""
+    return _keyed(secret, "\0".join(f"{name}={values[name]}" for name in sorted(values)))
+
+
+def _keyed(secret: bytes, text: str) -> str:
+    return hmac.digest(secret, text.encode("utf-8", "surrogateescape"), "sha256").hex()[:16]
+
+
+def of_installed(folder: str) -> str:
+    """Which distributions a folder of installed ones holds, in which versions."""
+    try:
+        names = _listdir(folder)
+    except OSError:
+        return ABSENT
+    return of_names(name for name in names if name.endswith(_INSTALLED) or name.startswith("__editable__"))
+
+
+def of_interpreter() -> str:
+    """The version of the interpreter that runs this, and of the format."""
+    return f"{'.'.join(str(part) for part in sys.version_info[:3])};{FORMAT}"
