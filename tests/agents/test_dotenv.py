@@ -74,9 +74,11 @@ def test_what_is_in_effect_is_known_without_loading_it(tmp_path: Path, monkeypat
     for name in ("WB_A", "WB_B", "WB_NUL"):
         monkeypatch.delenv(name, raising=False)
 
-    found = dotenv.effective(files, dict(os.environ))
+    before = dict(os.environ)
 
-    assert found == {"WB_A": "a", "WB_SET": "set", "WB_B": "aset"}
-    assert "WB_A" not in os.environ
+    found = dotenv.effective(files, before)
+
+    assert found == {**before, "WB_A": "a", "WB_SET": "set", "WB_B": "aset"}
+    assert dict(os.environ) == before
     dotenv.load(files)
-    assert {name: os.environ[name] for name in found} == found
+    assert dict(os.environ) == found

@@ -51,15 +51,15 @@ def load(files: Iterable[str]) -> None:
 
 
 def effective(files: Iterable[str], environ: Mapping[str, str]) -> Dict[str, str]:
-    """The variables that the files define, each with the value that it has after `load` into `environ`."""
-    values: Dict[str, str] = {}
+    """All variables that are set, with their values, after `load` into `environ`."""
+    values = dict(environ)
     for file in files:
         try:
             with open(file, encoding="utf-8-sig", errors="surrogateescape") as stream:
                 text = stream.read()
         except OSError:
             continue
-        for key, value in parse(text, {**values, **environ}).items():
+        for key, value in parse(text, values).items():
             if "\0" not in key + value:
-                values.setdefault(key, environ.get(key, value))
+                values.setdefault(key, value)
     return values
