@@ -1,0 +1,1 @@
+"""What changed, which cases that affects, and why."""

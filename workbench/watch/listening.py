@@ -1,0 +1,79 @@
+"""Events of the file system: one watch on each of a list of folders, none on what lies below."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+STEP = 0.020  # seconds of quiet after which what happened is told
+_DEBOUNCE = 0.060  # at most so long for one batch; whoever wants longer asks again
+_SPARE = 0.5
+
+
+class Unavailable(Exception):
+    """There are no events; the message says why."""
+
+
+class Vanished(Exception):
+    """A folder of the list is not there any more."""
+
+
+class Lost(Exception):
+    """Something happened that could not be told."""
+
+
+class Listener:
+    """What happens in some folders from now on."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Begin to listen. Raises `Unavailable` or `Vanished`."""
+        try:
+            from watchfiles._rust_notify import RustNotify
+        except ImportError as error:
+            raise Unavailable(f"watchfiles cannot be loaded: {error}") from None
+        try:
+            self._notify = RustNotify(
+                list(folders),
+                False,  # debug
+                False,  # force_polling
+                300,  # poll_delay_ms
+                False,  # recursive
+                True,  # ignore_permission_denied
+            )
+        except FileNotFoundError as error:
+            raise Vanished(str(error)) from None
+        except (OSError, RuntimeError, TypeError) as error:
+            raise Unavailable(_reason(error)) from None
+
+    def wait(self, seconds: float, stop: threading.Event) -> frozenset[str]:
+        """The paths of which something was told; none where nothing was for so long, or when `stop` is set.
+
+        What happens in the very moment in which it returns with nothing may be missed: look at everything now and then.
+        """
+        # The time-out of the library goes by the wall clock, which may jump; the deadline does not.
+        deadline = _Deadline(stop, time.monotonic() + seconds + _SPARE)
+        try:
+            told = self._notify.watch(int(_DEBOUNCE * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline)
+        except RuntimeError as error:
+            raise Lost(str(error)) from None
+        return frozenset() if isinstance(told, str) else frozenset(path for _, path in told)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._notify.close()
+
+
+class _Deadline:
+    def __init__(self, stop: threading.Event, at: float) -> None:
+        self._stop = stop
+        self._at = at
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or time.monotonic() > self._at
+
+
+def _reason(error: Exception) -> str:
+    if "limit" in str(error).lower() or getattr(error, "errno", None) in (24, 28):
+        return "the system's limit of watched folders is reached (fs.inotify.max_user_watches, max_user_instances)"
+    return f"the system sends no events: {error}"

@@ -1,0 +1,331 @@
+"""The watching itself, in a thread of its own: it listens where events arrive and looks where they do not."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workbench.watch import listening, places
+from workbench.watch.folders import Folders, Stopped
+from workbench.watch.listening import STEP, Listener
+from workbench.watch.scanner import Scanner
+
+_DEBOUNCE = 0.4  # seconds; one save of an editor takes one step, a burst may take all of it
+_BURST = 20  # paths; more than any editor touches for one save
+_LOCKED = 5.0  # seconds; a lock that is older was left behind, or an editor is open for the message of a commit
+_UNLOCKED = 0.05  # seconds; one git command often runs another one
+_CHECK = 0.15  # seconds after an event until everything is looked at, because events do get lost
+_AGAIN = 30.0  # seconds until events are tried again where there were none
+_LOSSES = 3  # in that time, until events are given up for as long
+_ROUNDS = 100  # of looking and listening until nothing new appears
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is watched may be other than before, whoever did it and however."""
+
+    paths: frozenset[Path]
+    """Files and folders, by each path that leads there.
+
+    A folder stands for the names in it and for being there, not for what lies below."""
+    everything: bool
+    """Anything may have changed; then `paths` is empty."""
+    at: float
+    """When the first of it was noticed, by `time.monotonic()`."""
+
+    def and_then(self, later: Change) -> Change:
+        """Both in one."""
+        everything = self.everything or later.everything
+        return Change(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is watched, and how."""
+
+    files: int
+    folders: int
+    mode: Literal["events", "scanning"]
+    reason: str
+    """Why there is scanning, or what is not watched; empty where all is well."""
+
+
+class Observer:
+    """Watches until it is told to stop. `run` belongs into a thread; the rest may be called from any other."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        *,
+        scan: str,
+        report: Callable[[Change], None],
+        report_status: Callable[[Watching, int], None],
+    ) -> None:
+        """`scan` is why no events are wanted, or empty; `report_status` gets the number of requests taken in, too."""
+        self._folders = folders
+        self._scan = scan
+        self._report = report
+        self._report_status = report_status
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: list[Folders] = []
+        self._taken_in = 0
+        self._scanner = Scanner(folders, self._stop.is_set)
+        self._listener: Listener | None = None
+        self._listening: dict[str, tuple[int, int]] = {}
+        self._no_events = ""
+        self._lost: list[float] = []
+        self._try_again = 0.0
+        self._silence = ""
+        self._paths: set[str] = set()
+        self._everything = False
+        self._first = 0.0
+        self._look_due = 0.0
+        self._last_look = (0.0, 0.0)  # when it ended, and what it took
+        self._listen_anew = False
+        self._held_since: float | None = None
+        self._unlocked_since: float | None = None
+        self._left_behind: set[tuple[str, int, int]] = set()
+        self._told: Watching | None = None
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._stop.set()
+
+    def ask(self, folders: Folders) -> None:
+        """Watch these from now on."""
+        with self._lock:
+            self._asked.append(folders)
+
+    def run(self) -> None:
+        """Watch until `stop`."""
+        try:
+            self._scanner.start()
+            self._settle_folders(self._looked_since(time.monotonic()))
+            self._tell_status()
+            while not self._stop.is_set():
+                self._step()
+        except Stopped:
+            pass
+        finally:
+            if self._listener is not None:
+                self._listener.close()
+
+    def _step(self) -> None:
+        began = time.monotonic()
+        self._take_in_events(began)
+        if self._is_locked():
+            return
+        with self._lock:
+            asked, self._asked = self._asked, []
+        if asked or time.monotonic() >= self._look_due:
+            self._look(asked[-1] if asked else None)
+            self._taken_in += len(asked)
+            self._tell_status(always=bool(asked))
+            if self._is_locked():
+                return
+        if self._paths or self._everything:
+            self._tell()
+
+    def _tell(self) -> None:
+        paths = frozenset() if self._everything else frozenset(map(Path, self._paths))
+        change = Change(paths, self._everything, self._first)
+        self._paths, self._everything = set(), False
+        self._tell_status()
+        self._report(change)
+
+    def _take_in_events(self, began: float) -> None:
+        """Wait for events and note what they say; returns early when something is due."""
+        until = began + _DEBOUNCE
+        while not self._stop.is_set():
+            told = self._wait()
+            before = len(self._paths)
+            for path in told:
+                seen = self._scanner.touch(path)
+                self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
+                if seen.look:
+                    self._look_due = 0.0
+                    self._listen_anew = self._listen_anew or path in self._listening
+            if told:
+                self._check_soon()
+            if len(self._paths) - before <= _BURST or time.monotonic() > until:
+                return
+
+    def _wait(self) -> frozenset[str]:
+        due = max(0.001, min(self._look_due - time.monotonic(), 1.0))
+        if self._held_since is not None or self._paths:
+            due = STEP
+        elif self._asked:
+            due = 0.001
+        if self._listener is None:
+            self._stop.wait(min(due, 0.1))
+            return frozenset()
+        try:
+            return self._listener.wait(due, self._stop)
+        except listening.Lost as reason:
+            self._lose(str(reason))
+            return frozenset()
+
+    def _lose(self, reason: str) -> None:
+        self._note_everything()
+        self._listen_anew = True
+        now = time.monotonic()
+        self._lost = [at for at in self._lost if now - at < _AGAIN] + [now]
+        if len(self._lost) > _LOSSES and self._listener is not None:
+            self._listener.close()
+            self._listener, self._listening, self._no_events = None, {}, f"events get lost: {reason}"
+            self._try_again = now + _AGAIN
+
+    def _look(self, folders: Folders | None) -> None:
+        began = time.monotonic()
+        if folders is not None:
+            self._folders = folders
+        missing = self._scanner.picture.missing
+        self._note(self._scanner.look(folders), began)
+        if missing != self._scanner.picture.missing:
+            self._note_everything()
+        self._settle_folders(self._looked_since(began))
+
+    def _settle_folders(self, took: float) -> None:
+        """Listen where things are now, and look again until nothing has appeared where nobody listened."""
+        for _ in range(_ROUNDS):
+            if not self._listen():
+                break
+            began = time.monotonic()
+            self._note(self._scanner.look(), began)
+            took = self._looked_since(began)
+        now = time.monotonic()
+        self._last_look = (now, took)
+        self._silence = self._find_silence()
+        self._look_due = now + self._interval()
+
+    def _looked_since(self, began: float) -> float:
+        return time.monotonic() - began
+
+    def _interval(self) -> float:
+        took = self._last_look[1]
+        if self._listener is None or self._silence:
+            return min(10.0, max(0.1, 20 * took))
+        return max(2.0, 100 * took)
+
+    def _check_soon(self) -> None:
+        ended, took = self._last_look
+        self._look_due = min(self._look_due, max(time.monotonic() + _CHECK, ended + 20 * took))
+
+    def _listen(self) -> bool:
+        """Listen to the folders that there are now; whether that was not so before."""
+        if self._scan:
+            return False
+        folders = {
+            f.path: f.identity for f in self._scanner.picture.folders.values() if f.readable and _is_text(f.path)
+        }
+        if folders == self._listening and not self._listen_anew:
+            return False
+        now = time.monotonic()
+        if self._listener is None and self._no_events and now < self._try_again:
+            return False
+        before = self._listener
+        self._listen_anew = False
+        try:
+            self._listener = Listener(folders)
+            self._listening, self._no_events = folders, ""
+        except listening.Vanished:
+            self._listen_anew = True
+            return True
+        except listening.Unavailable as reason:
+            self._listener, self._listening, self._no_events = None, {}, str(reason)
+            self._try_again = now + _AGAIN
+        if before is not None:
+            self._drain(before)
+        return True
+
+    def _drain(self, before: Listener) -> None:
+        try:
+            for path in before.wait(0.001, self._stop):
+                self._note(self._scanner.touch(path).paths, time.monotonic())
+        except listening.Lost:
+            self._note_everything()
+        finally:
+            before.close()
+
+    def _is_locked(self) -> bool:
+        """Whether git is at work, so that what is there is neither the old state nor the new one."""
+        now = time.monotonic()
+        if not (self._paths or self._everything or self._held_since is not None or now >= self._look_due):
+            return False
+        lock = next((lock for lock in map(_identify, self._scanner.picture.locks) if lock), None)
+        if lock is None or lock in self._left_behind:
+            if self._held_since is None:
+                return False
+            self._unlocked_since = self._unlocked_since or now
+            if now - self._unlocked_since < _UNLOCKED:
+                return True
+        else:
+            self._held_since = self._held_since or now
+            self._unlocked_since = None
+            if now - self._held_since < _LOCKED:
+                return True
+            self._left_behind = {lock}
+        self._held_since = self._unlocked_since = None
+        self._look_due = 0.0
+        return False
+
+    def _note(self, paths: frozenset[str], at: float) -> None:
+        if paths and not self._paths and not self._everything:
+            self._first = at
+        self._paths |= paths
+
+    def _note_everything(self) -> None:
+        if not self._paths and not self._everything:
+            self._first = time.monotonic()
+        self._everything = True
+        self._look_due = 0.0
+
+    def _reason_to_scan(self) -> str:
+        return self._scan or self._no_events or self._silence
+
+    def _find_silence(self) -> str:
+        silent = places.silent_devices()
+        for folder in self._scanner.picture.folders.values():
+            if folder.identity[0] in silent:
+                return f"{silent[folder.identity[0]]} sends no events: {folder.path}"
+            if places.is_share(folder.path):
+                return f"a share sends no events: {folder.path}"
+            if not _is_text(folder.path):
+                return f"its name is not Unicode: {folder.path!a}"
+        return ""
+
+    def _tell_status(self, *, always: bool = False) -> None:
+        files, count = self._scanner.picture.count()
+        why = self._reason_to_scan()
+        reason = why
+        if self._scanner.picture.missing:
+            reason = f"not there: {', '.join(sorted(self._scanner.picture.missing))}"
+        elif not why and self._scanner.picture.too_much:
+            reason = f"too many folders behind links, see {min(self._scanner.picture.too_much)}"
+        status = Watching(files, count, "scanning" if why else "events", reason)
+        if always or status != self._told:
+            self._told = status
+            self._report_status(status, self._taken_in)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be told to others: file names are bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _identify(lock: str) -> tuple[str, int, int] | None:
+    try:
+        there = os.stat(lock)
+    except OSError:
+        return None
+    return (lock, there.st_ino, there.st_mtime_ns)
