@@ -12,6 +12,8 @@ import click
 
 COMMANDS = {
     "run": ("workbench.cli.run:run", "Run eval cases and report the verdicts."),
+    "watch": ("workbench.cli.watch:watch", "Watch the project and run what a change affects."),
+    "explain": ("workbench.cli.explain:explain", "Say why a case would run after the last changes, or would not."),
     "eval": ("workbench.cli.eval:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
     "score": ("workbench.cli.score:score", "Judge recorded responses and trajectories; no agent runs."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),

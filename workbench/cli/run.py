@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.engine.cost import PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
     from workbench.engine.workspace import Workspace
+    from workbench.store.discovery import Project
 
 _WRONG = 2
 _LATEST = "latest"
@@ -27,6 +28,12 @@ _LATEST = "latest"
 @click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
 @execution_options
 @click.option("--failed", is_flag=True, help="Of these cases, run those that did not pass last time.")
+@click.option(
+    "--affected",
+    is_flag=True,
+    help="Run only cases whose last verdict does not hold for the code, data and configuration of now; `workbench "
+    "explain` says why. The verdicts that hold count as they are.",
+)
 @click.option(
     "--resume",
     is_flag=False,
@@ -48,6 +55,7 @@ def run(
     timeout: float | None,
     isolation: str | None,
     failed: bool,
+    affected: bool,
     resume: str | None,
     dry_run: bool,
     report_format: str | None,
@@ -73,7 +81,9 @@ def run(
     with workspace:
         # Without a choice of cases, those of the run to go on with.
         chosen = bool(what or cases or target or failed) or resume is None
-        selections = _selections(workspace, named, cases=cases, failed=failed) if chosen else []
+        selections = selections_of(workspace, named, cases=cases) if chosen else []
+        if failed:
+            selections = list(_failed_of(workspace, selections))
         if chosen and not selections:
             click.echo("nothing to run: no case failed last time", err=True)
             return 0
@@ -88,7 +98,11 @@ def run(
                 "command": command_line(),
             }
         )
-        plan = _plan(workspace, selections, options)
+        plan = plan_of(workspace, selections, options)
+        if affected:
+            from workbench.watch.affected import affected_part
+
+            plan = affected_part(workspace, plan)
         if dry_run:
             return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
@@ -108,13 +122,16 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
     loaded = load_settings(root)
     project = discover(root, loaded)
     named = split_names(project, what)
-    if target is not None and not what:
-        project = only_target(project, target)
-    project = with_named_sets(project, named, target=target)
-    return Workspace(project, loaded), named
+
+    def narrow(project: Project) -> Project:
+        if target is not None and not what:
+            project = only_target(project, target)
+        return with_named_sets(project, named, target=target)
+
+    return Workspace(narrow(project), loaded, narrow=narrow), named
 
 
-def _plan(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
+def plan_of(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
     """The plan; what is odd about the project is said beside it, once. Raises PlanError."""
     from workbench.cli.streams import message
     from workbench.engine.plan import PlanError
@@ -133,13 +150,12 @@ def _plan(workspace: Workspace, selections: list[Selection], options: RunOptions
     return plan
 
 
-def _selections(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...], failed: bool) -> list[Selection]:
+def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...]) -> list[Selection]:
+    """The cases that the arguments mean; without any, all."""
     from workbench.cli.selecting import only_cases, select
 
     selections = select(workspace.project, named)
-    if cases:
-        selections = only_cases(selections, cases, document=workspace.document)
-    return list(_failed_of(workspace, selections)) if failed else selections
+    return only_cases(selections, cases, document=workspace.document) if cases else selections
 
 
 def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -68,8 +68,9 @@ class Runner:
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
         fresh = [(key, planned.needs_agent) for key, planned in self._planned.items() if key not in run.plan.stored]
-        self._recordings = deque(key for key, needs_agent in fresh if not needs_agent)
-        self._waiting = deque(key for key, needs_agent in fresh if needs_agent)
+        # Ordered dictionaries: thousands may be taken out of the middle at once.
+        self._recordings = OrderedDict.fromkeys(key for key, needs_agent in fresh if not needs_agent)
+        self._waiting = OrderedDict.fromkeys(key for key, needs_agent in fresh if needs_agent)
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
@@ -121,7 +122,7 @@ class Runner:
                 continue
             queue = next((queue for queue in (self._recordings, self._waiting) if key in queue), None)
             if queue is not None:
-                queue.remove(key)
+                del queue[key]
                 self._finish(self._planned[key], key, _without_execution(self._planned[key], key, CaseStatus.CANCELLED))
         self._lane_is_free.set()
 
@@ -132,7 +133,7 @@ class Runner:
                 self._to_run_again.add(key)
                 self._running[key].cancel()
             elif key in self._planned and key not in self._waiting:
-                self._waiting.append(key)
+                self._waiting[key] = None
         self._lane_is_free.set()
 
     async def _run_all(self) -> None:
@@ -140,7 +141,7 @@ class Runner:
         lanes = self._plan.limits.concurrency
         while self._waiting or self._running:
             while self._waiting and len(self._running) < lanes:
-                key = self._waiting.popleft()
+                key, _ = self._waiting.popitem(last=False)
                 task = asyncio.get_running_loop().create_task(self._run_job(key))
                 self._running[key] = task
                 task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
@@ -150,7 +151,8 @@ class Runner:
     async def _judge_recordings(self) -> None:
         """Judge what needs no agent, batch by batch: one task and one transaction for each row would cost far more."""
         while self._recordings:
-            batch = [self._recordings.popleft() for _ in range(min(_RECORDINGS_AT_ONCE, len(self._recordings)))]
+            count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
+            batch = [self._recordings.popitem(last=False)[0] for _ in range(count)]
             planned = [self._planned[key] for key in batch]
             results = await asyncio.gather(*map(self._result_of, planned, batch))
             self._unstored.extend(zip(batch, planned, results, strict=True))
@@ -162,7 +164,7 @@ class Runner:
         self._lane_is_free.set()
         if key in self._to_run_again:
             self._to_run_again.discard(key)
-            self._waiting.append(key)
+            self._waiting[key] = None
             return
         planned = self._planned[key]
         if task.cancelled():

@@ -49,8 +49,16 @@ class Workspace:
     until `close`, which leaves no process behind.
     """
 
-    def __init__(self, project: Project, loaded: LoadedSettings) -> None:
+    def __init__(
+        self,
+        project: Project,
+        loaded: LoadedSettings,
+        *,
+        narrow: Callable[[Project], Project] = lambda project: project,
+    ) -> None:
+        """`narrow` makes of a project that was looked at again what this workspace is about."""
         self._project = project
+        self._narrow = narrow
         self._loaded = loaded
         self._documents = OpenDocuments(project.root)
         self._typed_texts = TypedTexts(project.root)
@@ -119,7 +127,7 @@ class Workspace:
     def refresh(self) -> None:
         """Look again what there is."""
         self._loaded = load_settings(self.root)
-        self._project = discover(self.root, self._loaded)
+        self._project = self._narrow(discover(self.root, self._loaded))
 
     def document(self, relative: str) -> EvalSetDocument:
         """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""

@@ -1,0 +1,75 @@
+"""`workbench explain`: why a case would run after the last changes, or would not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+    from workbench.watch.selection import Decision
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@click.option("--case", "cases", multiple=True, metavar="ID", help="Explain only this case; may be repeated.")
+@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@click.option("--verbose", is_flag=True, help="List everything that the verdict depends on.")
+def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None, verbose: bool) -> int:
+    """Say why a case would run after the last changes, or would not.
+
+    WHAT is as in `workbench run`. Nothing runs. A verdict holds as long as everything that the case was seen to use is
+    as it was: code that ran, modules, files, folders, environment variables, packages, and the case itself.
+    """
+    from workbench.cli.run import open_workspace, plan_of, selections_of
+    from workbench.cli.streams import write_lines
+    from workbench.engine.plan import RunOptions
+    from workbench.watch.affected import decide_plan
+
+    workspace, named = open_workspace(what, target=target)
+    with workspace:
+        plan = plan_of(workspace, selections_of(workspace, named, cases=cases), RunOptions())
+        for decision in decide_plan(workspace, plan):
+            write_lines(_lines(workspace, decision, verbose=verbose))
+    return 0
+
+
+def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
+    from workbench.model.text import neutralise
+    from workbench.watch.reasons import words_of
+    from workbench.watch.selection import Action
+
+    does = {
+        Action.NOTHING: "would not run: its verdict holds",
+        Action.JUDGE: "would only be judged again",
+        Action.RUN: "would run",
+        Action.WAIT: "waits until its source can be compiled",
+        Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
+    }
+    repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
+    yield neutralise(f"{decision.job.case}{repeat}: {does[decision.action]}")
+    for reason in decision.reasons:
+        yield neutralise(f"  because {words_of(reason, root=workspace.root)}")
+    verdict = decision.verdict
+    if verdict is None:
+        return
+    ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}")
+    rows = () if verdict.dependencies is None else workspace.verdicts.rows_of(verdict.dependencies)
+    yield from _dependencies(workspace, rows, verbose=verbose)
+
+
+def _dependencies(workspace: Workspace, rows: Sequence[int], *, verbose: bool) -> Iterator[str]:
+    """How many rows of each kind there are, and with `verbose` all of them."""
+    from workbench.model.text import neutralise
+
+    found = sorted(workspace.verdicts.row(row) for row in rows)
+    counts = Counter(row.kind for row in found)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    yield f"  it depends on: {kinds or 'nothing that is known'}"
+    if verbose:
+        prefix = f"{workspace.root}/"
+        yield from (neutralise(f"    {row.kind:<14} {row.key.replace(prefix, '')}") for row in found)

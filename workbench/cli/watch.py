@@ -1,0 +1,118 @@
+"""`workbench watch`: watch mode without the terminal application, a line for each verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from workbench.cli.options import FILE, execution_options
+
+if TYPE_CHECKING:
+    from workbench.watch.events import WatchEvent
+    from workbench.watch.session import WatchSession
+
+T = TypeVar("T")
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@click.option("--case", "cases", multiple=True, metavar="ID", help="Watch only this case; may be given several times.")
+@click.option("--target", metavar="NAME", help="The agent to run, instead of the one that belongs to the eval set.")
+@click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
+@execution_options
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(("text", "jsonl")),
+    default="text",
+    help="Lines for people, or one JSON object a line.",
+)
+@click.option("--plain", is_flag=True, help="No colours.")
+@click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr.")
+def watch(
+    *,
+    what: tuple[str, ...],
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    runs: int | None,
+    concurrency: int | None,
+    timeout: float | None,
+    isolation: str | None,
+    report_format: str,
+    plain: bool,
+    verbose: bool,
+) -> int:
+    """Watch the project and run what a change affects.
+
+    At the start, verdicts of earlier runs that still hold are shown as such, and the other cases run. Then every save
+    runs the cases that it affects, and no others; one that only changes what is expected is judged again without
+    running the agent. WHAT is as in `workbench run`. Ctrl-C ends it.
+    """
+    from workbench.cli.interrupt import INTERRUPTED
+    from workbench.cli.run import open_workspace, plan_of, selections_of
+    from workbench.cli.running import command_line
+    from workbench.engine.plan import RunOptions
+    from workbench.watch.opening import open_watch
+
+    workspace, named = open_workspace(what, target=target)
+    options = RunOptions.model_validate(
+        {
+            "config": config,
+            "runs": runs,
+            "concurrency": concurrency,
+            "timeout_seconds": timeout,
+            "isolation": isolation,
+            "command": command_line(),
+            "adk_results": False,
+        }
+    )
+    with workspace:
+        plan_of(workspace, selections_of(workspace, named, cases=cases), options)  # what is wrong is said now
+        session = open_watch(
+            workspace, lambda space: selections_of(space, named, cases=cases), options, off_loop=_in_thread
+        )
+        _listen(session, report_format=report_format, plain=plain, verbose=verbose)
+    return INTERRUPTED
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    import asyncio
+
+    return await asyncio.to_thread(function)
+
+
+def _listen(session: WatchSession, *, report_format: str, plain: bool, verbose: bool) -> None:
+    """Print what happens until Ctrl-C or SIGTERM."""
+    import asyncio
+    import contextlib
+    import signal
+
+    from workbench.cli.watch_lines import JsonLines, TextLines
+
+    lines = JsonLines() if report_format == "jsonl" else TextLines(plain=plain, verbose=verbose)
+
+    async def listen() -> None:
+        async for event in session.events():
+            _show(lines, event)
+
+    async def until_stopped() -> None:
+        listening = asyncio.ensure_future(listen())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt it is
+                asyncio.get_running_loop().add_signal_handler(number, listening.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await listening
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(until_stopped())
+
+
+def _show(lines: object, event: WatchEvent) -> None:
+    from workbench.cli.watch_lines import Lines
+
+    assert isinstance(lines, Lines)
+    lines.show(event)

@@ -1,0 +1,121 @@
+"""The lines that `workbench watch` prints: for people, or as JSON."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from datetime import datetime
+
+from workbench.cli.output import stdout_style
+from workbench.cli.streams import message, write_document, write_lines
+from workbench.model.events import Notice
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.text import counted, one_line
+from workbench.report.explain import explain, explain_at_length
+from workbench.report.json_format import case_record, dump
+from workbench.report.run_report import ReportedCase
+from workbench.report.wording import SYMBOLS, counts_text, duration_text
+from workbench.watch.events import AllKnown, ChangeSeen, SourceBroken, VerdictKnown, WatchEvent, WatchStarted
+
+_MOST_PATHS = 3
+
+
+class Lines(ABC):
+    """Prints what a watch tells."""
+
+    @abstractmethod
+    def show(self, event: WatchEvent) -> None:
+        """Print one event."""
+
+
+class JsonLines(Lines):
+    """One object a line, with its `kind`; a verdict has the case as `workbench run --format json` writes it."""
+
+    def show(self, event: WatchEvent) -> None:
+        """Print one event."""
+        if isinstance(event, VerdictKnown):
+            data = {
+                "kind": event.kind,
+                "source": event.source,
+                "seconds_since_save": event.seconds_since_save,
+                **case_record(ReportedCase(event.result, event.case)),
+            }
+        else:
+            data = event.model_dump(mode="json")
+        write_document(dump(data) + "\n")
+
+
+class TextLines(Lines):
+    """Lines for people: verdicts and changes to standard output, what went wrong beside the cases to standard error."""
+
+    def __init__(self, *, plain: bool, verbose: bool) -> None:
+        self._style = stdout_style(plain=plain, verbose=verbose)
+
+    def show(self, event: WatchEvent) -> None:
+        """Print one event."""
+        if isinstance(event, Notice):
+            message(event.message)
+        else:
+            write_lines(self._lines(event))
+
+    def _lines(self, event: WatchEvent) -> Iterator[str]:
+        if isinstance(event, WatchStarted):
+            how = f" ({event.reason})" if event.reason else ""
+            files, folders = counted(event.files, "file"), counted(event.folders, "folder")
+            yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
+        elif isinstance(event, ChangeSeen):
+            yield self._style.paint(f"{_time()}  {one_line(_change(event))}", "1")
+        elif isinstance(event, SourceBroken):
+            place = event.path if event.line is None else f"{event.path}:{event.line}"
+            waits = "1 case waits" if event.cases == 1 else f"{event.cases} cases wait"
+            yield self._style.paint(one_line(f"! {place} cannot be compiled: {event.message} ({waits})"), "35")
+        elif isinstance(event, VerdictKnown):
+            yield from self._verdict(event)
+        elif isinstance(event, AllKnown):
+            stale = f", {event.stale} without a verdict that holds" if event.stale else ""
+            total = counted(event.summary.total, "case")
+            yield self._style.paint(f"{_time()}  {total}: {counts_text(event.summary)}{stale}", "2")
+
+    def _verdict(self, event: VerdictKnown) -> Iterator[str]:
+        result = event.result
+        name = one_line(_name(result))
+        parts = [f"{SYMBOLS[result.status]} {result.status.value}", name]
+        if event.source == "stored":
+            parts.append("(stored)")
+        else:
+            parts.append(duration_text(result.duration_seconds))
+            if event.seconds_since_save is not None:
+                parts.append(f"({duration_text(event.seconds_since_save)} after the save)")
+        yield self._style.paint("  ".join(parts), _COLOURS.get(result.status, "0"))
+        if result.status is not CaseStatus.PASSED and event.source == "executed":
+            case = ReportedCase(result, event.case)
+            yield from (f"    {line}" for line in explain(case))
+            if self._style.verbose:
+                yield from (f"    {line}" for line in explain_at_length(case))
+
+
+_COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}
+
+
+def _name(result: CaseResult) -> str:
+    repeat = f" [{result.repeat + 1}]" if result.repeat else ""
+    return f"{result.case}{repeat}"
+
+
+def _change(event: ChangeSeen) -> str:
+    shown = ", ".join(event.paths[:_MOST_PATHS])
+    more = f" and {len(event.paths) - _MOST_PATHS} more" if len(event.paths) > _MOST_PATHS else ""
+    parts = []
+    if event.run:
+        parts.append(f"{event.run} of {event.total} run")
+    if event.judged:
+        parts.append(f"{event.judged} of {event.total} are judged again")
+    if event.waiting:
+        parts.append(f"{event.waiting} of {event.total} wait")
+    what = "; ".join(parts) or f"concerns none of {counted(event.total, 'case')}"
+    why = f": {event.reason}" if event.reason else ""
+    return f"{shown or 'the project'}{more} saved - {what}{why}"
+
+
+def _time() -> str:
+    return f"{datetime.now():%H:%M:%S}"

@@ -1,0 +1,92 @@
+"""Decisions as a plan: what still holds is taken from the history, the rest is judged again or run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from workbench.engine.plan import Plan, PlannedCase
+from workbench.engine.workspace import Workspace
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult
+from workbench.store.history import History, StoredVerdict
+from workbench.watch.selection import Action, Decision, Place, Selector, place_of
+from workbench.watch.state import State
+
+_TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
+
+
+def affected_part(workspace: Workspace, plan: Plan) -> Plan:
+    """The plan with every verdict that still holds taken from the history. Raises StoreError."""
+    decisions = decide_plan(workspace, plan)
+    with workspace.history() as history:
+        part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
+    judged = sum(case.executed is not None for case in part.cases)
+    again = f", {judged} only judged again" if judged else ""
+    notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts still hold"
+    return replace(part, notices=(*part.notices, notice))
+
+
+def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
+    """What has to be done about each job of a plan. Raises StoreError where the history cannot be read."""
+    verdicts = workspace.verdicts
+    selector = Selector(verdicts, State(written_by_agents=verdicts.written_by_agents))
+    return [selector.decide(job, planned) for job, planned in plan.jobs]
+
+
+def plan_of(
+    plan: Plan, decisions: Sequence[Decision], *, runs: Collection[Action], history: History, with_stored: bool
+) -> Plan:
+    """The part of a plan that these decisions leave: cases whose action is in `runs`, and those to be judged again.
+
+    With `with_stored` the verdicts that hold are part of it, so that its summary counts every case. An execution that
+    is no longer stored is run again. Raises StoreError.
+    """
+    wanted = [each for each in decisions if each.action is Action.JUDGE or each.action in runs]
+    holding = [each for each in decisions if each.action is Action.NOTHING] if with_stored else []
+    stored = results_of(history, [each.verdict for each in (*wanted, *holding) if each.verdict is not None])
+    cases: list[PlannedCase] = []
+    kept: dict[JobKey, CaseResult] = {}
+    for decision in (*wanted, *holding):
+        result = None if decision.verdict is None else stored.get(place_of(decision.verdict))
+        case = replace(decision.planned, repeat=decision.job.repeat)
+        if decision.action is Action.NOTHING and result is not None:
+            named = {"case": decision.job.case, "repeat": decision.job.repeat}
+            kept[decision.job] = result.model_copy(update={**named, "eval_set_id": case.eval_set_id})
+        elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
+            case = replace(case, executed=result.execution)
+        cases.append(case)
+    # One repeat of one case each; repeats count from 0 in the plan that the decisions were made on.
+    runs_needed = 1 + max((case.repeat or 0 for case in cases), default=0)
+    return replace(
+        plan,
+        cases=tuple(cases),
+        limits=plan.limits.model_copy(update={"runs": runs_needed}),
+        stored=kept,
+        whole_sets=frozenset(),
+        selections=(),
+    )
+
+
+def results_of(history: History, verdicts: Iterable[StoredVerdict]) -> dict[Place, CaseResult]:
+    """The results of these verdicts with what the agents did, by run and job. Raises StoreError."""
+    wanted: dict[str, set[JobKey]] = {}
+    for verdict in verdicts:
+        wanted.setdefault(verdict.job.run_id, set()).add(verdict.job.key)
+    found: dict[Place, CaseResult] = {}
+    for run_id, jobs in wanted.items():
+        if len(jobs) == 1:
+            (job,) = jobs
+            result = history.result(run_id, job)
+            if result is not None:
+                found[Place(run_id, job)] = result
+            continue
+        for result in history.results(run_id):
+            job = JobKey.model_construct(case=result.case, repeat=result.repeat)
+            if job in jobs:
+                found[Place(run_id, job)] = result
+    return found
+
+
+def _can_be_judged(result: CaseResult) -> bool:
+    return bool(result.execution.turns) or result.execution.failure is not None

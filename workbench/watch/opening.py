@@ -1,0 +1,32 @@
+"""Puts a watch together: which folders, which cases, and the session over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.model.keys import JobKey
+from workbench.watch.planning import Planning
+from workbench.watch.session import OffLoop, WatchSession
+from workbench.watch.watcher import Folders, Watcher
+
+
+def open_watch(
+    workspace: Workspace,
+    select: Callable[[Workspace], Sequence[Selection]],
+    options: RunOptions,
+    *,
+    off_loop: OffLoop,
+    first: Callable[[JobKey], float] = lambda _: 0,
+) -> WatchSession:
+    """A watch over the cases that `select` names, each time the project has been looked at again.
+
+    Jobs with the smallest `first` come first; `off_loop` calls what takes time, one thing at a time. Raises StoreError
+    where the history cannot be read.
+    """
+    targets = workspace.project.targets.values()
+    more = {target.path for target in targets} | {target.path / each for target in targets for each in target.watch}
+    watcher = Watcher(Folders(workspace.root, tuple(sorted(more, key=Path.as_posix))))
+    return WatchSession(workspace, Planning(workspace, select, options), watcher, off_loop=off_loop, first=first)

@@ -1,0 +1,80 @@
+"""What a watch is about: the plan of all its cases, made again when eval sets, criteria or settings change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.store.errors import StoreError
+from workbench.store.settings import FILE_NAME
+from workbench.watch.watcher import Change
+
+_SET_ENDINGS = (".evalset.json", ".test.json")
+_FILES = frozenset({FILE_NAME, "test_config.json", "agent.py", "__init__.py", "root_agent.yaml"})
+
+
+class Planning:
+    """Keeps the last plan that was good: of a set that cannot be read at the moment the cases are as they were."""
+
+    def __init__(
+        self, workspace: Workspace, select: Callable[[Workspace], Sequence[Selection]], options: RunOptions
+    ) -> None:
+        """`select` says which cases are meant, each time the project has been looked at again."""
+        self._workspace = workspace
+        self._select = select
+        self._options = options
+        self._last: Plan | None = None
+        self._told: frozenset[str] = frozenset()
+
+    def plan(self) -> tuple[Plan, tuple[str, ...]]:
+        """The plan as things are now, and problems that were not told before.
+
+        Raises PlanError and StoreError only where there was no good plan yet.
+        """
+        problems: tuple[str, ...] = ()
+        try:
+            if self._last is not None:
+                self._workspace.refresh()
+            plan = self._with_lost_sets(self._workspace.plan(self._select(self._workspace), self._options))
+            problems = plan.problems
+        except (PlanError, StoreError) as error:
+            if self._last is None:
+                raise
+            plan, problems = self._last, getattr(error, "problems", (str(error),))
+        self._last = plan
+        new = tuple(problem for problem in problems if problem not in self._told)
+        self._told = frozenset(problems)
+        return plan, new
+
+    def named(self, reason: str) -> Plan:
+        """The last plan, as the history will name a run of a part of it."""
+        assert self._last is not None
+        command = f"watch: {reason}" if reason else "watch"
+        return replace(self._last, options=self._last.options.model_copy(update={"command": command}))
+
+    def concerns(self, change: Change) -> bool:
+        """Whether a change may make another plan."""
+        if change.everything:
+            return True
+        plan = self._last
+        configs = set() if plan is None else {case.config.source for case in plan.cases}
+        sets = set() if plan is None else {str(plan.root / case.key.eval_set) for case in plan.cases}
+        return any(
+            path.name in _FILES or path.name.endswith(_SET_ENDINGS) or str(path) in configs or str(path) in sets
+            for path in map(Path, change.paths)
+        )
+
+    def _with_lost_sets(self, plan: Plan) -> Plan:
+        """Cases of sets that are there and cannot be read at the moment stay as they were."""
+        if self._last is None:
+            return plan
+        there = {case.key.eval_set for case in plan.cases}
+        lost = [
+            case
+            for case in self._last.cases
+            if case.key.eval_set not in there and (plan.root / case.key.eval_set).exists() and plan.problems
+        ]
+        return replace(plan, cases=(*plan.cases, *lost)) if lost else plan

@@ -1,0 +1,93 @@
+"""Why, in words: the reasons of decisions as people read them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from workbench.agents.worker.recording.fingerprints import ABSENT
+from workbench.model.dependencies import Dependency, DependencyKind
+from workbench.model.text import neutralise
+from workbench.watch.selection import Action, Decision, Reason, Why, path_of
+from workbench.watch.state import State
+
+Kind = DependencyKind
+
+
+def words_of(reason: Reason, *, root: Path, state: State | None = None) -> str:
+    """One reason, in a few words; with `state` it is told whether something is new, gone or different."""
+    if reason.row is None:
+        return str(reason.why or Why.UNKNOWN)
+    return neutralise(_row_in_words(reason.row, root=root, state=state))
+
+
+def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None = None) -> str:
+    """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`."""
+    counts: Counter[str] = Counter()
+    for decision in decisions:
+        if decision.action is not Action.NOTHING and decision.reasons:
+            counts[words_of(decision.reasons[0], root=root, state=state)] += 1
+    return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
+
+
+def chain_of(row: Dependency, decisions: Iterable[Decision], *, total: int, root: Path, state: State) -> str:
+    """A reason with how far it reaches: `tools.py: refund() changed <- 8 of 24 cases`."""
+    concerned = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
+    words = words_of(Reason(row=row), root=root, state=state)
+    return f"{words} <- {_relation(row)} {concerned} of {total} cases"
+
+
+def _relation(row: Dependency) -> str:
+    relations = {
+        Kind.BLOCK: "called by",
+        Kind.MODULE: "imported by",
+        Kind.IMPORT: "looked for by",
+        Kind.VARIABLE: "read by",
+        Kind.FOLDER: "listed by",
+    }
+    return relations.get(Kind(row.kind), "used by") if row.kind in set(Kind) else "used by"
+
+
+_WORDS: dict[str, str] = {
+    Kind.FOLDER: "{where}: other files are in it",
+    Kind.IMPORT: "{where}: an import of {name} may find something else",
+    Kind.VARIABLE: "${key} has another value",
+    Kind.EARLY_VARIABLE: "${key} has another value",
+    Kind.VARIABLES: "the variables of .env are others",
+    Kind.INSTALLED: "other packages are installed in {key}",
+    Kind.INTERPRETER: "another version of Python, or of what is recorded",
+    Kind.OPAQUE: "it uses what cannot be followed ({key}): any change counts",
+}
+
+
+def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
+    where = _shown(path_of(row), root)
+    if row.kind in (Kind.MODULE, Kind.BLOCK):
+        return _source_in_words(row, where, state)
+    if row.kind in (Kind.FILE, Kind.STATE, Kind.PROBE):
+        if row.fingerprint == ABSENT:
+            return f"{where} is new"
+        return f"{where} changed" if os.path.lexists(path_of(row)) else f"{where} is gone"
+    words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
+    return words.format(where=where, key=row.key, name=row.key.rpartition("::")[2].replace(",", ", "))
+
+
+def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
+    broken = None if state is None else state.broken(path_of(row))
+    if broken is not None:
+        line = "" if broken.line is None else f":{broken.line}"
+        return f"{where}{line} cannot be compiled: {broken.message}"
+    if not Path(path_of(row)).exists():
+        return f"{where} is gone"
+    if row.kind == Kind.MODULE:
+        return f"{where} changed outside of its functions"
+    return f"{where}: {row.key.rpartition('::')[2].replace('<locals>.', '')}() changed"
+
+
+def _shown(path: str, root: Path) -> str:
+    try:
+        return Path(path).relative_to(root).as_posix()
+    except ValueError:
+        return path

@@ -1,0 +1,235 @@
+"""What has to be done about each case: nothing, judge again what its agent did, or run the agent. A pure decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+from workbench.engine.plan import PlannedCase
+from workbench.engine.verdicts import Asked, Verdicts
+from workbench.model.dependencies import Dependency, DependencyKind
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseStatus, FailureKind
+from workbench.store.history import StoredVerdict
+from workbench.watch.state import State, Surroundings, question_of
+
+_REASONS = 3
+_NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE})
+# What is opaque is asked for the set as a whole.
+_ALWAYS_HOLD = frozenset({DependencyKind.WRITTEN, DependencyKind.ENV_FILES, DependencyKind.OPAQUE})
+
+Kind = DependencyKind
+
+
+class Action(StrEnum):
+    """What has to be done so that a case has a verdict on how things are now."""
+
+    NOTHING = "nothing"
+    JUDGE = "judge"  # the agent would do the same again; what it is held against has changed
+    RUN = "run"
+    WAIT = "wait"  # source that it needs cannot be compiled: running it would only say so
+    LEAVE = "leave"  # it has no verdict, for a reason that no edit has touched (it took too long, a service was out)
+
+
+class Why(StrEnum):
+    """Why a case has no verdict that holds, where it is not a row."""
+
+    NEVER_RAN = "never ran"
+    CASE_CHANGED = "the case changed"
+    CRITERIA_CHANGED = "its expectations or criteria changed"
+    UNKNOWN = "what it depends on is not known"
+    NO_ANSWER = "it got no answer"
+    TAINTED = "something changed while it ran"
+    PROBLEM = "it cannot be run as it is"
+    RECORDED = "it is judged by what was recorded"
+    ALWAYS = "its target is set to run again after every change"
+
+
+class Reason(NamedTuple):
+    """Why a verdict does not hold: a row that would be another today, or something else."""
+
+    why: Why | None = None
+    row: Dependency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What has to be done about one job, and why.
+
+    `verdict` is for NOTHING the one that holds, for JUDGE the one whose execution still holds, else the newest one on
+    the same question, None where there is none.
+    """
+
+    job: JobKey
+    planned: PlannedCase
+    action: Action
+    reasons: tuple[Reason, ...] = ()
+    verdict: StoredVerdict | None = None
+
+
+class Place(NamedTuple):
+    """Where a verdict is in the history: its run, and the job in that."""
+
+    run_id: str
+    job: JobKey
+
+
+def place_of(verdict: StoredVerdict) -> Place:
+    """Where this one is."""
+    return Place(verdict.job.run_id, verdict.job.key)
+
+
+class Selector:
+    """Holds verdicts against a state. Make a new one, or `forget`, when anything may have changed."""
+
+    def __init__(
+        self, verdicts: Verdicts, state: State, *, is_current: Callable[[StoredVerdict], bool] = lambda _: False
+    ) -> None:
+        """`is_current`: whether nothing at all has changed since the agent ran, for what cannot be followed."""
+        self._verdicts = verdicts
+        self._state = state
+        self._is_current = is_current
+        self._holds: dict[tuple[int, Surroundings], bool] = {}
+        self._around: dict[tuple[int, str], Surroundings] = {}
+        self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
+        self._opaque: dict[int, bool] = {}
+        self._signatures: dict[tuple[int, str], int] = {}
+
+    def forget(self) -> None:
+        """Anything may have changed."""
+        self._state.forget()
+        self._holds.clear()
+        self._mismatches.clear()
+        self._signatures.clear()
+
+    def signature(self, decision: Decision) -> int | None:
+        """A number for how everything is that its agent needed last time; None where that is not known."""
+        number = None if decision.verdict is None else decision.verdict.dependencies
+        if number is None:
+            return None
+        folder = str(decision.planned.target.path)
+        known = self._signatures.get((number, folder))
+        if known is None:
+            around = self._surroundings(number, folder)
+            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
+            known = hash(tuple(self._state.answer(question_of(row, around)) for row in rows))
+            self._signatures[number, folder] = known
+        return known
+
+    def decide(self, job: JobKey, planned: PlannedCase, *, shown: Place | None = None) -> Decision:
+        """What has to be done about one repeat of a case. Of several verdicts that hold, the one that is `shown`."""
+        if planned.problem is not None:
+            return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
+        if planned.recorded is not None:
+            return Decision(job, planned, Action.LEAVE, (Reason(Why.RECORDED),))
+        asked = Asked(job.case.target, planned.execution_hash, job.repeat)
+        known = sorted(self._verdicts.of(asked), key=lambda verdict: place_of(verdict) != shown)
+        folder = str(planned.target.path)
+        usable: StoredVerdict | None = None
+        if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
+            return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
+        for verdict in known:
+            if not _is_verdict(verdict) or self._reasons(verdict, folder):
+                continue
+            if verdict.job.scoring_key == planned.scoring_hash and not self._changed(verdict.scored_with, folder):
+                return Decision(job, planned, Action.NOTHING, verdict=verdict)
+            usable = usable or verdict
+        if usable is not None:
+            rows = tuple(Reason(row=row) for row in self._changed(usable.scored_with, folder))
+            return Decision(job, planned, Action.JUDGE, rows or (Reason(Why.CRITERIA_CHANGED),), usable)
+        if not known:
+            why = Why.NEVER_RAN if self._verdicts.newest(job) is None else Why.CASE_CHANGED
+            return Decision(job, planned, Action.RUN, (Reason(why),))
+        return self._of_stale(job, planned, known, folder)
+
+    def _of_stale(self, job: JobKey, planned: PlannedCase, known: Sequence[StoredVerdict], folder: str) -> Decision:
+        newest = known[0]
+        # What was stopped early may not have come to what it depends on: what earlier ones told counts too.
+        told = [verdict for verdict in known[:2] if verdict.dependencies is not None] or known[:1]
+        reasons = next((reasons for each in told if (reasons := self._reasons(each, folder))), ())
+        if not reasons:  # it was no verdict, and nothing has changed since
+            if _got_no_answer(newest):
+                return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
+            return Decision(job, planned, Action.RUN, (Reason(Why.TAINTED),), newest)
+        action = Action.WAIT if any(self._is_broken(reason) for reason in reasons) else Action.RUN
+        return Decision(job, planned, action, reasons, newest)
+
+    def _is_broken(self, reason: Reason) -> bool:
+        row = reason.row
+        if row is None or row.kind not in (Kind.MODULE, Kind.BLOCK):
+            return False
+        return self._state.broken(path_of(row)) is not None
+
+    def _reasons(self, verdict: StoredVerdict, folder: str) -> tuple[Reason, ...]:
+        """Why the agent might do something else today."""
+        if verdict.dependencies is None:
+            return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
+        reasons = tuple(Reason(row=row) for row in self._changed(verdict.dependencies, folder))
+        if not reasons and self._is_opaque(verdict.dependencies) and not self._is_current(verdict):
+            rows = (self._verdicts.row(number) for number in self._verdicts.rows_of(verdict.dependencies))
+            return tuple(Reason(row=row) for row in rows if row.kind == Kind.OPAQUE)[:_REASONS]
+        return reasons
+
+    def _changed(self, number: int | None, folder: str) -> tuple[Dependency, ...]:
+        """The first few rows of a set that would be others today."""
+        if number is None:
+            return ()
+        known = self._mismatches.get((number, folder))
+        if known is None:
+            around = self._surroundings(number, folder)
+            rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
+            known = tuple(self._verdicts.row(row) for row in islice(rows, _REASONS))
+            self._mismatches[number, folder] = known
+        return known
+
+    def _row_holds(self, number: int, around: Surroundings) -> bool:
+        known = self._holds.get((number, around))
+        if known is None:
+            known = self._holds[number, around] = self._compare(self._verdicts.row(number), around)
+        return known
+
+    def _compare(self, row: Dependency, around: Surroundings) -> bool:
+        if row.kind in _ALWAYS_HOLD:
+            return True
+        now = self._state.answer(question_of(row, around))
+        if row.kind == Kind.STATE:
+            return now == row.fingerprint or now in self._verdicts.left_by_agents(row.key)
+        return now == row.fingerprint
+
+    def _is_opaque(self, number: int) -> bool:
+        known = self._opaque.get(number)
+        if known is None:
+            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
+            known = self._opaque[number] = any(row.kind == Kind.OPAQUE for row in rows)
+        return known
+
+    def _surroundings(self, number: int, folder: str) -> Surroundings:
+        known = self._around.get((number, folder))
+        if known is None:
+            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
+            files = next((row.key for row in rows if row.kind == Kind.ENV_FILES), "")
+            known = Surroundings(folder, tuple(files.split("\0")) if files else ())
+            self._around[number, folder] = known
+        return known
+
+
+def path_of(row: Dependency) -> str:
+    """The file or folder that a row is about; empty where it is about none."""
+    if row.kind in (Kind.BLOCK, Kind.IMPORT):
+        return row.key.rpartition("::")[0]
+    return row.key if row.kind in (Kind.MODULE, Kind.FILE, Kind.FOLDER, Kind.PROBE, Kind.STATE) else ""
+
+
+def _is_verdict(stored: StoredVerdict) -> bool:
+    """Whether it says something about the agent: one that took too long or met an outage does not."""
+    decided = stored.job.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+    is_certain = stored.is_certain or stored.dependencies is None  # what is not known is asked for as a whole
+    return is_certain and decided and not _got_no_answer(stored)
+
+
+def _got_no_answer(stored: StoredVerdict) -> bool:
+    failure = stored.job.failure
+    return failure is not None and failure.kind in _NO_ANSWER

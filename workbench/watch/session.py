@@ -1,0 +1,368 @@
+"""Watch mode: keeps a verdict on how things are now for every case, and runs no more than that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from workbench.engine.plan import PlannedCase
+from workbench.engine.run import Holds, Run
+from workbench.engine.summary import Verdict, summarise, verdict_of
+from workbench.engine.workspace import Workspace
+from workbench.model.events import CaseFinished, Notice
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.store.errors import StoreError
+from workbench.store.history import StoredVerdict
+from workbench.watch.affected import plan_of, results_of
+from workbench.watch.events import AllKnown, ChangeSeen, SourceBroken, VerdictKnown, WatchEvent, WatchStarted
+from workbench.watch.planning import Planning
+from workbench.watch.reasons import summary_of
+from workbench.watch.selection import Action, Decision, Place, Selector, path_of, place_of
+from workbench.watch.state import BrokenSource, State
+from workbench.watch.watcher import Change, Watcher
+
+T = TypeVar("T")
+
+_MOST_IN_A_ROW = 3
+"""How often a case is run again because something changed while it ran, before its verdict is shown all the same."""
+
+_MOMENT = 0.01  # seconds
+
+
+class OffLoop(Protocol):
+    """Calls a function where it does not hold up the event loop, and where the workspace may be used."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T: ...
+
+
+@dataclass(frozen=True)
+class _Live:
+    """A job that is running, and how things were when it began."""
+
+    run: Run
+    planned: PlannedCase
+    signature: int | None
+    saved_at: float | None
+
+
+class WatchSession:
+    """One watch over one plan. Used on one event loop; `events` is read by one listener.
+
+    Whatever takes more than a moment goes through `off_loop`, one thing at a time.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        planning: Planning,
+        watcher: Watcher,
+        *,
+        off_loop: OffLoop,
+        first: Callable[[JobKey], float] = lambda _: 0,
+    ) -> None:
+        """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time."""
+        self._off_loop = off_loop
+        self._workspace = workspace
+        self._planning = planning
+        self._watcher = watcher
+        self._first = first
+        self._verdicts = workspace.verdicts
+        self._state = State(written_by_agents=self._verdicts.written_by_agents)
+        self._selector = Selector(self._verdicts, self._state, is_current=self._is_current)
+        self._events: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
+        self._jobs: dict[JobKey, PlannedCase] = {}
+        self._live: dict[JobKey, _Live] = {}
+        self._shown: dict[JobKey, Place] = {}
+        self._known: dict[JobKey, Verdict] = {}
+        self._generation = 0
+        self._ran_in: dict[Place, int] = {}
+        self._in_a_row: dict[JobKey, int] = {}
+        self._broken: dict[str, BrokenSource] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._overtaken: list[JobKey] = []
+        self._starting = asyncio.Lock()
+        self._selecting = threading.Lock()
+        self._rows_watched = 0
+
+    async def events(self) -> AsyncIterator[WatchEvent]:
+        """Watch until the listener stops listening; what runs then is stopped."""
+        watching = asyncio.create_task(self._watch())
+        watching.add_done_callback(lambda _: self._events.put_nowait(None))
+        try:
+            while (event := await self._events.get()) is not None:
+                yield event
+            await watching
+        finally:
+            watching.cancel()
+            for live in self._live.values():
+                live.run.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(watching, *self._tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
+            await self._replan()
+            await self._watch_what_is_used()
+            status = watcher.watching
+            self._tell(
+                WatchStarted(
+                    total=len(self._jobs),
+                    files=status.files,
+                    folders=status.folders,
+                    mode=status.mode,
+                    reason=status.reason,
+                )
+            )
+            await self._catch_up(None)
+            async for change in watcher.changes():
+                await self._on_change(change)
+
+    async def _watch_what_is_used(self) -> None:
+        """Files and folders that cases depend on are watched wherever they are."""
+        first, self._rows_watched = self._rows_watched, self._verdicts.row_count
+        rows = map(self._verdicts.row, range(first, self._rows_watched))
+        paths = {Path(path) for row in rows if (path := path_of(row))}
+        if paths:
+            await self._watcher.add(paths)
+
+    async def _on_change(self, change: Change) -> None:
+        if await self._off_loop(lambda: self._is_by_agents(change)):
+            return
+        self._generation += 1
+        self._in_a_row.clear()
+        if self._planning.concerns(change):
+            await self._replan()
+        await self._catch_up(change)
+
+    async def _replan(self) -> None:
+        plan, problems = await self._off_loop(self._planning.plan)
+        for problem in problems:
+            self._tell(Notice(severity="error", message=problem))
+        self._jobs = dict(plan.jobs)
+        for job in [job for job in self._known if job not in self._jobs]:
+            del self._known[job]
+            self._shown.pop(job, None)
+
+    async def _catch_up(self, change: Change | None) -> None:
+        """Decide on every job anew, and do what has to be done."""
+        async with self._starting:
+            decisions = await self._off_loop(self._decide_all)
+            for decision in decisions:
+                live = self._live.get(decision.job)
+                if live is not None and not self._goes_on(live, decision):
+                    live.run.cancel(decision.job)
+                    del self._live[decision.job]
+            work = [
+                each
+                for each in decisions
+                if each.job not in self._live and self._is_work(each, all_of_it=change is None)
+            ]
+            self._tell_change(change, decisions, work)
+            self._tell_broken(decisions)
+            await self._show_stored(decisions)
+            await self._start(work, saved_at=None if change is None else change.at)
+        await self._tell_if_idle()
+
+    def _decide_all(self) -> list[Decision]:
+        with self._selecting:
+            self._selector.forget()
+            return self._decisions()
+
+    def _decisions(self) -> list[Decision]:
+        shown = self._shown.get
+        return [self._selector.decide(job, planned, shown=shown(job)) for job, planned in self._jobs.items()]
+
+    def _decide(self, job: JobKey) -> Decision | None:
+        planned = self._jobs.get(job)
+        with self._selecting:
+            return None if planned is None else self._selector.decide(job, planned)
+
+    def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
+        if decision.action in (Action.RUN, Action.JUDGE):
+            return True
+        return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._known)
+
+    def _goes_on(self, live: _Live, decision: Decision) -> bool:
+        """Whether what runs may end: nothing that it is known to need has changed since it began."""
+        if decision.action in (Action.NOTHING, Action.WAIT):
+            return False
+        same_question = live.planned.execution_hash == decision.planned.execution_hash
+        return same_question and live.signature == self._selector.signature(decision)
+
+    async def _start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> None:
+        """Begin a run of what has to be run or judged. Needs the lock for starting."""
+        if not decisions:
+            return
+        ordered = sorted(decisions, key=lambda each: (self._passed(each.job), self._first(each.job)))
+        try:
+            run = await self._off_loop(lambda: self._run(ordered))
+        except StoreError as error:
+            self._tell(Notice(severity="error", message=str(error)))
+            return
+        for each in ordered:
+            self._live[each.job] = _Live(run, each.planned, self._selector.signature(each), saved_at)
+            self._ran_in[Place(run.run_id, each.job)] = self._generation
+        self._begin(self._follow(run))
+
+    def _run(self, decisions: Sequence[Decision]) -> Run:
+        plan = self._planning.named(self._reason(decisions))
+        with self._workspace.history() as history:
+            part = plan_of(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
+        return self._workspace.start(part, holds=Holds.VERDICTS)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow(self, run: Run) -> None:
+        async for event in run.events():
+            if isinstance(event, Notice):
+                self._tell(event)
+            elif isinstance(event, CaseFinished):
+                await self._on_finished(run, event)
+        await self._watch_what_is_used()
+        await self._tell_if_idle()
+
+    async def _on_finished(self, run: Run, event: CaseFinished) -> None:
+        """Show a verdict, unless a change has overtaken it."""
+        job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+        live = self._live.get(job)
+        if live is None or live.run is not run or event.status is CaseStatus.CANCELLED:
+            return
+        del self._live[job]
+        decision = await self._off_loop(lambda: self._decide(job))
+        if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
+            return
+        if decision.action in (Action.RUN, Action.JUDGE):
+            count = self._in_a_row[job] = self._in_a_row.get(job, 0) + 1
+            if count <= _MOST_IN_A_ROW:
+                if not self._overtaken:
+                    self._begin(self._run_again())
+                self._overtaken.append(job)
+                return
+            words = self._reason([decision])
+            self._tell(Notice(severity="warning", message=f"{job.case} is never up to date: {words}"))
+        self._show(job, event.result, "executed", saved_at=live.saved_at, place=Place(run.run_id, job))
+
+    async def _run_again(self) -> None:
+        """Run what was overtaken by a change while it ran: all that ends within a moment together."""
+        await asyncio.sleep(_MOMENT)
+        async with self._starting:
+            overtaken, self._overtaken = self._overtaken, []
+            waiting = [job for job in overtaken if job not in self._live]
+            decisions = await self._off_loop(lambda: [self._decide(job) for job in waiting])
+            work = [each for each in decisions if each is not None and self._is_work(each, all_of_it=False)]
+            await self._start(work, saved_at=None)
+
+    async def _show_stored(self, decisions: Iterable[Decision]) -> None:
+        """Show verdicts of earlier runs that hold, where others are shown or none."""
+        held = {
+            each.job: each.verdict
+            for each in decisions
+            if each.action is Action.NOTHING
+            and each.verdict is not None
+            and self._shown.get(each.job) != place_of(each.verdict)
+        }
+        if not held:
+            return
+        results = await self._off_loop(lambda: self._stored_results(list(held.values())))
+        for job, verdict in held.items():
+            result = results.get(place_of(verdict))
+            if result is not None:
+                named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
+                self._show(job, named, "stored", saved_at=None, place=place_of(verdict))
+
+    def _stored_results(self, verdicts: Sequence[StoredVerdict]) -> dict[Place, CaseResult]:
+        with self._workspace.history() as history:
+            return results_of(history, verdicts)
+
+    def _show(
+        self,
+        job: JobKey,
+        result: CaseResult,
+        source: Literal["executed", "stored"],
+        *,
+        saved_at: float | None,
+        place: Place,
+    ) -> None:
+        self._shown[job] = place
+        self._known[job] = verdict_of(result)
+        since = None if saved_at is None else time.monotonic() - saved_at
+        case = self._jobs[job].case
+        self._tell(VerdictKnown.model_construct(result=result, case=case, source=source, seconds_since_save=since))
+
+    def _tell_change(self, change: Change | None, decisions: Sequence[Decision], work: Sequence[Decision]) -> None:
+        if change is None:
+            return
+        actions = [each.action for each in work]
+        self._tell(
+            ChangeSeen(
+                at=datetime.now(UTC),
+                paths=tuple(sorted(self._relative(path) for path in change.paths)),
+                run=sum(action is not Action.JUDGE for action in actions),
+                judged=actions.count(Action.JUDGE),
+                waiting=sum(each.action is Action.WAIT for each in decisions),
+                total=len(decisions),
+                reason=self._reason(work),
+            )
+        )
+
+    def _tell_broken(self, decisions: Sequence[Decision]) -> None:
+        """Each file that cannot be compiled, once until it is another text."""
+        concerned: dict[str, int] = {}
+        for decision in decisions:
+            if decision.action is Action.WAIT:
+                for path in {path_of(reason.row) for reason in decision.reasons if reason.row is not None}:
+                    concerned[path] = concerned.get(path, 0) + 1
+        found = {path: broken for path in concerned if (broken := self._state.broken(path)) is not None}
+        for path, broken in found.items():
+            if self._broken.get(path) != broken:
+                shown = self._relative(path)
+                self._tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=concerned[path]))
+        self._broken = found
+
+    async def _tell_if_idle(self) -> None:
+        if self._live or self._overtaken or self._starting.locked():
+            return
+        stale = await self._off_loop(self._count_stale)
+        self._tell(AllKnown(summary=summarise(list(self._known.values())), stale=stale))
+
+    def _count_stale(self) -> int:
+        with self._selecting:
+            decisions = self._decisions()
+        return sum(each.action is not Action.NOTHING for each in decisions)
+
+    def _is_by_agents(self, change: Change) -> bool:
+        """Whether all of it is what agents wrote while they ran."""
+        if change.everything or not change.paths:
+            return False
+        return all(
+            self._state.holds_one_of(str(path), self._verdicts.left_by_agents(str(path))) for path in change.paths
+        )
+
+    def _is_current(self, verdict: StoredVerdict) -> bool:
+        """Whether nothing at all has changed since a case of this session began to run."""
+        return self._ran_in.get(place_of(verdict)) == self._generation
+
+    def _passed(self, job: JobKey) -> bool:
+        known = self._known.get(job)
+        return known is not None and known.status is CaseStatus.PASSED
+
+    def _reason(self, decisions: Sequence[Decision]) -> str:
+        return summary_of(decisions, root=self._workspace.root, state=self._state)
+
+    def _relative(self, path: object) -> str:
+        text, root = str(path), f"{self._workspace.root}/"
+        return text.removeprefix(root)
+
+    def _tell(self, event: WatchEvent) -> None:
+        self._events.put_nowait(event)

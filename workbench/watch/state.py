@@ -1,0 +1,217 @@
+"""How things are now: the fingerprint that each row of a dependency would have if it were recorded at this moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workbench.agents.worker import dotenv
+from workbench.agents.worker.recording import fingerprints
+from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+from workbench.model.dependencies import Dependency, DependencyKind
+
+_SETTLED = 2.0  # seconds after which a file with the same times and size holds the same: clocks of disks are coarse
+_ASK_VERSION = "import sys; print('.'.join(str(part) for part in sys.version_info[:3]))"
+_UNPARSABLE = "unparsable"
+
+Kind = DependencyKind
+_OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the rows about variables need besides themselves: the target's folder, and its `.env` files in order."""
+
+    target_path: str
+    env_files: tuple[str, ...]
+
+
+class Question(NamedTuple):
+    """A row without its fingerprint. `around` only where the answer depends on it."""
+
+    kind: str
+    key: str
+    around: Surroundings | None
+
+
+class BrokenSource(NamedTuple):
+    """A source file that cannot be compiled. `line` counts from 1; None where that is not known."""
+
+    path: str
+    line: int | None
+    message: str
+
+
+def question_of(row: Dependency, around: Surroundings) -> Question:
+    """What to ask to learn whether a row still holds."""
+    return Question(row.kind, row.key, around if row.kind in _OF_ENVIRONMENT else None)
+
+
+class State:
+    """Answers questions, each once until `forget`. Reads files again only where their times or sizes changed."""
+
+    def __init__(
+        self,
+        *,
+        written_by_agents: Callable[[], Collection[str]] = frozenset,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`written_by_agents` gives files that do not count in listings; `environment` is ours by default."""
+        self._written_by_agents = written_by_agents
+        self._environment = os.environ if environment is None else environment
+        self._answers: dict[Question, str] = {}
+        self._files: dict[str, _Known] = {}
+        self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
+        self._effective: dict[Surroundings, dict[str, str]] = {}
+        self._versions: dict[tuple[str, int], str] = {}
+        self._written: dict[str, set[str]] | None = None
+
+    def forget(self) -> None:
+        """Anything may have changed: look again when asked."""
+        self._answers.clear()
+        self._effective.clear()
+        self._written = None
+
+    def answer(self, question: Question) -> str:
+        """The fingerprint now; of a kind that has none, or that nobody knows, an empty text."""
+        known = self._answers.get(question)
+        if known is None:
+            known = self._answers[question] = self._answer(question)
+        return known
+
+    def broken(self, path: str) -> BrokenSource | None:
+        """Why a source file cannot be compiled; None where it can, or is not there."""
+        found = self._blocks_of(path)
+        return found if isinstance(found, BrokenSource) else None
+
+    def holds_one_of(self, path: str, wanted: Collection[str]) -> bool:
+        """Whether a file is now in one of these states."""
+        return bool(wanted) and self._file(path) in wanted
+
+    def _answer(self, question: Question) -> str:
+        kind, key, around = question
+        if kind == Kind.MODULE:
+            blocks = self._blocks_of(key)
+            return blocks.module if isinstance(blocks, Blocks) else _missing(blocks)
+        if kind == Kind.BLOCK:
+            path, _, name = key.rpartition("::")
+            blocks = self._blocks_of(path)
+            return blocks.bodies.get(name, fingerprints.ABSENT) if isinstance(blocks, Blocks) else _missing(blocks)
+        if kind in (Kind.FILE, Kind.STATE):
+            return self._file(key)
+        if kind == Kind.FOLDER:
+            return fingerprints.of_folder(key, without=self._written_in(key))
+        if kind == Kind.PROBE:
+            return fingerprints.of_probe(key)
+        if kind == Kind.IMPORT:
+            folder, _, names = key.rpartition("::")
+            return fingerprints.of_import(folder, names.split(","))
+        if kind == Kind.INSTALLED:
+            return fingerprints.of_installed(key)
+        if kind == Kind.INTERPRETER:
+            return self._interpreter(key)
+        return self._variable(kind, key, around) if around is not None else ""
+
+    def _variable(self, kind: str, key: str, around: Surroundings) -> str:
+        secret = fingerprints.secret_of(around.target_path)
+        if kind == Kind.EARLY_VARIABLE:
+            return fingerprints.of_variable(secret, self._environment.get(key))
+        effective = self._effective.get(around)
+        if effective is None:
+            effective = self._effective[around] = dotenv.effective(around.env_files, self._environment)
+        if kind == Kind.VARIABLE:
+            return fingerprints.of_variable(secret, effective.get(key))
+        named = dotenv.effective(around.env_files, {})
+        return fingerprints.of_variables(secret, {name: effective[name] for name in named})
+
+    def _file(self, path: str) -> str:
+        now = _look(path)
+        known = self._files.get(path)
+        if known is not None and known.look == now and known.is_settled:
+            return known.fingerprint
+        fingerprint = fingerprints.of_file(path)
+        is_settled = now is not None and time.time() - max(now.changed_ns, now.modified_ns) / 1e9 > _SETTLED
+        self._files[path] = _Known(now, fingerprint, is_settled=is_settled)
+        return fingerprint
+
+    def _blocks_of(self, path: str) -> Blocks | BrokenSource | None:
+        """The blocks of a source file as it is; None where there is none."""
+        fingerprint = self._file(path)
+        if fingerprint in (fingerprints.ABSENT, "folder"):
+            return None
+        known = self._blocks.get(path)
+        if known is None or known[0] != fingerprint:
+            known = self._blocks[path] = (fingerprint, _read_source(path))
+        return known[1]
+
+    def _interpreter(self, path: str) -> str:
+        if path == sys.executable:
+            return fingerprints.of_interpreter()
+        try:
+            changed = os.stat(path).st_mtime_ns  # noqa: PTH116 - of what a symbolic link leads to
+        except OSError:
+            return fingerprints.ABSENT
+        known = self._versions.get((path, changed))
+        if known is None:
+            known = self._versions[path, changed] = _version_of(path)
+        return f"{known};{fingerprints.FORMAT}"
+
+    def _written_in(self, folder: str) -> Collection[str]:
+        """The names of what agents wrote into a folder."""
+        if self._written is None:
+            self._written = {}
+            for path in self._written_by_agents():
+                parent, name = os.path.split(path)
+                self._written.setdefault(parent, set()).add(name)
+        return self._written.get(folder, ())
+
+
+class _Look(NamedTuple):
+    modified_ns: int
+    changed_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    look: _Look | None
+    fingerprint: str
+    is_settled: bool
+
+
+def _look(path: str) -> _Look | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - thousands of them
+    except (OSError, ValueError):
+        return None
+    return _Look(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _read_source(path: str) -> Blocks | BrokenSource:
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            return read_blocks(stream.read(), path)
+    except SyntaxError as error:
+        return BrokenSource(path, error.lineno, error.msg)
+    except (OSError, ValueError) as error:
+        return BrokenSource(path, None, str(error))
+
+
+def _missing(found: BrokenSource | None) -> str:
+    return fingerprints.ABSENT if found is None else _UNPARSABLE
+
+
+def _version_of(interpreter: str) -> str:
+    try:
+        asked = subprocess.run(
+            [interpreter, "-I", "-S", "-c", _ASK_VERSION], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return fingerprints.ABSENT
+    return asked.stdout.strip()
