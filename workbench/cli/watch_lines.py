@@ -15,7 +15,16 @@ from workbench.report.explain import explain, explain_at_length
 from workbench.report.json_format import case_record, dump
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS, counts_text, duration_text
-from workbench.watch.events import AllKnown, ChangeSeen, SourceBroken, VerdictKnown, WatchEvent, WatchStarted
+from workbench.watch.events import (
+    AllKnown,
+    ChangeSeen,
+    Decided,
+    RunBegun,
+    SourceBroken,
+    VerdictKnown,
+    WatchEvent,
+    WatchStarted,
+)
 
 _MOST_PATHS = 3
 
@@ -33,6 +42,8 @@ class JsonLines(Lines):
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
+        if isinstance(event, RunBegun | Decided):
+            return
         if isinstance(event, VerdictKnown):
             data = {
                 "kind": event.kind,

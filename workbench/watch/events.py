@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime
 
+from workbench.engine.run import Run
 from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
 from workbench.model.events import Notice, RunSummary
+from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
+from workbench.watch.selection import Decision
 
 
 class WatchStarted(Fact):
@@ -68,6 +72,24 @@ class AllKnown(Fact):
     stale: int
 
 
-WatchEvent = Annotated[
-    WatchStarted | ChangeSeen | VerdictKnown | SourceBroken | AllKnown | Notice, Field(discriminator="kind")
-]
+WatchFact = WatchStarted | ChangeSeen | VerdictKnown | SourceBroken | AllKnown | Notice
+"""What can be written down."""
+
+
+@dataclass(frozen=True)
+class RunBegun:
+    """A run of these jobs has begun, for whoever wants to follow it."""
+
+    run: Run
+    jobs: tuple[JobKey, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decided:
+    """How every case stands after the last change: which verdicts hold, and why others do not."""
+
+    decisions: tuple[Decision, ...]
+
+
+WatchEvent = WatchFact | RunBegun | Decided

@@ -19,14 +19,17 @@ def open_watch(
     options: RunOptions,
     *,
     off_loop: OffLoop,
+    catches_up: bool = True,
     first: Callable[[JobKey], float] = lambda _: 0,
 ) -> WatchSession:
     """A watch over the cases that `select` names, each time the project has been looked at again.
 
-    Jobs with the smallest `first` come first; `off_loop` calls what takes time, one thing at a time. Raises StoreError
-    where the history cannot be read.
+    Jobs with the smallest `first` come first; `off_loop` calls what takes time, one thing at a time. With
+    `catches_up` cases without a verdict that holds run at the start. Raises StoreError where there is no history to be
+    read.
     """
     targets = workspace.project.targets.values()
     more = {target.path for target in targets} | {target.path / each for target in targets for each in target.watch}
     watcher = Watcher(Folders(workspace.root, tuple(sorted(more, key=Path.as_posix))))
-    return WatchSession(workspace, Planning(workspace, select, options), watcher, off_loop=off_loop, first=first)
+    planning = Planning(workspace, select, options)
+    return WatchSession(workspace, planning, watcher, off_loop=off_loop, catches_up=catches_up, first=first)

@@ -65,18 +65,20 @@ class Scanner:
     def look(self, folders: Folders | None = None) -> frozenset[str]:
         """Look at everything; the paths that differ from the last look or event.
 
-        With other `folders`, what they add has no before and is told only where it was watched for another reason.
+        With other `folders`, what they add has no before, and what they leave out no after: either is told only where
+        it is watched for another reason.
         """
-        before, added = self.picture, frozenset[str]()
+        before, was = self.picture, self._folders.used
         if folders is not None:
-            added = frozenset(map(os.path.abspath, folders.used - self._folders.used))
             self._folders = folders
         self.picture = watched.take(self._folders, before, self._stopped)
         paths, files = _compare(before, self.picture)
         paths |= self._look_closely()
         self._watch_closely(files)
-        if added:
-            paths -= {path for path in _and_above(added) if not _is_whole(before, os.path.dirname(path))}
+        if self._folders.used != was:
+            added, gone = self._folders.used - was, was - self._folders.used
+            paths -= {path for path in _and_above(added) if not _is_watched(before, path)}
+            paths -= {path for path in _and_above(gone) if not _is_watched(self.picture, path)}
         return frozenset(paths)
 
     def touch(self, path: str) -> Seen:
@@ -190,17 +192,18 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
     return paths, files
 
 
-def _and_above(paths: Iterable[str]) -> set[str]:
+def _and_above(paths: Iterable[Path]) -> set[str]:
     """The paths and all folders above them."""
     found: set[str] = set()
     for path in paths:
-        above = path
+        above = os.path.abspath(path)
         while above not in found:
             found.add(above)
             above = os.path.dirname(above)
     return found
 
 
-def _is_whole(picture: Picture, folder: str) -> bool:
-    known = picture.folders.get(folder) or picture.folders.get(os.path.realpath(folder))
-    return known is not None and known.rules is not None
+def _is_watched(picture: Picture, path: str) -> bool:
+    above, name = os.path.split(path)
+    folder = picture.folders.get(above) or picture.folders.get(os.path.realpath(above))
+    return folder is not None and (name in folder.used or not folder.leaves_out(name, folder=os.path.isdir(path)))

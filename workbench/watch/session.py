@@ -15,13 +15,23 @@ from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Holds, Run
 from workbench.engine.summary import Verdict, summarise, verdict_of
 from workbench.engine.workspace import Workspace
+from workbench.model.dependencies import DependencyKind
 from workbench.model.events import CaseFinished, Notice
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredVerdict
 from workbench.watch.affected import plan_of, results_of
-from workbench.watch.events import AllKnown, ChangeSeen, SourceBroken, VerdictKnown, WatchEvent, WatchStarted
+from workbench.watch.events import (
+    AllKnown,
+    ChangeSeen,
+    Decided,
+    RunBegun,
+    SourceBroken,
+    VerdictKnown,
+    WatchEvent,
+    WatchStarted,
+)
 from workbench.watch.planning import Planning
 from workbench.watch.reasons import summary_of
 from workbench.watch.selection import Action, Decision, Place, Selector, path_of, place_of
@@ -65,10 +75,16 @@ class WatchSession:
         watcher: Watcher,
         *,
         off_loop: OffLoop,
+        catches_up: bool,
         first: Callable[[JobKey], float] = lambda _: 0,
     ) -> None:
-        """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time."""
+        """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time.
+
+        With `catches_up` cases without a verdict that holds run at the start; else only when a change concerns them.
+        """
         self._off_loop = off_loop
+        self._catches_up = catches_up
+        self._let_be: dict[JobKey, tuple[object, ...]] = {}
         self._workspace = workspace
         self._planning = planning
         self._watcher = watcher
@@ -106,6 +122,19 @@ class WatchSession:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
+
+    def pause(self) -> None:
+        """Run nothing because of changes until `resume`; what runs goes on."""
+        self._watcher.pause()
+
+    def resume(self) -> None:
+        """Make up for what changed meanwhile."""
+        self._watcher.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether changes are waited with."""
+        return self._watcher.paused
 
     async def _watch(self) -> None:
         async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
@@ -160,11 +189,14 @@ class WatchSession:
                 if live is not None and not self._goes_on(live, decision):
                     live.run.cancel(decision.job)
                     del self._live[decision.job]
+            if change is None and not self._catches_up:
+                self._let_be = {each.job: self._question(each) for each in decisions}
             work = [
                 each
                 for each in decisions
                 if each.job not in self._live and self._is_work(each, all_of_it=change is None)
             ]
+            self._tell(Decided(tuple(decisions)))
             self._tell_change(change, decisions, work)
             self._tell_broken(decisions)
             await self._show_stored(decisions)
@@ -186,9 +218,19 @@ class WatchSession:
             return None if planned is None else self._selector.decide(job, planned)
 
     def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
+        if self._let_be.get(decision.job) == self._question(decision):
+            return False
         if decision.action in (Action.RUN, Action.JUDGE):
             return True
         return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._known)
+
+    def _question(self, decision: Decision) -> tuple[object, ...]:
+        """What a job is about: the same as long as no change has concerned it."""
+        planned = decision.planned
+        rows = (reason.row for reason in decision.reasons)
+        is_opaque = any(row is not None and row.kind == DependencyKind.OPAQUE for row in rows)
+        generation = self._generation if is_opaque else None  # what cannot be followed any change concerns
+        return planned.execution_hash, planned.scoring_hash, self._selector.signature(decision), generation
 
     def _goes_on(self, live: _Live, decision: Decision) -> bool:
         """Whether what runs may end: nothing that it is known to need has changed since it began."""
@@ -210,6 +252,9 @@ class WatchSession:
         for each in ordered:
             self._live[each.job] = _Live(run, each.planned, self._selector.signature(each), saved_at)
             self._ran_in[Place(run.run_id, each.job)] = self._generation
+        for each in ordered:
+            self._let_be.pop(each.job, None)
+        self._tell(RunBegun(run, tuple(each.job for each in ordered), self._reason(ordered)))
         self._begin(self._follow(run))
 
     def _run(self, decisions: Sequence[Decision]) -> Run:
