@@ -1,0 +1,1 @@
+"""Watching: what is recorded, what a change affects, and that nothing is missed."""

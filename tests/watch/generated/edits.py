@@ -1,0 +1,113 @@
+"""Edits made at random, of every kind that people and their tools make."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import code_edits, file_edits, module_edits, set_edits
+from .packages import READ_AS_TEXT, Package
+from .scene import Scene
+
+Maker = Callable[[Scene], str | None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of edit. A neutral one changes no result, unless it is in a file that is read as text."""
+
+    name: str
+    make: Maker
+    neutral: bool = False
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit that was made: `neutral` where no result can have changed."""
+
+    kind: str
+    description: str
+    neutral: bool
+    paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.description}"
+
+
+def undo(scene: Scene) -> str | None:
+    """One of the last few edits taken back, mostly the last one."""
+    if not scene.changes:
+        return None
+    last = len(scene.changes) - 1
+    index = last if scene.rng.random() < 0.6 else scene.rng.randint(max(0, last - 5), last)
+    change = scene.changes[index]
+    scene.restore(change.before)
+    return f"{change.kind} taken back"
+
+
+def checkout(scene: Scene) -> str | None:
+    """The last several edits taken back at once, as by a change of the branch."""
+    if len(scene.changes) < 3:
+        return None
+    count = scene.rng.randint(2, min(8, len(scene.changes)))
+    before: dict[str, bytes | None] = {}
+    for change in reversed(scene.changes[-count:]):
+        before |= change.before
+    scene.restore(before)
+    return f"{count} edits taken back"
+
+
+def several(scene: Scene) -> str | None:
+    """A few edits at the same time."""
+    simple = [kind for kind in KINDS.values() if kind.make not in (undo, checkout, several)]
+    made = []
+    for kind in scene.rng.sample(simple, scene.rng.randint(2, 6)):
+        description = kind.make(scene)
+        if description is not None:
+            made.append(f"{kind.name}: {description}")
+    return "; ".join(made) if made else None
+
+
+def _kinds() -> dict[str, Kind]:
+    kinds = [Kind("undo", undo, weight=2), Kind("checkout", checkout), Kind("several", several, weight=2)]
+    for module, weight in ((code_edits, 1.5), (module_edits, 1.0), (file_edits, 1.5), (set_edits, 0.7)):
+        kinds += [Kind(make.__name__, make, weight=weight) for make in module.EDITS]
+        kinds += [Kind(make.__name__, make, neutral=True, weight=0.5) for make in module.NEUTRAL_EDITS]
+    return {kind.name: kind for kind in kinds}
+
+
+KINDS = _kinds()
+"""All kinds by name."""
+
+
+def edit(scene: Scene, kind: str | None = None) -> Edit | None:
+    """Make one edit of that kind, or of one chosen at random; None where the project has no place for that kind."""
+    if kind is not None:
+        return _make(scene, KINDS[kind])
+    while True:
+        made = _make(scene, _choose(scene))
+        if made is not None:
+            return made
+
+
+def _choose(scene: Scene) -> Kind:
+    broken = any(scene.tree(name) is None for name in scene.pythons())
+    if broken and scene.rng.random() < 0.4:  # people do not leave it so
+        return KINDS["syntax_repaired"]
+    return scene.rng.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
+
+
+def _make(scene: Scene, kind: Kind) -> Edit | None:
+    with scene.recording(kind.name) as before:
+        description = kind.make(scene)
+    if description is None:
+        return None
+    as_text = any(path.startswith(READ_AS_TEXT) for path in before)
+    return Edit(kind.name, description, kind.neutral and not as_text, tuple(sorted(before)))
+
+
+def scene_of(package: Package) -> Scene:
+    """A package ready to be edited; equal packages get equal edits."""
+    return Scene(package, random.Random(f"edits of {package.seed}"))

@@ -1,0 +1,226 @@
+"""Edits of data, prompts, flags, `.env` and files that nobody reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import PurePosixPath
+
+from .packages import ENVIRONMENT
+from .scene import Scene
+
+_PATH = re.compile(r"(?:data|flags|prompts)/[\w./-]+")
+_VARIABLE = re.compile(r"\bGENERATED_[A-Z_]+\b")
+_CONTENT = {
+    ".json": '{{"value": {0}, "rate": {0}}}\n', ".ini": "[limits]\nleast = {0}\n", ".toml": "[limits]\nmost = {0}\n",
+    ".csv": "name,amount\nnew,{0}\n",
+}  # fmt: skip
+
+
+def data_edited(scene: Scene) -> str | None:
+    """Another number or word in a data file or prompt."""
+    names = [name for name in scene.data() if re.search(r"\w", scene.read(name))]
+    if not names:
+        return None
+    name = scene.rng.choice(names)
+    text = scene.read(name)
+    match = scene.rng.choice(list(re.finditer(r"\d+|[a-z]{3,}", text)) or [None])
+    if match is None:
+        return None
+    new = str(scene.number()) if match[0].isdigit() else match[0][:-1] + scene.rng.choice("xyz")
+    scene.write(name, text[: match.start()] + new + text[match.end() :])
+    return f"{name}: {match[0]} is now {new}"
+
+
+def data_lengthened(scene: Scene) -> str | None:
+    """A line more in a data file: some formats bear it, some do not."""
+    names = scene.data()
+    if not names:
+        return None
+    name = scene.rng.choice(names)
+    scene.write(name, scene.read(name) + scene.rng.choice(("\n", f"and {scene.number()}\n", "  \n")))
+    return name
+
+
+def data_deleted(scene: Scene) -> str | None:
+    """A data file taken away."""
+    names = scene.data()
+    if not names:
+        return None
+    name = scene.rng.choice(names)
+    scene.delete(name)
+    return name
+
+
+def data_renamed(scene: Scene) -> str | None:
+    """Another name for a data file, in its folder or another."""
+    names = scene.data()
+    if not names:
+        return None
+    name = scene.rng.choice(names)
+    path = PurePosixPath(name)
+    new = path.with_stem(f"{path.stem}_{scene.number()}") if scene.rng.random() < 0.7 else f"data/moved/{path.name}"
+    other = str(new)
+    if scene.has(other):
+        return None
+    scene.rename(name, other)
+    return f"{name} is now {other}"
+
+
+def data_created(scene: Scene) -> str | None:
+    """A file that the code looks for and that was not there."""
+    missing = _missing(scene)
+    if not missing:
+        return None
+    name = scene.rng.choice(missing)
+    if name.endswith("_folder"):
+        name += f"/{scene.number()}.txt"
+    scene.write(name, _CONTENT.get(PurePosixPath(name).suffix, "{0}\n").format(scene.number()))
+    return name
+
+
+def _missing(scene: Scene) -> list[str]:
+    """Paths that stand in the code and are not there; not those that agents write themselves."""
+    wanted = [text for text in scene.constants() if _PATH.fullmatch(text) and not text.endswith("_state.json")]
+    return [name for name in wanted if not scene.has(name) and ("." in name or name.endswith("_folder"))]
+
+
+def probed(scene: Scene) -> str | None:
+    """A flag set or taken away."""
+    flags = [name for name in scene.files if name.startswith("flags/")]
+    wanted = [name for name in _missing(scene) if name.startswith("flags/") and "." in name]
+    choices = sorted({*flags, *wanted})
+    if not choices:
+        return None
+    name = scene.rng.choice(choices)
+    if name in flags:
+        scene.delete(name)
+        return f"{name} taken away"
+    scene.write(name, "on\n")
+    return f"{name} set"
+
+
+def listed_added(scene: Scene) -> str | None:
+    """A file or a folder more where files are listed."""
+    folders = sorted({name.rpartition("/")[0] for name in scene.data() if name.count("/") > 1})
+    if not folders:
+        return None
+    below = scene.rng.choice(("", "", f"new_{scene.number()}/"))
+    name = f"{scene.rng.choice(folders)}/{below}{scene.rng.choice(('first', 'added', 'zebra'))}_{scene.number()}.txt"
+    scene.write(name, f"{scene.number()}\n")
+    return name
+
+
+def listed_removed(scene: Scene) -> str | None:
+    """A file less where files are listed."""
+    names = [name for name in scene.data() if name.count("/") > 1]
+    if not names:
+        return None
+    name = scene.rng.choice(names)
+    scene.delete(name)
+    return name
+
+
+def _known_variables(scene: Scene) -> list[str]:
+    """Names of variables that stand in the code."""
+    found = {name for source in scene.sources() for name in _VARIABLE.findall(scene.read(source))}
+    return sorted(found - set(ENVIRONMENT))
+
+
+def _env_lines(scene: Scene) -> list[str]:
+    return scene.read(".env").splitlines(keepends=True) if ".env" in scene.files else []
+
+
+def env_value(scene: Scene) -> str | None:
+    """Another value for a variable."""
+    lines = _env_lines(scene)
+    places = [index for index, line in enumerate(lines) if "=" in line and line.partition("=")[0] not in ENVIRONMENT]
+    if not places:
+        return None
+    index = scene.rng.choice(places)
+    name = lines[index].partition("=")[0]
+    lines[index] = f"{name}={scene.number()}\n"
+    scene.write(".env", "".join(lines))
+    return name
+
+
+def env_key_added(scene: Scene) -> str | None:
+    """A variable more."""
+    lines = _env_lines(scene)
+    defined = {line.partition("=")[0] for line in lines}
+    names = [name for name in _known_variables(scene) if name not in defined]
+    name = scene.rng.choice(names) if names and scene.rng.random() < 0.8 else f"GENERATED_NEW_{scene.number()}"
+    scene.write(".env", "".join([*lines, f"{name}={scene.number()}\n"]))
+    return name
+
+
+def env_key_removed(scene: Scene) -> str | None:
+    """A variable less."""
+    lines = _env_lines(scene)
+    places = [index for index, line in enumerate(lines) if "=" in line]
+    if not places:
+        return None
+    line = lines.pop(scene.rng.choice(places))
+    scene.write(".env", "".join(lines))
+    return line.partition("=")[0]
+
+
+def env_deleted(scene: Scene) -> str | None:
+    """No `.env` any more."""
+    if ".env" not in scene.files:
+        return None
+    scene.delete(".env")
+    return ".env"
+
+
+def env_created(scene: Scene) -> str | None:
+    """A `.env` where there was none."""
+    names = _known_variables(scene)
+    if ".env" in scene.files or not names:
+        return None
+    chosen = scene.rng.sample(names, min(len(names), 2))
+    scene.write(".env", "".join(f"{name}={scene.number()}\n" for name in chosen))
+    return ", ".join(chosen)
+
+
+def env_overruled(scene: Scene) -> str | None:
+    """A variable in `.env` that the environment has already: that one counts."""
+    lines = [line for line in _env_lines(scene) if line.partition("=")[0] not in ENVIRONMENT]
+    scene.write(".env", "".join([*(f"{name}={scene.number()}\n" for name in ENVIRONMENT), *lines]))
+    return ", ".join(ENVIRONMENT)
+
+
+def env_comment(scene: Scene) -> str | None:
+    """A comment in `.env`."""
+    if ".env" not in scene.files:
+        return None
+    scene.write(".env", f"# {scene.number()}\n{scene.read('.env')}")
+    return ".env"
+
+
+def touched(scene: Scene) -> str | None:
+    """A newer time for a file that is as it was."""
+    name = scene.rng.choice(sorted(scene.files))
+    os.utime(scene.root / name)
+    return name
+
+
+def written_again(scene: Scene) -> str | None:
+    """The same bytes once more."""
+    name = scene.rng.choice(sorted(scene.files))
+    scene.write(name, (scene.root / name).read_bytes())
+    return name
+
+
+def notes(scene: Scene) -> str | None:
+    """Text that nobody reads."""
+    name = scene.rng.choice(("notes.md", "README.md", "data/unused.json", f"data/unused_{scene.number()}.json"))
+    scene.write(name, f"Read {scene.number()} times.\n")
+    return name
+
+
+EDITS = (
+    data_edited, data_lengthened, data_deleted, data_renamed, data_created, probed, listed_added, listed_removed,
+    env_value, env_key_added, env_key_removed, env_deleted, env_created,
+)  # fmt: skip
+NEUTRAL_EDITS = (env_overruled, env_comment, touched, written_again, notes)
