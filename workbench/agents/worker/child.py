@@ -8,6 +8,8 @@ import sys
 from . import faults
 from .loading import compiled_here, enter
 from .preload import changed_keys, imported_since
+from .recording.recorder import quiet
+from .recording.telling import Teller
 from .wire import Wire, hello
 
 TYPE_CHECKING = False
@@ -31,6 +33,7 @@ class _Child:
         self._wire = wire
         self._scout = scout
         self._loop: Any = None
+        self._teller = Teller()
 
     def serve(self) -> None:
         request = self._wire.receive()
@@ -46,7 +49,8 @@ class _Child:
 
     def _open(self, request: Dict[str, Any]) -> bool:
         self._id = request["session"]
-        self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
+        with quiet:
+            self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
         try:
             enter(self._adapter)
             self._adapter.load()
@@ -55,6 +59,7 @@ class _Child:
             self._fail(error, loading=True)
             return False
         self._tell_imports()
+        self._tell_dependencies()
         self._wire.send({"type": "opened", "session": self._id})
         return True
 
@@ -67,6 +72,7 @@ class _Child:
             return False
         for span in result.pop("spans", ()):
             self._wire.queue({"type": "span", "session": self._id, "span": span})
+        self._tell_dependencies()
         self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
         return True
 
@@ -76,6 +82,7 @@ class _Child:
         except BaseException as error:  # the state is the agent's, and so are the objects in it
             self._fail(error)
             return False
+        self._tell_dependencies()
         self._wire.send({"type": "finished", "session": self._id, "result": {"state": state}})
         return True
 
@@ -86,23 +93,30 @@ class _Child:
             self._fail(error)
             return
         self._tell_imports()
+        self._tell_dependencies(complete=True)
         self._wire.send({"type": "finished", "session": self._id, "result": result})
 
     def _tell_imports(self) -> None:
         """As the scout: what later children may find imported. Told twice, as some things are imported late."""
         if not self._scout:
             return
-        imports = imported_since(self._modules, self._adapter.import_roots())
+        with quiet:
+            imports = imported_since(self._modules, self._adapter.import_roots())
+            environment = changed_keys(self._variables)
         self._modules.update(imports)
-        told = {"imports": imports, "sources": list(compiled_here), "environment": changed_keys(self._variables)}
+        told = {"imports": imports, "sources": list(compiled_here), "environment": environment}
         compiled_here.clear()
         self._wire.queue({"type": "imported", **told})
+
+    def _tell_dependencies(self, *, complete: bool = False) -> None:
+        self._wire.queue(self._teller.message(self._id, complete=complete))
 
     def _emit_span(self, span: Dict[str, Any]) -> None:
         self._wire.send({"type": "span", "session": self._id, "span": span})
 
     def _fail(self, error: BaseException, *, turn: int | None = None, loading: bool = False) -> None:
         failure = faults.describe_failure(error, loading=loading)
+        self._tell_dependencies(complete=True)
         self._wire.send({"type": "failed", "session": self._id, "turn": turn, **failure})
 
     def _settle(self, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .adapters.base import AgentFault, LoadError
+from .recording.recorder import quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,9 +112,10 @@ def _status(error: BaseException) -> Optional[int]:
 def _traceback(error: BaseException) -> str:
     import traceback
 
-    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
-    _without_our_frames(told, traceback)
-    text = "".join(told.format())
+    with quiet:  # the sources are only read to be shown
+        told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        _without_our_frames(told, traceback)
+        text = "".join(told.format())
     return text if len(text) <= _LONGEST_TRACEBACK else "[...]\n" + text[-_LONGEST_TRACEBACK:]
 
 

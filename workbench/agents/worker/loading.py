@@ -15,20 +15,20 @@ from importlib.machinery import (
 
 from . import dotenv
 from .adapters.base import Adapter, LoadError
+from .recording import hooks
+from .recording.fingerprints import digest
+from .recording.instrument import Compiled, compile_source, known
+from .recording.places import is_workspace
+from .recording.recorder import quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List
 
 _path: List[str] = []
-_LIBRARY_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-_INSTALLED = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (os.__file__, __file__))
-
 
 compiled_here: List[str] = []
 """The agent's files that this process had to compile."""
-
-_compiled: Dict[str, Tuple[bytes, Any]] = {}
 
 
 class _SourceLoader(SourceFileLoader):
@@ -38,22 +38,51 @@ class _SourceLoader(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> Any:
+        return _code_of(self, self.get_filename(fullname))
+
+
+def _code_of(loader: SourceFileLoader, path: str) -> Any:
+    with quiet:
+        source = loader.get_data(path)
+        compiled = known(path, source)
+        if compiled is None:
+            compiled_here.append(path)
+            compiled = _compile(loader, path, source)
+        recorder = hooks.active()
+        if recorder is not None:
+            recorder.imported(path, compiled)
+    return compiled.code
+
+
+def _compile(loader: SourceFileLoader, path: str, source: bytes) -> Compiled:
+    if type(loader).source_to_code is not SourceFileLoader.source_to_code:  # one that changes what it loads
+        return Compiled(source, loader.source_to_code(source, path))
+    try:
+        return compile_source(path, source)
+    except Exception:  # no Python, as a rule
+        recorder = hooks.active()
+        if recorder is not None:
+            recorder.loaded(path, digest(source))
+        raise
+
+
+def _read_other_loaders_from_source() -> None:
+    """Loaders that did not come from our finder (`spec_from_file_location`, import hooks) load in the same way."""
+    get_code = SourceFileLoader.get_code
+
+    def get_workspace_code(self: SourceFileLoader, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        source = self.get_data(path)
-        known = _compiled.get(path)
-        if known is not None and known[0] == source:
-            return known[1]
-        compiled_here.append(path)
-        return self.source_to_code(source, path)
+        return _code_of(self, path) if is_workspace(path) else get_code(self, fullname)
+
+    SourceFileLoader.get_code = get_workspace_code  # type: ignore[method-assign,assignment]
 
 
 def compile_early(paths: List[str]) -> None:
     """Compile files of the agent, without running them, so that children find it done where the text is the same."""
     for path in paths:
-        loader = _SourceLoader("", path)
         try:
-            source = loader.get_data(path)
-            _compiled[path] = (source, loader.source_to_code(source, path))
+            with quiet:
+                compile_source(path, _SourceLoader("", path).get_data(path))
         except (OSError, SyntaxError, ValueError):  # changed meanwhile: the child that imports it says so
             continue
 
@@ -84,33 +113,36 @@ def enter(adapter: Adapter) -> None:
     except OSError as error:
         raise LoadError(f"the agent's folder {home} cannot be entered: {error.strerror}") from None
     open_path()
-    dotenv.load(adapter.env_files())
-    sys.dont_write_bytecode = True
-    _forget_shadowed_modules(roots)
-    sys.path[:0] = roots
+    files = adapter.env_files()
+    with quiet:
+        dotenv.load(files)
+        sys.dont_write_bytecode = True
+        imported = [name for name in _imported_names() if _is_replaceable(name)]
+        _forget_shadowed_modules(roots)
+        sys.path[:0] = roots
+        recorder = hooks.active()
+        if recorder is not None:
+            recorder.enter(roots, env_files=files, defined=dotenv.effective(files, {}), imported=imported)
+            hooks.stay_first(recorder)
 
 
-def is_workspace(path: str) -> bool:
-    """Whether a file or folder may be edited between two cases: any that is not of Python, an installed library or us.
-
-    Not only what lies in the agent's own folder: also what `PYTHONPATH` or an editable installation brings in.
-    """
-    path = os.path.abspath(path) + os.sep
-    return not path.startswith(_INSTALLED) and not any(folder in path for folder in _LIBRARY_FOLDERS)
+def _imported_names() -> List[str]:
+    return sorted({name.split(".", 1)[0] for name in list(sys.modules)})
 
 
 def shadowed_names(roots: List[str]) -> set[str]:
     """Top-level names that the agent's folders provide: theirs come first once the roots are on `sys.path`."""
     names = set()
-    for root in roots:
-        try:
-            entries = os.listdir(root)
-        except OSError:
-            continue
-        for entry in entries:
-            base = entry.split(".", 1)[0]
-            if base and (entry.endswith((*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)) or _is_package(root, entry)):
-                names.add(base)
+    with quiet:
+        for root in roots:
+            try:
+                entries = os.listdir(root)
+            except OSError:
+                continue
+            for entry in entries:
+                base = entry.split(".", 1)[0]
+                if base and (entry.endswith((*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)) or _is_package(root, entry)):
+                    names.add(base)
     return names
 
 
@@ -160,6 +192,7 @@ def read_from_source() -> None:
         (_SourceLoader, SOURCE_SUFFIXES),
     )
     sys.path_hooks.insert(0, hook)
+    _read_other_loaders_from_source()
     for path in [path for path in sys.path_importer_cache if is_workspace(path)]:
         del sys.path_importer_cache[path]
 
@@ -191,7 +224,8 @@ def import_user_module(name: str, roots: List[str]) -> Any:
             raise  # the module is there; something that it imports is not
         parent, _, last = missing.rpartition(".")
         folders = list(getattr(sys.modules.get(parent), "__path__", ())) if parent else roots
-        near = nearest(last, _modules_in(folders))
+        with quiet:
+            near = nearest(last, _modules_in(folders))
         raise LoadError(f"there is no module {missing!r} in {os.pathsep.join(folders) or parent}{near}") from None
 
 

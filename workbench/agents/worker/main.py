@@ -7,6 +7,8 @@ import os
 import sys
 
 from . import loading
+from .recording import hooks
+from .recording.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ def run(path: List[str]) -> None:
     loading.set_path(path)
     loading.read_from_source()
     config = _read_config()
+    _record(config["target"]["path"], path)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     if config["role"] == "zygote":
@@ -31,6 +34,12 @@ def run(path: List[str]) -> None:
         from . import shared
 
         shared.run_spawned(config)
+
+
+def _record(target_path: str, path: List[str]) -> None:
+    recorder = Recorder(target_path)
+    recorder.begin(path)
+    hooks.install(recorder)
 
 
 def _read_config() -> Dict[str, Any]:

@@ -7,7 +7,8 @@ import importlib
 import os
 import sys
 
-from .loading import is_workspace, open_path, shadowed_names
+from .loading import open_path, shadowed_names
+from .recording.places import is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

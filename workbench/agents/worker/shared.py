@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import faults, scoring
 from .loading import enter, make_adapter, open_path
+from .recording.telling import Teller
 from .wire import LineReader, connect, encode, hello, remove_socket
 
 TYPE_CHECKING = False
@@ -102,6 +103,7 @@ class _Server(asyncio.Protocol):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="session")
         self._entered = False
         self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
+        self._teller = Teller()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -154,10 +156,12 @@ class _Server(asyncio.Protocol):
         if self._sessions.get(answer["session"]) is item and result is not None:
             for span in result.pop("spans", ()):
                 self._send({"type": "span", "session": answer["session"], "span": span})
+            self._send(self._teller.message(answer["session"]))
             self._send({"type": "finished", **answer, "result": result})
 
     def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
         if self._sessions.pop(answer["session"], None) is not None:
+            self._send(self._teller.message(answer["session"], complete=True))
             self._send({"type": "failed", **answer, **failure})
 
     async def _turn(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -167,6 +171,7 @@ class _Server(asyncio.Protocol):
                 return None
             emit = self._span_sender(message["session"])
             item.session = await self._settle(self._adapter.open(item.request, emit))
+            self._send(self._teller.message(message["session"]))
             self._send({"type": "opened", "session": message["session"]})
         arguments = (message["content"], message["turn"])
         if self._adapter.blocking:
@@ -180,8 +185,7 @@ class _Server(asyncio.Protocol):
         result: Dict[str, Any] = await self._settle(item.session.close())
         if self._sessions.get(message["session"]) is not item:
             return None
-        self._send({"type": "finished", "session": message["session"], "result": result})
-        del self._sessions[message["session"]]
+        self._end(message["session"], result)
         return None
 
     async def _score(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -192,9 +196,14 @@ class _Server(asyncio.Protocol):
         else:
             result = await self._in_thread(item, metric.score, message)
         if self._sessions.get(message["session"]) is item:
-            self._send({"type": "finished", "session": message["session"], "result": result})
-            del self._sessions[message["session"]]
+            self._end(message["session"], result)
         return None
+
+    def _end(self, number: int, result: Dict[str, Any]) -> None:
+        """Tell what came of a session, after which there is no more of it."""
+        self._send(self._teller.message(number, complete=True))
+        self._send({"type": "finished", "session": number, "result": result})
+        del self._sessions[number]
 
     def _enter(self) -> None:
         if not self._entered:
@@ -238,6 +247,7 @@ class _Server(asyncio.Protocol):
     def _cancel(self, number: int, item: _Session) -> None:
         """End a session, and tell whether it did end: a thread cannot be made to, a task may refuse."""
         del self._sessions[number]
+        self._teller.forget(number)
         task = item.task
         told = False
 

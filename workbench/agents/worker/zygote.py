@@ -18,6 +18,8 @@ import sys
 from . import child
 from .loading import compile_early, make_adapter
 from .preload import Unsafe, count_threads, preload, settle
+from .recording import hooks
+from .recording.recorder import quiet
 from .wire import Wire, hello, remove_socket
 
 TYPE_CHECKING = False
@@ -33,12 +35,21 @@ _LAST_READS = 32  # for what a dead process left: the largest pipe holds 1 MB, a
 
 def run(config: Dict[str, Any]) -> None:
     """Be the first zygote, which imports nothing: children, and zygotes that do, are forked from it."""
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
+    with quiet:
+        _support_forks_in_grpc()
     adapter = make_adapter(config["target"])
     address = config["address"]
     wire = Wire(address)
     _serve(adapter, wire, address, config["token"])
     remove_socket(address)
+
+
+def _support_forks_in_grpc() -> None:
+    if "GRPC_ENABLE_FORK_SUPPORT" not in os.environ:
+        os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "1"
+        recorder = hooks.active()
+        if recorder is not None:
+            recorder.own_variable("GRPC_ENABLE_FORK_SUPPORT")
 
 
 def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
@@ -151,7 +162,8 @@ class _Zygote:
         try:
             pipes += os.pipe()
             pipes += os.pipe()
-            pid = os.fork()
+            with quiet:
+                pid = os.fork()
         except OSError as error:  # too many processes or open files, no memory
             for descriptor in pipes:
                 os.close(descriptor)

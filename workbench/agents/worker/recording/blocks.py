@@ -16,7 +16,7 @@ from .fingerprints import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Union
+    from typing import Any, Dict, Iterator, List, Tuple, Union
 
     Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
@@ -49,15 +49,20 @@ def read_blocks(source: bytes, path: str) -> Blocks:
 
 def blocks_of(tree: ast.Module) -> Blocks:
     """The blocks of a module that is parsed already."""
-    waiting: List[Any] = []
-    module = _fingerprint(tree.body, "", waiting)
+    return cut(tree)[0]
+
+
+def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
+    """The blocks of a module that is parsed already, and all its functions by their qualified names."""
+    functions: List[Tuple[str, Function]] = []
+    module = _fingerprint(tree.body, "", functions)
     found: Dict[str, List[str]] = {}
-    for name, body in waiting:  # grows while bodies are read
-        found.setdefault(name, []).append(_fingerprint(body, f"{name}.<locals>.", waiting))
+    for name, function in functions:  # grows while bodies are read
+        found.setdefault(name, []).append(_fingerprint(executed(function), f"{name}.<locals>.", functions))
     bodies = {
         name: prints[0] if len(prints) == 1 else digest("+".join(prints).encode()) for name, prints in found.items()
     }
-    return Blocks(module, bodies)
+    return Blocks(module, bodies), functions
 
 
 def executed(function: Function) -> List[ast.stmt]:
@@ -80,8 +85,8 @@ class _Within:
         self.prefix = prefix
 
 
-def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Any]) -> str:
-    """The fingerprint of statements. The functions among them are added to `functions`, by name and body.
+def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, Function]]) -> str:
+    """The fingerprint of statements. The functions among them are added to `functions`, by name.
 
     Not recursive: chains of operators may be deeper than the stack.
     """
@@ -102,7 +107,7 @@ def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Any]) -> str
         elif isinstance(item, ast.AST):
             fields: List[Any] = [f"({kind.__name__}"]
             if isinstance(item, FUNCTIONS):
-                functions.append((prefix + item.name, executed(item)))
+                functions.append((prefix + item.name, item))
                 fields += _header(item)
             elif isinstance(item, ast.ClassDef):
                 fields.append(_Within(f"{prefix}{item.name}."))

@@ -1,0 +1,66 @@
+"""Agents that run in real worker processes, and what was told of their dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import AgentError
+from workbench.model.dependencies import Dependencies
+from workbench.model.evalset import Content
+
+
+@dataclass
+class Record:
+    """What came of one session."""
+
+    folder: Path
+    dependencies: Dependencies
+    responses: list[str]
+    error: AgentError | None
+
+    def of(self, kind: str) -> dict[str, str]:
+        """Keys and fingerprints of one kind; keys below the agent's folder as seen from there."""
+        rows = {row.key: row.fingerprint for row in self.dependencies.rows if row.kind == kind}
+        home = f"{self.folder}/"
+        return {key.removeprefix(home).replace(str(self.folder), "."): value for key, value in rows.items()}
+
+    def looked_for(self, folder: str = ".") -> dict[str, str]:
+        """Names that were looked for in a folder, and what was found."""
+        found: dict[str, str] = {}
+        for key, states in self.of("import").items():
+            place, _, names = key.rpartition("::")
+            if place == folder:
+                found.update(zip(names.split(","), states.split(","), strict=True))
+        return found
+
+
+Run = Callable[..., Awaitable[Record]]
+
+
+@pytest.fixture
+def run(bench: Any) -> Run:
+    """Hold one session, with the given host or one of its own, and give what was recorded."""
+
+    async def run(*prompts: str, host: Any = None, **options: Any) -> Record:
+        host = host or bench.host(**{"mode": "fork", **options})
+        session = await bench.open(host)
+        responses, error = [], None
+        try:
+            for turn, prompt in enumerate(prompts or ("hi",)):
+                result = await session.turn(Content.of_text(prompt, role="user"), turn=turn)
+                final = result.invocation.final_response
+                responses.append("" if final is None else final.text())
+            await session.finish()
+        except AgentError as raised:
+            error = raised
+        finally:
+            await session.kill()
+        assert session.dependencies is not None, error
+        return Record(bench.folder, session.dependencies, responses, error)
+
+    return run

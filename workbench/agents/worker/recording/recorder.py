@@ -1,0 +1,319 @@
+"""What this process has depended on so far, as rows that can be compared later. `hooks` tells it what happens.
+
+Where a process is forked the child goes on with what was recorded before. The first content counts; where something is
+read again and is another by then, nothing that follows from it can be trusted, and the record is `tainted`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from _thread import _local
+
+from . import instrument
+from .fingerprints import (
+    ABSENT,
+    of_file,
+    of_import,
+    of_installed,
+    of_interpreter,
+    of_names,
+    of_probe,
+    of_variable,
+    of_variables,
+    secret_of,
+)
+from .places import Places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Collection, Dict, Iterable, List, Optional, Set, Tuple
+
+    Row = Tuple[str, str, str]
+
+_SETTLED = (
+    2_000_000_000  # nanoseconds after which the same times and size mean the same content: disks' clocks are coarse
+)
+
+_stat, _lstat = os.stat, os.lstat  # without the recorder's own eyes
+
+
+class Quiet:
+    """Within it nothing that this thread does is recorded: what we do for ourselves."""
+
+    def __init__(self) -> None:
+        self._here: Any = _local()
+
+    def __enter__(self) -> None:
+        self._here.depth = getattr(self._here, "depth", 0) + 1
+
+    def __exit__(self, *error: object) -> None:
+        self._here.depth -= 1
+
+    def __bool__(self) -> bool:
+        return getattr(self._here, "depth", 0) > 0
+
+
+quiet = Quiet()
+
+
+class Recorder:
+    """The record of a process. Everything may be called from any thread."""
+
+    def __init__(self, target_path: str) -> None:
+        self.places = Places(target_path)
+        self.tainted: Optional[str] = None
+        self._secret = secret_of(target_path)
+        self._kind_of_variable = "early_variable"
+        self._env_values: Dict[str, str] = {}
+        self._own_variables: Set[str] = set()
+        self._found: Dict[Tuple[str, str], str] = {}
+        self._told: List[Row] = []
+        self._looks: Dict[str, Tuple[Any, int]] = {}
+        self._imports: Dict[Tuple[str, str], str] = {}
+        self._sought: List[Tuple[str, str]] = []
+        self._listings: List[Tuple[str, List[str]]] = []
+        self._databases: Dict[str, None] = {}
+        self._written: Dict[str, bool] = {}  # whether it was there before
+        self._appended: Set[str] = set()
+        self._made: Tuple[str, ...] = ()  # folders, each with a separator behind it
+        self._left_by_others: Set[str] = set()
+        self._ran: Set[int] = set()
+
+    # What the worker tells
+
+    def begin(self, path: Iterable[str]) -> None:
+        """Note what holds for the whole process; `path` is its `sys.path` before the agent's folders are on it."""
+        executable = os.path.abspath(sys.executable)
+        self._note("interpreter", executable, of_interpreter())
+        for folder in path:
+            if os.path.basename(folder) in ("site-packages", "dist-packages"):
+                self._note("installed", os.path.abspath(folder), of_installed(folder))
+        self.places.add(path)
+        self.variable_read("PYTHONPATH", os.environ.get("PYTHONPATH"))
+
+    def own_variable(self, name: str) -> None:
+        """A variable that we have set: no business of the agent's, nor of those who compare."""
+        self._own_variables.add(name)
+
+    def left_by_others(self, paths: Iterable[str]) -> None:
+        """Files that agents wrote before: they do not count where their folder is listed."""
+        self._left_by_others.update(paths)
+
+    def enter(
+        self, roots: Iterable[str], *, env_files: List[str], defined: Collection[str], imported: List[str]
+    ) -> None:
+        """The process is the agent's from now on.
+
+        `defined` are the variables that the `.env` files define; they are loaded. `imported` are top-level modules that
+        a file in one of the `roots` would replace.
+        """
+        roots = list(roots)
+        self.places.add([*roots, *sys.path])
+        self._env_values = {name: os.environ[name] for name in defined if name in os.environ}
+        self._kind_of_variable = "variable"
+        if env_files:
+            self._note("env_files", "\0".join(os.path.abspath(file) for file in env_files), "-")
+        for root in roots:
+            if imported and self.places.is_inside(root):
+                self._note("import", f"{root}::{','.join(imported)}", of_import(root, imported))
+
+    # What hooks tell
+
+    def imported(self, path: str, compiled: instrument.Compiled) -> None:
+        """A module is about to run. Where it lies the agent is at home, however it was found."""
+        path = os.path.abspath(path)
+        if self._is_written(path) or self.places.is_inside(path) is False:
+            return
+        if self.places.is_inside(path) is None:
+            self.places.add([os.path.dirname(path)])
+        self._note("file" if compiled.module is None else "module", path, compiled.fingerprint())
+
+    def loaded(self, path: str, fingerprint: str) -> None:
+        """A module that is not compiled, or cannot be: it counts as a whole."""
+        path = os.path.abspath(path)
+        if not self._is_written(path) and self.places.is_inside(path) is not False:
+            self._note("file", path, fingerprint)
+
+    def sought(self, folder: str, name: str) -> Optional[str]:
+        """A module was looked for in a folder. Gives what is there; None where that is not recorded."""
+        folder = os.path.abspath(folder)
+        if not self.places.is_inside(folder):
+            return None
+        known = self._imports.get((folder, name))
+        if known is not None:
+            return known
+        found = of_import(folder, [name])
+        if not self._is_written(os.path.join(folder, name)) and not self._is_written(
+            os.path.join(folder, f"{name}.py")
+        ):
+            self._imports[folder, name] = found
+            self._sought.append((folder, name))
+        return found
+
+    def read(self, path: str) -> None:
+        """What a file (absolute) holds, or whether it is there, was asked for."""
+        if path in self._appended:
+            self._found["file", path] = ""  # told at the end, as state
+        if self._is_ours_to_ignore(path):
+            return
+        look = _look(path)
+        known = self._looks.get(path)
+        if known is not None and look is not None and known[0] == look and _is_settled(look, known[1]):
+            return
+        now = time.time_ns()
+        self._note("file", path, of_file(path))
+        self._looks[path] = (look, now)
+
+    def probed(self, path: str) -> None:
+        """Whether a file or folder (absolute) is there was asked."""
+        if ("probe", path) in self._found or self._is_ours_to_ignore(path) or self.places.is_above(path):
+            return
+        self._note("probe", path, of_probe(path))
+
+    def listed(self, path: str) -> None:
+        """The names in a folder (absolute) were asked for."""
+        if ("folder", path) in self._found or self._is_ours_to_ignore(path):
+            return
+        try:
+            names = os.listdir(path)
+        except OSError:
+            self._note("folder", path, ABSENT)
+            return
+        self._found["folder", path] = ""  # told later: what this process writes there does not count
+        self._listings.append((path, names))
+
+    def listed_for_distributions(self, path: str) -> None:
+        """A folder was searched for installed distributions, and nothing else."""
+        if not self._is_ours_to_ignore(path):
+            self._note("installed", path, of_installed(path))
+
+    def connected(self, path: str) -> None:
+        """A database was opened, by code whose reading and writing nobody sees."""
+        if path not in self._databases and not self._is_ours_to_ignore(path):
+            self._note("file", path, of_file(path))
+            self._databases[path] = None
+
+    def wrote(self, path: str, *, keeps: bool = False) -> None:
+        """A file (absolute) is about to be written, moved or removed. What it `keeps` was not this process's doing."""
+        if path not in self._written:
+            was_there = self._written[path] = _look(path) is not None
+            if keeps and was_there:
+                self._appended.add(path)
+
+    def moved(self, source: str, target: str) -> None:
+        """A file or folder is about to get another place."""
+        if os.path.isdir(source):
+            self._made += (target + os.sep,)
+        elif not self._is_ours_to_ignore(source):
+            self.read(source)
+        self.wrote(source)
+        self.wrote(target)
+
+    def made_folder(self, path: str) -> None:
+        """A folder is about to be made; what is in it will be this process's own."""
+        if _look(path) is None:
+            self.wrote(path)
+            self._made += (path + os.sep,)
+
+    def knows_variable(self, name: str) -> bool:
+        """Whether nothing is learnt where a variable is read now."""
+        return (self._kind_of_variable, name) in self._found or name in self._own_variables
+
+    def variable_read(self, name: str, value: Optional[str]) -> None:
+        """A variable was read; None where it is not set."""
+        if not self.knows_variable(name):
+            self._note(self._kind_of_variable, name, of_variable(self._secret, value))
+
+    def variables_read(self) -> None:
+        """The names of all variables were read."""
+        if self._kind_of_variable == "variable":
+            values = {name: value for name, value in self._env_values.items() if name not in self._own_variables}
+            self._note("variables", ".env", of_variables(self._secret, values))
+
+    def opaque(self, why: str) -> None:
+        """Something was done that may read or run anything."""
+        self._note("opaque", why, "-")
+
+    # What is told of it
+
+    def rows_since(self, position: int) -> Tuple[List[Row], int]:
+        """Rows that are new since a position, and the position to ask from next. The first one is 0."""
+        self._settle()
+        end = len(self._told)
+        return self._told[position:end], end
+
+    def rows_at_the_end(self) -> List[Row]:
+        """Rows about what was written: only the end tells what remains of it."""
+        rows = []
+        for path in list(self._databases):
+            if path not in self._written and of_file(path) != self._found["file", path]:
+                self._written[path] = True
+        for path, was_there in list(self._written.items()):
+            if not self.places.is_inside(path):
+                continue
+            left = of_file(path)
+            if ("file", path) in self._found or ("probe", path) in self._found:
+                rows.append(("state", path, left))
+            elif was_there or left != ABSENT:
+                rows.append(("written", path, left))
+        return rows
+
+    def _settle(self) -> None:
+        """Make rows of what is recorded in shorter form."""
+        for number in sorted(instrument.ran - self._ran):
+            self._ran.add(number)
+            path, name, fingerprint = instrument.numbered[number]
+            path = os.path.abspath(path)
+            if ("module", path) in self._found:  # not where this process wrote it
+                self._note("block", f"{path}::{name}", fingerprint)
+        sought, self._sought = self._sought, []
+        folders: Dict[str, List[str]] = {}
+        for folder, name in sought:
+            folders.setdefault(folder, []).append(name)
+        for folder, names in folders.items():
+            names.sort()
+            states = ",".join(self._imports[folder, name] for name in names)
+            self._note("import", f"{folder}::{','.join(names)}", states)
+        listings, self._listings = self._listings, []
+        for folder, entries in listings:
+            written = [
+                os.path.basename(path) for path in (*self._written, *self._left_by_others) if _is_in(path, folder)
+            ]
+            self._told.append(("folder", folder, of_names(entries, without=written)))
+
+    def _note(self, kind: str, key: str, fingerprint: str) -> None:
+        known = self._found.get((kind, key))
+        if known is None:
+            self._found[kind, key] = fingerprint
+            self._told.append((kind, key, fingerprint))
+        elif known != fingerprint and kind in ("file", "module") and key not in self._databases:
+            self.tainted = self.tainted or f"{key} was read twice, and had changed in between"
+
+    def _is_ours_to_ignore(self, path: str) -> bool:
+        """Whether what a file holds is this process's own doing, or no business of anybody's."""
+        return self._is_written(path) or not self.places.counts(path)
+
+    def _is_written(self, path: str) -> bool:
+        return path in self._written or (bool(self._made) and (path + os.sep).startswith(self._made))
+
+
+def _look(path: str) -> Any:
+    """What changes when a file is changed; None where there is none."""
+    try:
+        found = _stat(path)
+    except (OSError, ValueError):
+        try:
+            found = _lstat(path)
+        except (OSError, ValueError):
+            return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _is_settled(look: Any, at: int) -> bool:
+    return max(look[0], look[1]) < at - _SETTLED  # type: ignore[no-any-return]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.dirname(path) == folder
