@@ -203,6 +203,12 @@ class Workspace:
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
 
+    def warm_up(self, plan: Plan) -> None:
+        """Start what this plan's agents need, so that a run of some of it begins at once."""
+        if self._thread is None:
+            self._thread = EngineThread()
+        self._thread.call(self._prepare, plan)
+
     def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
         """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
         found = self._project.targets.get(target)

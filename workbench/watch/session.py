@@ -150,9 +150,13 @@ class WatchSession:
                     reason=status.reason,
                 )
             )
+            await self._off_loop(self._warm_up)
             await self._catch_up(None)
             async for change in watcher.changes():
                 await self._on_change(change)
+
+    def _warm_up(self) -> None:
+        self._workspace.warm_up(self._planning.named(""))
 
     async def _watch_what_is_used(self) -> None:
         """Files and folders that cases depend on are watched wherever they are."""
