@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterable
@@ -74,6 +75,8 @@ class _Deadline:
 
 
 def _reason(error: Exception) -> str:
-    if "limit" in str(error).lower() or getattr(error, "errno", None) in (24, 28):
+    # Of inotify: ENOSPC where there are too many watches, EMFILE where too many instances. Not all come with a number.
+    limits = ("limit", "os error 24", "os error 28")
+    if any(sign in str(error) for sign in limits) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENOSPC):
         return "the system's limit of watched folders is reached (fs.inotify.max_user_watches, max_user_instances)"
     return f"the system sends no events: {error}"

@@ -1,0 +1,125 @@
+"""A watcher on real folders, and somebody who remembers all that it told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from workbench.watch.watcher import Change, Folders, Watcher
+
+PATIENCE = 60.0  # seconds; only ever used up where something is broken
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what sends no signal."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+class Eyes:
+    """What a watcher told since it was last asked to forget."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.changes: list[Change] = []
+        self._told = asyncio.Event()
+
+    @property
+    def paths(self) -> set[Path]:
+        return {path for change in self.changes for path in change.paths}
+
+    @property
+    def everything(self) -> bool:
+        return any(change.everything for change in self.changes)
+
+    def forget(self) -> None:
+        self.changes.clear()
+
+    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            self._told.clear()
+            left = deadline - time.monotonic()
+            assert left > 0, f"not within {PATIENCE:g} s: {what}; told: {sorted(map(str, self.paths))[:20]}"
+            try:
+                await asyncio.wait_for(self._told.wait(), min(left, 0.1))
+            except TimeoutError:
+                continue
+
+    async def see(self, *paths: Path) -> None:
+        """Wait until each of these was told, or that anything may have changed."""
+        await self.see_all(paths)
+
+    async def see_all(self, paths: Iterable[Path]) -> None:
+        wanted = set(paths)
+        await self.until(lambda: self.everything or wanted <= self.paths, f"{len(wanted)} paths")
+
+    async def settle(self) -> None:
+        """Wait until all that has happened so far was told, and forget it.
+
+        What is done here is told after what was done before; twice, as looking may come between the events of one save.
+        """
+        root = self.watcher._folders.root
+        for number in range(2):
+            signal = root / f"settled-{number}.txt"
+            signal.write_text(str(time.monotonic_ns()))
+            await self.until(lambda signal=signal: signal in self.paths, "a signal")
+            self.forget()
+
+    async def read(self) -> None:
+        async for change in self.watcher.changes():
+            self.changes.append(change)
+            self._told.set()
+
+
+@asynccontextmanager
+async def watching(folders: Folders | Path, *, scan: bool = False) -> AsyncIterator[Eyes]:
+    """Watch until the end of the block."""
+    folders = Folders(folders) if isinstance(folders, Path) else folders
+    async with Watcher(folders, scan=scan) as watcher:
+        eyes = Eyes(watcher)
+        reading = asyncio.create_task(eyes.read())
+        try:
+            yield eyes
+        finally:
+            await watcher.stop()
+            await reading
+
+
+def save_in_place(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def save_by_renaming(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def save_with_backup(path: Path, text: str) -> None:
+    backup = path.with_name(path.name + "~")
+    path.rename(backup)
+    path.write_text(text)
+    backup.unlink()
+
+
+def save_by_deleting(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text)
+
+
+def save_in_pieces(path: Path, text: str) -> None:
+    with path.open("w") as file:
+        for letter in text:
+            file.write(letter)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+SAVES = [save_in_place, save_by_renaming, save_with_backup, save_by_deleting, save_in_pieces]
