@@ -22,7 +22,8 @@ _UNLOCKED = 0.05  # seconds; one git command often runs another one
 _CHECK = 0.15  # seconds after an event until everything is looked at, because events do get lost
 _AGAIN = 30.0  # seconds until events are tried again where there were none
 _LOSSES = 3  # in that time, until events are given up for as long
-_ROUNDS = 100  # of looking and listening until nothing new appears
+_GROWING = 1.0  # seconds for folders to appear before something is told
+_QUIET = 60.0  # seconds without a change after which scanning slows down
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ class Observer:
         report_status: Callable[[Watching, int], None],
     ) -> None:
         """`scan` is why no events are wanted, or empty; `report_status` gets the number of requests taken in, too."""
-        self._folders = folders
         self._scan = scan
         self._report = report
         self._report_status = report_status
@@ -86,7 +86,9 @@ class Observer:
         self._everything = False
         self._first = 0.0
         self._look_due = 0.0
-        self._last_look = (0.0, 0.0)  # when it ended, and what it took
+        self._last_look = 0.0
+        self._last_noted = time.monotonic()
+        self._cost = 0.0  # of one look, in seconds
         self._listen_anew = False
         self._held_since: float | None = None
         self._unlocked_since: float | None = None
@@ -106,7 +108,7 @@ class Observer:
         """Watch until `stop`."""
         try:
             self._scanner.start()
-            self._settle_folders(self._looked_since(time.monotonic()))
+            self._look(None)
             self._tell_status()
             while not self._stop.is_set():
                 self._step()
@@ -182,40 +184,33 @@ class Observer:
             self._try_again = now + _AGAIN
 
     def _look(self, folders: Folders | None) -> None:
-        began = time.monotonic()
-        if folders is not None:
-            self._folders = folders
+        """Look at everything, listen where things are now, and again while anything appeared where nobody listened."""
+        self._look_once(folders)
+        until = time.monotonic() + _GROWING
+        settled = False
+        while not (settled := not self._listen()) and time.monotonic() < until:
+            self._look_once(None)
+        self._silence = self._find_silence()
+        self._last_look = time.monotonic()
+        self._look_due = self._last_look + (self._interval() if settled else _CHECK)
+
+    def _look_once(self, folders: Folders | None) -> None:
+        began, worked = time.monotonic(), time.thread_time()
         missing = self._scanner.picture.missing
         self._note(self._scanner.look(folders), began)
         if missing != self._scanner.picture.missing:
             self._note_everything()
-        self._settle_folders(self._looked_since(began))
-
-    def _settle_folders(self, took: float) -> None:
-        """Listen where things are now, and look again until nothing has appeared where nobody listened."""
-        for _ in range(_ROUNDS):
-            if not self._listen():
-                break
-            began = time.monotonic()
-            self._note(self._scanner.look(), began)
-            took = self._looked_since(began)
-        now = time.monotonic()
-        self._last_look = (now, took)
-        self._silence = self._find_silence()
-        self._look_due = now + self._interval()
-
-    def _looked_since(self, began: float) -> float:
-        return time.monotonic() - began
+        # Waiting for a slow drive is no work of ours, but may be some of another machine's.
+        self._cost = max(time.thread_time() - worked, (time.monotonic() - began) / 10)
 
     def _interval(self) -> float:
-        took = self._last_look[1]
-        if self._listener is None or self._silence:
-            return min(10.0, max(0.1, 20 * took))
-        return max(2.0, 100 * took)
+        if self._listener is not None and not self._silence:
+            return max(2.0, 100 * self._cost)
+        slower = 3 if time.monotonic() - self._last_noted > _QUIET else 1
+        return slower * min(5.0, max(0.1, 20 * self._cost))
 
     def _check_soon(self) -> None:
-        ended, took = self._last_look
-        self._look_due = min(self._look_due, max(time.monotonic() + _CHECK, ended + 20 * took))
+        self._look_due = min(self._look_due, max(time.monotonic() + _CHECK, self._last_look + 20 * self._cost))
 
     def _listen(self) -> bool:
         """Listen to the folders that there are now; whether that was not so before."""
@@ -278,6 +273,8 @@ class Observer:
     def _note(self, paths: frozenset[str], at: float) -> None:
         if paths and not self._paths and not self._everything:
             self._first = at
+        if paths:
+            self._last_noted = at
         self._paths |= paths
 
     def _note_everything(self) -> None:

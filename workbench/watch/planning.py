@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
+from workbench.model.results import FailureKind
 from workbench.store.errors import StoreError
 from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
@@ -38,8 +40,8 @@ class Planning:
         try:
             if self._last is not None:
                 self._workspace.refresh()
-            plan = self._with_lost_sets(self._workspace.plan(self._select(self._workspace), self._options))
-            problems = plan.problems
+            plan, unfinished = self._with_last_good(self._workspace.plan(self._select(self._workspace), self._options))
+            problems = (*plan.problems, *unfinished)
         except (PlanError, StoreError) as error:
             if self._last is None:
                 raise
@@ -67,14 +69,33 @@ class Planning:
             for path in map(Path, change.paths)
         )
 
-    def _with_lost_sets(self, plan: Plan) -> Plan:
-        """Cases of sets that are there and cannot be read at the moment stay as they were."""
+    def _with_last_good(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+        """Of sets that are there and cannot be read, as while they are typed, the cases are as they were.
+
+        With what is wrong, as far as the plan does not say so.
+        """
         if self._last is None:
-            return plan
-        there = {case.key.eval_set for case in plan.cases}
+            return plan, ()
+        unfinished = {
+            case.key.eval_set: case.problem.message
+            for case in plan.cases
+            if case.problem is not None and case.problem.kind is FailureKind.FILE
+        }
+        unfinished = {name: why for name, why in unfinished.items() if not _is_json(plan.root / name)}
+        read = {case.key.eval_set for case in plan.cases} - unfinished.keys()
         lost = [
             case
             for case in self._last.cases
-            if case.key.eval_set not in there and (plan.root / case.key.eval_set).exists() and plan.problems
+            if case.key.eval_set not in read
+            and (case.key.eval_set in unfinished or (plan.problems and (plan.root / case.key.eval_set).exists()))
         ]
-        return replace(plan, cases=(*plan.cases, *lost)) if lost else plan
+        cases = [case for case in plan.cases if case.key.eval_set in read]
+        return (replace(plan, cases=(*cases, *lost)) if lost else plan), tuple(unfinished.values())
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True

@@ -86,9 +86,18 @@ class Selector:
     """Holds verdicts against a state. Make a new one, or `forget`, when anything may have changed."""
 
     def __init__(
-        self, verdicts: Verdicts, state: State, *, is_current: Callable[[StoredVerdict], bool] = lambda _: False
+        self,
+        verdicts: Verdicts,
+        state: State,
+        *,
+        is_current: Callable[[StoredVerdict], bool] = lambda _: False,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_current`: whether nothing at all has changed since the agent ran, for what cannot be followed."""
+        """`is_current`: whether nothing at all has changed since the agent ran, for what cannot be followed.
+
+        `is_busy`: whether agents are running now, so that files which they write are not what they will be.
+        """
+        self._is_busy = is_busy
         self._verdicts = verdicts
         self._state = state
         self._is_current = is_current
@@ -115,7 +124,9 @@ class Selector:
         if known is None:
             around = self._surroundings(number, folder)
             rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
-            known = hash(tuple(self._state.answer(question_of(row, around)) for row in rows))
+            # Without the files that agents write: what one case writes must not stop another.
+            asked = [question_of(row, around) for row in rows if row.kind != Kind.STATE]
+            known = hash(tuple(map(self._state.answer, asked)))
             self._signatures[number, folder] = known
         return known
 
@@ -196,7 +207,7 @@ class Selector:
             return True
         now = self._state.answer(question_of(row, around))
         if row.kind == Kind.STATE:
-            return now == row.fingerprint or now in self._verdicts.left_by_agents(row.key)
+            return now == row.fingerprint or now in self._verdicts.left_by_agents(row.key) or self._is_busy()
         return now == row.fingerprint
 
     def _is_opaque(self, number: int) -> bool:

@@ -91,7 +91,9 @@ class WatchSession:
         self._first = first
         self._verdicts = workspace.verdicts
         self._state = State(written_by_agents=self._verdicts.written_by_agents)
-        self._selector = Selector(self._verdicts, self._state, is_current=self._is_current)
+        self._selector = Selector(
+            self._verdicts, self._state, is_current=self._is_current, is_busy=lambda: bool(self._live)
+        )
         self._events: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
         self._jobs: dict[JobKey, PlannedCase] = {}
         self._live: dict[JobKey, _Live] = {}
@@ -103,6 +105,7 @@ class WatchSession:
         self._broken: dict[str, BrokenSource] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
+        self._problems: list[str] = []
         self._starting = asyncio.Lock()
         self._selecting = threading.Lock()
         self._rows_watched = 0
@@ -177,8 +180,7 @@ class WatchSession:
 
     async def _replan(self) -> None:
         plan, problems = await self._off_loop(self._planning.plan)
-        for problem in problems:
-            self._tell(Notice(severity="error", message=problem))
+        self._problems += problems
         self._jobs = dict(plan.jobs)
         for job in [job for job in self._known if job not in self._jobs]:
             del self._known[job]
@@ -202,10 +204,11 @@ class WatchSession:
             ]
             self._tell(Decided(tuple(decisions)))
             self._tell_change(change, decisions, work)
+            self._tell_problems()
             self._tell_broken(decisions)
             await self._show_stored(decisions)
             await self._start(work, saved_at=None if change is None else change.at)
-        await self._tell_if_idle()
+        await self._look_when_idle()
 
     def _decide_all(self) -> list[Decision]:
         with self._selecting:
@@ -279,7 +282,7 @@ class WatchSession:
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
         await self._watch_what_is_used()
-        await self._tell_if_idle()
+        await self._look_when_idle()
 
     async def _on_finished(self, run: Run, event: CaseFinished) -> None:
         """Show a verdict, unless a change has overtaken it."""
@@ -291,15 +294,11 @@ class WatchSession:
         decision = await self._off_loop(lambda: self._decide(job))
         if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
             return
-        if decision.action in (Action.RUN, Action.JUDGE):
-            count = self._in_a_row[job] = self._in_a_row.get(job, 0) + 1
-            if count <= _MOST_IN_A_ROW:
-                if not self._overtaken:
-                    self._begin(self._run_again())
-                self._overtaken.append(job)
-                return
-            words = self._reason([decision])
-            self._tell(Notice(severity="warning", message=f"{job.case} is never up to date: {words}"))
+        if decision.action in (Action.RUN, Action.JUDGE) and self._may_run(decision):
+            if not self._overtaken:
+                self._begin(self._run_again())
+            self._overtaken.append(job)
+            return
         self._show(job, event.result, "executed", saved_at=live.saved_at, place=Place(run.run_id, job))
 
     async def _run_again(self) -> None:
@@ -365,6 +364,11 @@ class WatchSession:
             )
         )
 
+    def _tell_problems(self) -> None:
+        for problem in self._problems:
+            self._tell(Notice(severity="error", message=problem))
+        self._problems.clear()
+
     def _tell_broken(self, decisions: Sequence[Decision]) -> None:
         """Each file that cannot be compiled, once until it is another text."""
         concerned: dict[str, int] = {}
@@ -379,24 +383,40 @@ class WatchSession:
                 self._tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=concerned[path]))
         self._broken = found
 
-    async def _tell_if_idle(self) -> None:
+    async def _look_when_idle(self) -> None:
+        """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
         if self._live or self._overtaken or self._starting.locked():
             return
-        stale = await self._off_loop(self._count_stale)
+        async with self._starting:
+            decisions = await self._off_loop(self._decide_all)
+            work = [each for each in decisions if self._is_work(each, all_of_it=False) and self._may_run(each)]
+            if work:
+                await self._start(work, saved_at=None)
+                return
+        self._tell(Decided(tuple(decisions)))
+        stale = sum(each.action is not Action.NOTHING for each in decisions)
         self._tell(AllKnown(summary=summarise(list(self._known.values())), stale=stale))
 
-    def _count_stale(self) -> int:
-        with self._selecting:
-            decisions = self._decisions()
-        return sum(each.action is not Action.NOTHING for each in decisions)
+    def _may_run(self, decision: Decision) -> bool:
+        """Whether a job may be run once more though no save made work of it; says where that has gone on too long."""
+        count = self._in_a_row[decision.job] = self._in_a_row.get(decision.job, 0) + 1
+        if count == _MOST_IN_A_ROW + 1:
+            words = self._reason([decision])
+            self._tell(Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}"))
+        return count <= _MOST_IN_A_ROW
 
     def _is_by_agents(self, change: Change) -> bool:
         """Whether all of it is what agents wrote while they ran."""
         if change.everything or not change.paths:
             return False
-        return all(
-            self._state.holds_one_of(str(path), self._verdicts.left_by_agents(str(path))) for path in change.paths
-        )
+        with self._selecting:
+            self._state.forget()
+            are_left = {path: self._is_left(str(path)) for path in change.paths}  # every one is looked at
+        return all(are_left.values())
+
+    def _is_left(self, path: str) -> bool:
+        left = self._verdicts.left_by_agents(path)
+        return self._state.holds_one_of(path, left) if left else self._state.has_same_names(path)
 
     def _is_current(self, verdict: StoredVerdict) -> bool:
         """Whether nothing at all has changed since a case of this session began to run."""

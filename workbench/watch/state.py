@@ -70,6 +70,7 @@ class State:
         self._effective: dict[Surroundings, dict[str, str]] = {}
         self._versions: dict[tuple[str, int], str] = {}
         self._written: dict[str, set[str]] | None = None
+        self._listings: dict[str, str] = {}
 
     def forget(self) -> None:
         """Anything may have changed: look again when asked."""
@@ -92,6 +93,12 @@ class State:
     def holds_one_of(self, path: str, wanted: Collection[str]) -> bool:
         """Whether a file is now in one of these states."""
         return bool(wanted) and self._file(path) in wanted
+
+    def has_same_names(self, folder: str) -> bool:
+        """Whether a folder lists what it did when this was asked last, but for what agents wrote; False at first."""
+        before, now = self._listings.get(folder), fingerprints.of_folder(folder, without=self._written_in(folder))
+        self._listings[folder] = now
+        return now == before and now != fingerprints.ABSENT
 
     def _answer(self, question: Question) -> str:
         kind, key, around = question

@@ -1,0 +1,346 @@
+"""Watch mode from a save to the verdicts, with real files, the real watcher and real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.watch.watched import Folder, watching
+from workbench.model.events import Notice
+from workbench.watch.events import AllKnown, ChangeSeen, RunBegun, SourceBroken, VerdictKnown, WatchStarted
+
+AGENT = """
+import tools
+
+def answer(prompt):
+    return tools.upper(prompt) if prompt.startswith("up") else tools.lower(prompt)
+"""
+TOOLS = """
+PREFIX = ""
+
+def upper(text):
+    return PREFIX + text
+
+def lower(text):
+    return PREFIX + text
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    made = Folder(tmp_path)
+    made.write("agent.py", AGENT)
+    made.write("tools.py", TOOLS)
+    made.cases(up_1="up one", up_2="up two", down="down")
+    return made
+
+
+async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+        assert start.first(WatchStarted).total == 3
+
+        broken = await watched.after(
+            lambda: folder.write("tools.py", TOOLS.replace("return PREFIX + text", 'return "no"', 1))
+        )
+
+        assert broken.verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
+        assert broken.change.paths == ("tools.py",)
+        assert broken.change.reason == "tools.py: upper() changed"
+        assert (broken.change.run, broken.change.total) == (2, 3)
+        assert broken.first(AllKnown).stale == 0
+        assert broken.first(AllKnown).summary.passed == 1
+
+
+async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        await watched.after(lambda: folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "x"')))
+
+        undone = await watched.after(lambda: folder.write("tools.py", TOOLS))
+
+        assert undone.verdicts == {}
+        assert undone.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+        assert not undone.has(RunBegun)
+
+
+async def test_comments_and_layout_concern_nobody(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        same = await watched.after(lambda: folder.write("tools.py", f"# a comment\n\n{TOOLS}\n\n# and another"))
+
+        assert same.verdicts == same.stored == {}
+        assert same.change.run == 0
+
+
+async def test_verdicts_of_earlier_sessions_are_shown_as_such(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+    folder.write("tools.py", TOOLS.replace("def lower(text):", "def lower(text):\n    text = text"))
+
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+
+    assert start.stored == {"up_1": "PASSED", "up_2": "PASSED"}
+    assert start.verdicts == {"down": "PASSED"}
+
+
+async def test_expectations_and_criteria_are_judged_again_without_the_agent(folder: Folder) -> None:
+    folder.write("agent.py", 'from pathlib import Path\n\ndef answer(prompt):\n    Path(f"ran {prompt}").touch()\n'
+                 "    return prompt\n")  # fmt: skip
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        await watched.after(lambda: [ran.unlink() for ran in folder.root.glob("ran *")])
+
+        def expect_something_else() -> None:
+            text = (folder.root / "set.evalset.json").read_text()
+            head, _, tail = text.rpartition('"text": "down"')
+            folder.write("set.evalset.json", f'{head}"text": "else"{tail}')
+
+        judged = await watched.after(expect_something_else)
+        assert judged.verdicts == {"down": "FAILED"}
+        assert (judged.change.run, judged.change.judged) == (0, 1)
+
+        criteria = await watched.after(lambda: folder.criteria(exact_match=0.0))
+        assert criteria.verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+
+    assert not list(folder.root.glob("ran *"))
+
+
+async def test_cases_that_come_and_go_and_are_said_otherwise(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.cases(up_1="up one", down="down under", new="new"))
+
+        assert changed.verdicts == {"down": "PASSED", "new": "PASSED"}
+        assert changed.first(AllKnown).summary.total == 3
+
+        renamed = await watched.after(lambda: folder.cases(first="up one", down="down under", new="new"))
+        assert renamed.verdicts == {}
+        assert renamed.stored == {"first": "PASSED"}
+
+
+async def test_source_that_cannot_be_compiled_is_said_once_and_nothing_runs(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        broken = await watched.after(lambda: folder.write("tools.py", TOOLS + "\ndef half(:\n"))
+        assert broken.verdicts == {}
+        said = broken.first(SourceBroken)
+        assert (said.path, said.line, said.cases) == ("tools.py", 10, 3)
+        assert broken.first(AllKnown).stale == 3
+
+        again = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert not again.has(SourceBroken)
+
+        mended = await watched.after(lambda: folder.write("tools.py", TOOLS))
+        assert mended.verdicts == {}
+        assert mended.first(AllKnown).stale == 0
+
+
+async def test_a_case_that_runs_on_old_code_is_stopped_and_the_others_go_on(folder: Folder) -> None:
+    slow = """
+    import time
+    from pathlib import Path
+
+    def wait(name):
+        Path(f"begun {name}").touch()
+        while not Path(f"go {name}").exists():
+            time.sleep(0.01)
+
+    def up(text):
+        return text
+
+    def down(text):
+        return text
+
+    def answer(prompt):
+        if Path("slow").exists():
+            wait(prompt.split()[0])
+        return up(prompt) if prompt.startswith("up") else down(prompt)
+    """
+    folder.write("agent.py", slow)
+    folder.cases(up="up one", down="down two")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        (folder.root / "slow").touch()
+        folder.write("agent.py", slow.replace("return text", "return text + '!'"))
+        await _exists(folder.root / "begun up")
+        await _exists(folder.root / "begun down")
+
+        # Both run; the next save concerns only one of them.
+        watched.events.clear()
+        (folder.root / "begun up").unlink()
+        folder.write("agent.py", slow.replace("return text", "return text + '?'", 1).replace(
+            "return text\n\n    def answer", "return text + '!'\n\n    def answer"))  # fmt: skip
+        await _exists(folder.root / "begun up")
+        (folder.root / "go up").touch()
+        (folder.root / "go down").touch()
+        await watched.until(AllKnown)
+        said = {e.result.case.eval_id: e.result for e in watched.events if isinstance(e, VerdictKnown)}
+
+        assert _response(said["up"]) == "up one?"
+        assert _response(said["down"]) == "down two!"
+        assert len([e for e in watched.events if isinstance(e, VerdictKnown)]) == 2
+
+
+async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import json, time
+    from pathlib import Path
+
+    def answer(prompt):
+        log = Path("log.txt")
+        log.write_text((log.read_text() if log.exists() else "") + prompt)
+        Path(f"out {time.time_ns()}.txt").write_text(prompt)
+        return prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        await asyncio.sleep(1.0)
+        later = [event for event in watched.events if isinstance(event, RunBegun)]
+
+        assert later == []
+        assert not any(isinstance(event, Notice) for event in watched.events)
+
+        edited = await watched.after(lambda: folder.write("log.txt", "by hand"))
+        assert edited.verdicts  # until one of them has written it again
+
+
+async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import subprocess
+
+    def answer(prompt):
+        if prompt == "down":
+            subprocess.run(["true"], check=True)
+        return prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.write("notes.txt", "x"))
+
+        assert changed.verdicts == {"down": "PASSED"}
+        assert "cannot be followed" in changed.change.reason
+
+
+async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    def answer(prompt):
+        if prompt == "down":
+            raise ConnectionError("connection refused")
+        return prompt
+    """,
+    )
+    async with watching(folder.root, retries=0) as watched:
+        start = await watched.until_quiet()
+        assert start.verdicts["down"] == "ERROR"
+        assert start.first(AllKnown).stale == 1
+
+        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert unrelated.verdicts == {}
+
+        mended = await watched.after(lambda: folder.write("agent.py", "def answer(prompt):\n    return prompt\n"))
+        assert mended.verdicts["down"] == "PASSED"
+
+
+async def test_an_exception_of_the_agent_is_a_verdict(folder: Folder) -> None:
+    folder.write("agent.py", "def answer(prompt):\n    raise ValueError(prompt)\n")
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert set(start.verdicts.values()) == {"ERROR"}
+        assert start.first(AllKnown).stale == 0
+
+    async with watching(folder.root) as watched:
+        again = await watched.until_quiet()
+        assert again.verdicts == {}
+        assert set(again.stored.values()) == {"ERROR"}
+
+
+async def test_a_set_that_is_broken_while_it_is_typed_keeps_its_cases(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        whole = (folder.root / "set.evalset.json").read_text()
+
+        broken = await watched.after(lambda: folder.write("set.evalset.json", whole[:40]))
+        assert "set.evalset.json" in broken.first(Notice).message
+        assert broken.first(AllKnown).summary.total == 3
+
+        mended = await watched.after(lambda: folder.write("set.evalset.json", whole))
+        assert mended.verdicts == {}
+        assert mended.first(AllKnown).summary.total == 3
+
+
+async def test_nothing_runs_at_the_start_where_that_is_not_wanted(folder: Folder) -> None:
+    async with watching(folder.root, catches_up=False) as watched:
+        start = await watched.until_quiet()
+        assert start.verdicts == {}
+        assert start.first(AllKnown).stale == 3
+
+        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert unrelated.verdicts == {}
+
+
+async def test_changes_while_paused_are_made_up_for(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        watched.session.pause()
+        folder.write("tools.py", TOOLS.replace("PREFIX + text", "text", 1))
+        await asyncio.sleep(0.5)
+        assert not any(isinstance(event, ChangeSeen) for event in watched.events)
+
+        resumed = await watched.after(watched.session.resume)
+
+        assert resumed.verdicts.keys() == {"up_1", "up_2"}
+
+
+async def test_the_variables_of_env_files_count_where_they_are_read(folder: Folder) -> None:
+    folder.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\n'
+                 'eval_sets = ["*.evalset.json"]\nenv_file = ".env"\n')  # fmt: skip
+    folder.write(".env", "GREETING=a\nUNUSED=b\n")
+    folder.write(
+        "agent.py",
+        """
+    import os
+
+    def answer(prompt):
+        return prompt + os.environ["GREETING"] if prompt == "down" else prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        unused = await watched.after(lambda: folder.write(".env", "GREETING=a\nUNUSED=c\n"))
+        assert unused.verdicts == {}
+
+        used = await watched.after(lambda: folder.write(".env", "GREETING=d\nUNUSED=c\n"))
+        assert used.verdicts.keys() == {"down"}
+        assert used.change.reason == "$GREETING has another value"
+
+
+def _response(result: object) -> str:
+    execution = result.execution  # type: ignore[attr-defined]
+    text: str = execution.turns[-1].invocation.final_response.text()
+    return text
+
+
+async def _exists(path: Path) -> None:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not come"
+        await asyncio.sleep(0.02)

@@ -1,0 +1,157 @@
+"""A project under watch: real files, the real watcher, real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, TypeVar
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.watch.events import AllKnown, ChangeSeen, VerdictKnown, WatchEvent
+from workbench.watch.opening import open_watch
+from workbench.watch.session import WatchSession
+
+T = TypeVar("T")
+PATIENCE = 30.0
+
+
+class Folder:
+    """A folder with the function agent `agent.answer` and the eval set `set.evalset.json`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.write(
+            "workbench.toml",
+            '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n',
+        )
+        self.criteria(exact_match=1.0)
+
+    def write(self, name: str, text: str) -> Path:
+        """Save a file as editors do: all of it at once, under its name only when it is whole."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f"{path.name}.tmp~")
+        beside.write_text(dedent(text), encoding="utf-8")
+        beside.replace(path)
+        return path
+
+    def cases(self, *, name: str = "set", **prompts: str) -> None:
+        """Write the eval set: for each case what is said, which is also the response that is expected."""
+        written = [{"eval_id": eval_id, "conversation": [turn(prompt)]} for eval_id, prompt in prompts.items()]
+        self.write(f"{name}.evalset.json", json.dumps({"eval_set_id": name, "eval_cases": written}))
+
+    def criteria(self, **criteria: Any) -> None:
+        """Write the criteria."""
+        self.write("test_config.json", json.dumps({"criteria": criteria}))
+
+
+def turn(prompt: str) -> dict[str, Any]:
+    """A turn whose expected response is the prompt."""
+    content = {"parts": [{"text": prompt}]}
+    return {"user_content": {"role": "user", **content}, "final_response": {"role": "model", **content}}
+
+
+class Watched:
+    """What a watch has told, and a way to wait for more."""
+
+    def __init__(self, session: WatchSession) -> None:
+        self.session = session
+        self.events: list[WatchEvent] = []
+        self._news = asyncio.Event()
+
+    async def listen(self) -> None:
+        """Take up what is told."""
+        async for event in self.session.events():
+            self.events.append(event)
+            self._news.set()
+
+    async def until_quiet(self) -> Round:
+        """Wait until nothing is running or waiting; what was told since the last time."""
+        await self._until(lambda: any(isinstance(event, AllKnown) for event in self.events))
+        end = next(i for i, event in enumerate(self.events) if isinstance(event, AllKnown)) + 1
+        told, self.events[:] = self.events[:end], self.events[end:]
+        return Round(told)
+
+    async def after(self, change: Callable[[], object]) -> Round:
+        """Make a change, and wait until it has been dealt with."""
+        self.events.clear()
+        change()
+        await self._until(lambda: any(isinstance(event, ChangeSeen) for event in self.events))
+        first = next(i for i, event in enumerate(self.events) if isinstance(event, ChangeSeen))
+        del self.events[:first]
+        return await self.until_quiet()
+
+    async def until(self, kind: type[T]) -> T:
+        """Wait for an event of a kind."""
+        await self._until(lambda: any(isinstance(event, kind) for event in self.events))
+        return next(event for event in self.events if isinstance(event, kind))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+
+class Round:
+    """What was told from a change until all was quiet again."""
+
+    def __init__(self, events: Sequence[WatchEvent]) -> None:
+        self.events = events
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdicts of agents that ran, by case."""
+        return self._verdicts("executed")
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """The verdicts of earlier runs that hold, by case."""
+        return self._verdicts("stored")
+
+    @property
+    def change(self) -> ChangeSeen:
+        """What was said about the change."""
+        return self.first(ChangeSeen)
+
+    def first(self, kind: type[T]) -> T:
+        """The first event of a kind."""
+        return next(event for event in self.events if isinstance(event, kind))
+
+    def has(self, kind: type[object]) -> bool:
+        """Whether there was an event of a kind."""
+        return any(isinstance(event, kind) for event in self.events)
+
+    def _verdicts(self, source: str) -> dict[str, str]:
+        found = [event for event in self.events if isinstance(event, VerdictKnown) and event.source == source]
+        return {event.result.case.eval_id: event.result.status.value for event in found}
+
+
+@asynccontextmanager
+async def watching(root: Path, *, catches_up: bool = True, **options: Any) -> AsyncIterator[Watched]:
+    """Watch all cases of a project, from the first look until the block ends."""
+
+    async def off_loop(function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
+
+    def everything(workspace: Workspace) -> Sequence[Selection]:
+        return [Selection(eval_set=entry.relative) for entry in workspace.project.eval_sets]
+
+    workspace = await asyncio.to_thread(Workspace.open, root)
+    try:
+        run_options = RunOptions(adk_results=False, **options)
+        session = open_watch(workspace, everything, run_options, off_loop=off_loop, catches_up=catches_up)
+        watched = Watched(session)
+        listening = asyncio.create_task(watched.listen())
+        try:
+            yield watched
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+    finally:
+        await asyncio.to_thread(workspace.close)
