@@ -11,6 +11,12 @@ from .packages import READ_AS_TEXT, Package
 from .scene import Scene
 
 Maker = Callable[[Scene], str | None]
+_DAMAGING = frozenset(
+    (
+        "function_deleted", "function_renamed", "module_deleted", "module_renamed", "package_renamed", "package_made",
+        "data_deleted", "data_renamed", "env_deleted", "decorator",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,15 @@ def undo(scene: Scene) -> str | None:
     return f"{change.kind} taken back"
 
 
+def mended(scene: Scene) -> str | None:
+    """What was last taken away or renamed, put back."""
+    if not scene.damage:
+        return None
+    change = scene.damage.pop()
+    scene.restore(change.before)
+    return f"{change.kind} taken back"
+
+
 def checkout(scene: Scene) -> str | None:
     """The last several edits taken back at once, as by a change of the branch."""
     if len(scene.changes) < 3:
@@ -61,7 +76,7 @@ def checkout(scene: Scene) -> str | None:
 
 def several(scene: Scene) -> str | None:
     """A few edits at the same time."""
-    simple = [kind for kind in KINDS.values() if kind.make not in (undo, checkout, several)]
+    simple = [kind for kind in KINDS.values() if kind.make not in (undo, mended, checkout, several)]
     made = []
     for kind in scene.rng.sample(simple, scene.rng.randint(2, 6)):
         description = kind.make(scene)
@@ -71,7 +86,12 @@ def several(scene: Scene) -> str | None:
 
 
 def _kinds() -> dict[str, Kind]:
-    kinds = [Kind("undo", undo, weight=2), Kind("checkout", checkout), Kind("several", several, weight=2)]
+    kinds = [
+        Kind("undo", undo, weight=2),
+        Kind("mended", mended),
+        Kind("checkout", checkout),
+        Kind("several", several, weight=2),
+    ]
     for module, weight in ((code_edits, 1.5), (module_edits, 1.0), (file_edits, 1.5), (set_edits, 0.7)):
         kinds += [Kind(make.__name__, make, weight=weight) for make in module.EDITS]
         kinds += [Kind(make.__name__, make, neutral=True, weight=0.5) for make in module.NEUTRAL_EDITS]
@@ -96,6 +116,8 @@ def _choose(scene: Scene) -> Kind:
     broken = any(scene.tree(name) is None for name in scene.pythons())
     if broken and scene.rng.random() < 0.4:  # people do not leave it so
         return KINDS["syntax_repaired"]
+    if scene.damage and scene.rng.random() < 0.3:
+        return KINDS["mended"]
     return scene.rng.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
 
 
@@ -104,6 +126,8 @@ def _make(scene: Scene, kind: Kind) -> Edit | None:
         description = kind.make(scene)
     if description is None:
         return None
+    if kind.name in _DAMAGING:
+        scene.damage.append(scene.changes[-1])
     as_text = any(path.startswith(READ_AS_TEXT) for path in before)
     return Edit(kind.name, description, kind.neutral and not as_text, tuple(sorted(before)))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,8 +279,3 @@ def _all(modules: Mapping[str, frozenset[str]]) -> set[str]:
 def _read(project: Path, name: str) -> bytes | None:
     path = project / name
     return path.read_bytes() if path.is_file() else None
-
-
-def shares(report: Report) -> Counter[str]:
-    """By kind, how many of its edits changed some results and not all."""
-    return Counter({name: tally.selective for name, tally in report.by_kind.items()})

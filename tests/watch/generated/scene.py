@@ -35,6 +35,8 @@ class Scene:
         self.changes: list[Change] = []
         self.good: dict[str, bytes] = {}
         """For files that do not compile any more, what they were when they did."""
+        self.damage: list[Change] = []
+        """Changes after which people find out that something is missing."""
         self._before: dict[str, bytes | None] | None = None
 
     @contextmanager
