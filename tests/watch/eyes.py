@@ -11,10 +11,10 @@ from pathlib import Path
 
 from workbench.watch.watcher import Change, Folders, Watcher
 
-PATIENCE = 60.0  # seconds; only ever used up where something is broken
+PATIENCE = 120.0  # seconds; only ever used up where something is broken
 
 
-async def wait_until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     """Wait for what sends no signal."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -28,11 +28,8 @@ class Eyes:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.changes: list[Change] = []
+        self.paths: set[Path] = set()
         self._told = asyncio.Event()
-
-    @property
-    def paths(self) -> set[Path]:
-        return {path for change in self.changes for path in change.paths}
 
     @property
     def everything(self) -> bool:
@@ -40,6 +37,7 @@ class Eyes:
 
     def forget(self) -> None:
         self.changes.clear()
+        self.paths.clear()
 
     async def until(self, condition: Callable[[], bool], what: str = "") -> None:
         deadline = time.monotonic() + PATIENCE
@@ -75,6 +73,7 @@ class Eyes:
     async def read(self) -> None:
         async for change in self.watcher.changes():
             self.changes.append(change)
+            self.paths |= change.paths
             self._told.set()
 
 
