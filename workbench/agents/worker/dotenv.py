@@ -46,8 +46,9 @@ def parse(text: str, environ: Mapping[str, str]) -> Dict[str, str]:
 
 def load(files: Iterable[str]) -> None:
     """Put the variables of the files into the environment. One that is set already stays; missing files are skipped."""
-    for key, value in effective(files, os.environ).items():
-        os.environ.setdefault(key, value)
+    for file in files:
+        for key, value in effective([file], os.environ).items():
+            os.environ.setdefault(key, value)
 
 
 def effective(files: Iterable[str], environ: Mapping[str, str]) -> Dict[str, str]:

@@ -23,7 +23,7 @@ from .recording.recorder import quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Tuple
 
 _path: List[str] = []
 
@@ -117,7 +117,7 @@ def enter(adapter: Adapter) -> None:
     with quiet:
         dotenv.load(files)
         sys.dont_write_bytecode = True
-        imported = [name for name in _imported_names() if _is_replaceable(name)]
+        imported = _imported_names()
         _forget_shadowed_modules(roots)
         sys.path[:0] = roots
         recorder = hooks.active()
@@ -126,8 +126,25 @@ def enter(adapter: Adapter) -> None:
             hooks.stay_first(recorder)
 
 
+_imported: Tuple[int, List[str]] = (0, [])
+
+
+def settle() -> None:
+    """Find out before the fork what is imported and was recorded: children would copy many pages of memory for it."""
+    global _imported  # noqa: PLW0603 - there is one process
+    _imported = (len(sys.modules), _replaceable_names())
+    recorder = hooks.active()
+    if recorder is not None:
+        recorder.settle()
+
+
 def _imported_names() -> List[str]:
-    return sorted({name.split(".", 1)[0] for name in list(sys.modules)})
+    """Top-level modules that are here, and that files in the agent's folders would replace."""
+    return _imported[1] if _imported[0] == len(sys.modules) else _replaceable_names()
+
+
+def _replaceable_names() -> List[str]:
+    return sorted(name for name in {name.split(".", 1)[0] for name in list(sys.modules)} if _is_replaceable(name))
 
 
 def shadowed_names(roots: List[str]) -> set[str]:

@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 
-from . import child
+from . import child, loading
 from .loading import compile_early, make_adapter
 from .preload import Unsafe, count_threads, preload, settle
 from .recording import hooks
@@ -65,6 +65,7 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
 
 def _serve(adapter: Any, wire: Wire, address: List[Any], token: str) -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    loading.settle()
     settle()
     wire.send(hello("zygote", token))
     _Zygote(adapter, wire, address).serve()

@@ -96,21 +96,21 @@ def of_probe(path: str) -> str:
 
 
 def of_import(folder: str, names: Iterable[str]) -> str:
-    """What an import finds in a folder under each of the names."""
-    try:
-        there = frozenset(_listdir(folder))
-    except (OSError, ValueError):
-        there = frozenset()
-    return ",".join(_module_at(folder, name, there) for name in names)
+    """What an import finds in a folder under each of the names.
+
+    As the import system looks, except that it is not asked which extension modules this interpreter loads.
+    """
+    there = _names_in(folder) or frozenset()
+    extensions = _extensions(there)
+    return ",".join(_module_at(folder, name, there, extensions) for name in names)
 
 
-def _module_at(folder: str, name: str, there: Collection[str]) -> str:
-    """As the import system looks, except that it is not asked which extension modules this interpreter loads."""
+def _module_at(folder: str, name: str, there: Collection[str], extensions: Collection[str]) -> str:
     inside = _names_in(os.path.join(folder, name)) if name in there else None
-    if inside is not None and ("__init__.py" in inside or _has_extension("__init__", inside)):
+    if inside is not None and ("__init__.py" in inside or "__init__" in _extensions(inside)):
         return "package"
     is_module = f"{name}.py" in there and not _is_folder(os.path.join(folder, f"{name}.py"))
-    if _has_extension(name, there):
+    if name in extensions:
         return "extension+module" if is_module else "extension"
     if is_module:
         return "module"
@@ -124,9 +124,9 @@ def _names_in(folder: str) -> Optional[Collection[str]]:
         return None
 
 
-def _has_extension(name: str, there: Collection[str]) -> bool:
-    start = f"{name}."
-    return any(entry.startswith(start) and entry.endswith(_EXTENSIONS) for entry in there)
+def _extensions(names: Iterable[str]) -> Collection[str]:
+    """The modules among files of these names that are written in another language."""
+    return frozenset(name.split(".", 1)[0] for name in names if name.endswith(_EXTENSIONS))
 
 
 def _is_folder(path: str) -> bool:

@@ -256,21 +256,24 @@ def _put_in_front(module: Any, name: str, recorder: Recorder, look: Callable[...
 def _watch_variables(recorder: Recorder) -> None:
     kind: Any = type(os.environ)
     original_get, original_iterate = kind.__getitem__, kind.__iter__
+    known = recorder.known_variables
     here: Any = _local()  # the call that runs over all variables: `dict(os.environ)` asks for each value, too
 
     def get(environ: Any, key: Any) -> Any:
         try:
             value = original_get(environ, key)
         except KeyError:
-            _guarded(recorder, read, key, None)
+            if key not in known:
+                _guarded(recorder, read, key, None)
             raise
-        _guarded(recorder, read, key, value)
+        if key not in known:  # frameworks read some again and again
+            _guarded(recorder, read, key, value)
         return value
 
     def read(key: Any, value: Any) -> None:
         name = os.fsdecode(key)
         name = name.upper() if os.name == "nt" else name
-        if not recorder.knows_variable(name) and not is_view() and instruction() != getattr(here, "call", None):
+        if not is_view() and instruction() != getattr(here, "call", None):
             recorder.variable_read(name, None if value is None else os.fsdecode(value))
 
     def iterate(environ: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from .fingerprints import IGNORED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Dict, Iterable, List, Optional, Tuple
+    from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 _LIBRARY_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -45,7 +45,8 @@ class Places:
     def __init__(self, target_path: str) -> None:
         self._home = os.path.abspath(target_path)
         self._inside: List[str] = []
-        self._known: Dict[str, Optional[bool]] = {}
+        self._known: Dict[str, bool] = {}  # never cleared: in a forked child that would copy many pages of memory
+        self._elsewhere: Set[str] = set()
         prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
         around = _with_separator(self._home)
         self._prefixes = tuple(folder for folder in map(_with_separator, prefixes) if not around.startswith(folder))
@@ -53,10 +54,10 @@ class Places:
 
     def add(self, folders: Iterable[str]) -> None:
         """Folders that are the agent's own, too."""
-        for folder in folders:
-            if is_workspace(folder) and _with_separator(folder) not in self._inside:
-                self._inside.append(_with_separator(folder))
-        self._known.clear()
+        for folder in map(_with_separator, folders):
+            if folder not in self._inside and is_workspace(folder):
+                self._inside.append(folder)
+                self._elsewhere = set()
 
     def counts(self, path: str) -> bool:
         """Whether what happens to a file (absolute) is to be recorded, given who asks for it now."""
@@ -65,11 +66,15 @@ class Places:
 
     def is_inside(self, path: str) -> Optional[bool]:
         """Whether a path (absolute) lies where the agent is at home; None where it lies elsewhere, but may count."""
-        try:
-            return self._known[path]
-        except KeyError:
-            found = self._known[path] = self._place(path)
-            return found
+        known = self._known.get(path)
+        if known is not None or path in self._elsewhere:
+            return known
+        found = self._place(path)
+        if found is None:
+            self._elsewhere.add(path)
+        else:
+            self._known[path] = found
+        return found
 
     def is_above(self, path: str) -> bool:
         """Whether a folder holds the target's: it will be there for as long as the target is."""

@@ -68,6 +68,8 @@ class Recorder:
         self._kind_of_variable = "early_variable"
         self._env_values: Dict[str, str] = {}
         self._own_variables: Set[str] = set()
+        self.known_variables: Set[str] = set()
+        """Names of which nothing is learnt where they are read again."""
         self._found: Dict[Tuple[str, str], str] = {}
         self._told: List[Row] = []
         self._looks: Dict[str, Tuple[Any, int]] = {}
@@ -94,8 +96,9 @@ class Recorder:
         self.variable_read("PYTHONPATH", os.environ.get("PYTHONPATH"))
 
     def own_variable(self, name: str) -> None:
-        """A variable that we have set: no business of the agent's, nor of those who compare."""
+        """A variable that this process has set: what it is then is nobody's business."""
         self._own_variables.add(name)
+        self.known_variables.add(name)
 
     def left_by_others(self, paths: Iterable[str]) -> None:
         """Files that agents wrote before: they do not count where their folder is listed."""
@@ -113,6 +116,7 @@ class Recorder:
         self.places.add([*roots, *sys.path])
         self._env_values = {name: os.environ[name] for name in defined if name in os.environ}
         self._kind_of_variable = "variable"
+        self.known_variables.intersection_update(self._own_variables)
         if env_files:
             self._note("env_files", "\0".join(os.path.abspath(file) for file in env_files), "-")
         for root in roots:
@@ -217,13 +221,10 @@ class Recorder:
             self.wrote(path)
             self._made += (path + os.sep,)
 
-    def knows_variable(self, name: str) -> bool:
-        """Whether nothing is learnt where a variable is read now."""
-        return (self._kind_of_variable, name) in self._found or name in self._own_variables
-
     def variable_read(self, name: str, value: Optional[str]) -> None:
         """A variable was read; None where it is not set."""
-        if not self.knows_variable(name):
+        if name not in self.known_variables:
+            self.known_variables.add(name)
             self._note(self._kind_of_variable, name, of_variable(self._secret, value))
 
     def variables_read(self) -> None:
@@ -240,7 +241,7 @@ class Recorder:
 
     def rows_since(self, position: int) -> Tuple[List[Row], int]:
         """Rows that are new since a position, and the position to ask from next. The first one is 0."""
-        self._settle()
+        self.settle()
         end = len(self._told)
         return self._told[position:end], end
 
@@ -260,8 +261,8 @@ class Recorder:
                 rows.append(("written", path, left))
         return rows
 
-    def _settle(self) -> None:
-        """Make rows of what is recorded in shorter form."""
+    def settle(self) -> None:
+        """Make rows of what is recorded in shorter form. Done before a fork it need not be done in each child."""
         for number in sorted(instrument.ran - self._ran):
             self._ran.add(number)
             path, name, fingerprint = instrument.numbered[number]
