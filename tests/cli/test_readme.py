@@ -110,7 +110,7 @@ def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
     (target,) = loaded.settings.targets.values()
     assert target.model_fields_set == set(TargetSettings.model_fields)
     assert loaded.settings.model_fields_set == set(Settings.model_fields)
-    for name in ("run", "judge", "tui"):
+    for name in ("run", "judge", "watch", "tui"):
         table = getattr(loaded.settings, name)
         assert table.model_fields_set == set(type(table).model_fields)
 

@@ -20,6 +20,7 @@ from workbench.watch.events import (
     ChangeSeen,
     Decided,
     RunBegun,
+    RunTold,
     SourceBroken,
     VerdictKnown,
     WatchEvent,
@@ -42,7 +43,7 @@ class JsonLines(Lines):
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
-        if isinstance(event, RunBegun | Decided):
+        if isinstance(event, RunBegun | RunTold | Decided):
             return
         if isinstance(event, VerdictKnown):
             data = {
@@ -125,6 +126,8 @@ def _change(event: ChangeSeen) -> str:
         parts.append(f"{event.waiting} of {event.total} wait")
     what = "; ".join(parts) or f"concerns none of {counted(event.total, 'case')}"
     why = f": {event.reason}" if event.reason else ""
+    if event.held:
+        why += f". None of it runs by itself: {event.held}; `workbench run --affected` runs it"
     return f"{shown or 'the project'}{more} saved - {what}{why}"
 
 

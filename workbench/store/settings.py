@@ -96,6 +96,19 @@ class JudgeSettings(_Section):
     """Name of the model."""
 
 
+class WatchSettings(_Section):
+    """`[watch]`: watch mode, on the screen and as a command."""
+
+    max_cases_per_change: int | None = Field(default=None, ge=0)
+    """How many cases a change may run by itself; of more none run until the user says so. Default: as many as it takes.
+    """
+    max_turns_per_change: int | None = Field(default=None, ge=0)
+    """The same for turns, of all repeats."""
+    notify: Literal["desktop", "bell", "toast", "off"] = "desktop"
+    """How the screen says that a case which passed fails: `toast` on the screen, `bell` with the terminal's bell too,
+    `desktop` with a notification of the desktop besides, where the terminal can (OSC 9)."""
+
+
 class TuiSettings(_Section):
     """`[tui]`: the terminal application."""
 
@@ -112,6 +125,8 @@ class Settings(_Section):
     """`[run]`: how cases are run."""
     judge: JudgeSettings = JudgeSettings()
     """`[judge]`: the judge model."""
+    watch: WatchSettings = WatchSettings()
+    """`[watch]`: watch mode."""
     tui: TuiSettings = TuiSettings()
     """`[tui]`: the terminal application."""
     keys: dict[str, str] = Field(default_factory=dict)
@@ -193,7 +208,12 @@ def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Colle
             yield from _unknown_in(_SECTIONS[name], (name,), value)
 
 
-_SECTIONS: dict[str, type[_Section]] = {"run": RunSettings, "judge": JudgeSettings, "tui": TuiSettings}
+_SECTIONS: dict[str, type[_Section]] = {
+    "run": RunSettings,
+    "judge": JudgeSettings,
+    "watch": WatchSettings,
+    "tui": TuiSettings,
+}
 
 
 def _unknown_in(

@@ -10,10 +10,11 @@ from pydantic import AwareDatetime
 from workbench.engine.run import Run
 from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
-from workbench.model.events import Notice, RunSummary
+from workbench.model.events import Notice, RunEvent, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.watch.selection import Decision
+from workbench.watch.state import BrokenSource
 
 
 class WatchStarted(Fact):
@@ -29,7 +30,8 @@ class WatchStarted(Fact):
 
 class ChangeSeen(Fact):
     """Something was saved. Of `total` jobs `run` run the agent, `judged` only judge again, `waiting` need source that
-    cannot be compiled; the verdicts of the others hold. `reason` says why, `paths` are relative to the root."""
+    cannot be compiled; the verdicts of the others hold. `reason` says why, `paths` are relative to the root. `held`
+    says why what runs the agent does not do so by itself; empty where it does."""
 
     kind: Literal["change_seen"] = "change_seen"
     at: AwareDatetime
@@ -39,6 +41,7 @@ class ChangeSeen(Fact):
     waiting: int
     total: int
     reason: str
+    held: str = ""
 
 
 class VerdictKnown(Fact):
@@ -87,9 +90,24 @@ class RunBegun:
 
 @dataclass(frozen=True)
 class Decided:
-    """How every case stands after the last change: which verdicts hold, and why others do not."""
+    """How every case stands after the last change: which verdicts hold, and why others do not.
+
+    `work` is what is run or judged again because of it, or would be if the watch were not paused; `held` what is not
+    run by itself, because it is too much. `broken` are the files that cannot be compiled and that cases wait for.
+    """
 
     decisions: tuple[Decision, ...]
+    work: tuple[Decision, ...] = ()
+    broken: tuple[BrokenSource, ...] = ()
+    held: frozenset[JobKey] = frozenset()
 
 
-WatchEvent = WatchFact | RunBegun | Decided
+@dataclass(frozen=True)
+class RunTold:
+    """What a run of the watch has told. A verdict that it brings, where it still holds, is told before it."""
+
+    run_id: str
+    event: RunEvent
+
+
+WatchEvent = WatchFact | RunBegun | RunTold | Decided

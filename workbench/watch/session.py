@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,13 @@ from workbench.model.results import CaseResult, CaseStatus
 from workbench.store.errors import StoreError
 from workbench.store.history import StoredVerdict
 from workbench.watch.affected import plan_of, results_of
+from workbench.watch.cap import beyond_cap
 from workbench.watch.events import (
     AllKnown,
     ChangeSeen,
     Decided,
     RunBegun,
+    RunTold,
     SourceBroken,
     VerdictKnown,
     WatchEvent,
@@ -44,6 +46,8 @@ _MOST_IN_A_ROW = 3
 """How often a case is run again because something changed while it ran, before its verdict is shown all the same."""
 
 _MOMENT = 0.01  # seconds
+
+_WORK = (Action.RUN, Action.JUDGE)
 
 
 class OffLoop(Protocol):
@@ -102,9 +106,12 @@ class WatchSession:
         self._generation = 0
         self._ran_in: dict[Place, int] = {}
         self._in_a_row: dict[JobKey, int] = {}
-        self._broken: dict[str, BrokenSource] = {}
+        self._broken: frozenset[BrokenSource] = frozenset()
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
+        self._is_paused = False
+        self._saved: Change | None = None  # while paused
+        self._held: set[JobKey] = set()  # they are more than the user wants to spend on one change
         self._problems: list[str] = []
         self._starting = asyncio.Lock()
         self._selecting = threading.Lock()
@@ -127,17 +134,48 @@ class WatchSession:
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
 
     def pause(self) -> None:
-        """Run nothing because of changes until `resume`; what runs goes on."""
-        self._watcher.pause()
+        """Run nothing because of changes until `resume`; what runs goes on. How cases stand is told all the same."""
+        self._is_paused = True
 
     def resume(self) -> None:
         """Make up for what changed meanwhile."""
-        self._watcher.resume()
+        self._is_paused = False
+        change, self._saved = self._saved, None
+        if change is not None:
+            self._begin(self._catch_up(change))
+        if self._overtaken:
+            self._begin(self._run_again())
 
     @property
     def is_paused(self) -> bool:
         """Whether changes are waited with."""
-        return self._watcher.paused
+        return self._is_paused
+
+    @property
+    def files(self) -> int:
+        """How many files are watched. Needs a watch that has begun."""
+        return self._watcher.watching.files
+
+    @property
+    def state(self) -> State:
+        """How things are, for reasons in words."""
+        return self._state
+
+    def run_held(self) -> None:
+        """Run what a change concerned and was not run, because it was more than `[watch]` in the settings allows."""
+        self._begin(self._run_held())
+
+    def shows(self, verdicts: Mapping[JobKey, str]) -> None:
+        """Whoever listens shows these verdicts, named by their runs: where others hold, those are told."""
+        self._shown.update((job, Place(run_id, job)) for job, run_id in verdicts.items())
+
+    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """A run that is none of this watch begins: what it will say is about how things are now."""
+        self._ran_in.update((Place(run_id, job), self._generation) for job in jobs)
+
+    def look_again(self) -> None:
+        """Verdicts have come from elsewhere: tell how every case stands now. Nothing is run because of that."""
+        self._begin(self._look_again())
 
     async def _watch(self) -> None:
         async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
@@ -190,7 +228,8 @@ class WatchSession:
         """Decide on every job anew, and do what has to be done."""
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
-            for decision in decisions:
+            is_paused = self._is_paused
+            for decision in () if is_paused else decisions:
                 live = self._live.get(decision.job)
                 if live is not None and not self._goes_on(live, decision):
                     live.run.cancel(decision.job)
@@ -202,13 +241,46 @@ class WatchSession:
                 for each in decisions
                 if each.job not in self._live and self._is_work(each, all_of_it=change is None)
             ]
-            self._tell(Decided(tuple(decisions)))
-            self._tell_change(change, decisions, work)
+            held = "" if change is None or is_paused else self._hold_back(work)
+            self._tell_decided(decisions, work)
+            if is_paused and change is not None:
+                self._saved = change if self._saved is None else self._saved.and_then(change)
+            else:
+                self._tell_change(change, decisions, work, held)
             self._tell_problems()
             self._tell_broken(decisions)
             await self._show_stored(decisions)
-            await self._start(work, saved_at=None if change is None else change.at)
+            begun = [each for each in work if each.job not in self._held]
+            if not is_paused:
+                await self._start(begun, saved_at=None if change is None else change.at)
         await self._look_when_idle()
+
+    def _hold_back(self, work: Sequence[Decision]) -> str:
+        """Keep back what runs agents where that is more than the user wants by itself; why, empty where it is not."""
+        self._held.difference_update(each.job for each in work)
+        beyond = beyond_cap(work, self._workspace.settings.watch)
+        if beyond:
+            for each in work:
+                if each.action is not Action.JUDGE:
+                    self._held.add(each.job)
+                    self._let_be[each.job] = self._question(each)  # until a change concerns it again
+        return beyond
+
+    async def _run_held(self) -> None:
+        async with self._starting:
+            held, self._held = self._held - self._live.keys(), set()
+            decisions = await self._off_loop(lambda: [self._decide(job) for job in held])
+            await self._start([each for each in decisions if each is not None and each.action in _WORK], saved_at=None)
+
+    async def _look_again(self) -> None:
+        async with self._starting:
+            decisions = await self._off_loop(self._decide_all)
+            self._tell_decided(decisions, ())
+            await self._show_stored(decisions)
+
+    def _tell_decided(self, decisions: Sequence[Decision], work: Sequence[Decision]) -> None:
+        broken = self._broken_for(decisions)
+        self._tell(Decided(tuple(decisions), tuple(work), tuple(broken), frozenset(self._held)))
 
     def _decide_all(self) -> list[Decision]:
         with self._selecting:
@@ -227,7 +299,7 @@ class WatchSession:
     def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
         if self._let_be.get(decision.job) == self._question(decision):
             return False
-        if decision.action in (Action.RUN, Action.JUDGE):
+        if decision.action in _WORK:
             return True
         return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._known)
 
@@ -281,6 +353,7 @@ class WatchSession:
                 self._tell(event)
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
+            self._tell(RunTold(run.run_id, event))
         await self._watch_what_is_used()
         await self._look_when_idle()
 
@@ -288,7 +361,10 @@ class WatchSession:
         """Show a verdict, unless a change has overtaken it."""
         job = JobKey.model_construct(case=event.case, repeat=event.repeat)
         live = self._live.get(job)
-        if live is None or live.run is not run or event.status is CaseStatus.CANCELLED:
+        if live is None or live.run is not run:
+            return
+        if event.status is CaseStatus.CANCELLED:
+            await self._on_cancelled(job)
             return
         del self._live[job]
         decision = await self._off_loop(lambda: self._decide(job))
@@ -301,10 +377,19 @@ class WatchSession:
             return
         self._show(job, event.result, "executed", saved_at=live.saved_at, place=Place(run.run_id, job))
 
+    async def _on_cancelled(self, job: JobKey) -> None:
+        """Somebody else stopped it, who does not want it back before a change concerns it again."""
+        decision = await self._off_loop(lambda: self._decide(job))
+        if decision is not None:
+            self._let_be[job] = self._question(decision)
+        self._live.pop(job, None)
+
     async def _run_again(self) -> None:
         """Run what was overtaken by a change while it ran: all that ends within a moment together."""
         await asyncio.sleep(_MOMENT)
         async with self._starting:
+            if self._is_paused:
+                return
             overtaken, self._overtaken = self._overtaken, []
             waiting = [job for job in overtaken if job not in self._live]
             decisions = await self._off_loop(lambda: [self._decide(job) for job in waiting])
@@ -348,7 +433,9 @@ class WatchSession:
         case = self._jobs[job].case
         self._tell(VerdictKnown.model_construct(result=result, case=case, source=source, seconds_since_save=since))
 
-    def _tell_change(self, change: Change | None, decisions: Sequence[Decision], work: Sequence[Decision]) -> None:
+    def _tell_change(
+        self, change: Change | None, decisions: Sequence[Decision], work: Sequence[Decision], held: str
+    ) -> None:
         if change is None:
             return
         actions = [each.action for each in work]
@@ -361,6 +448,7 @@ class WatchSession:
                 waiting=sum(each.action is Action.WAIT for each in decisions),
                 total=len(decisions),
                 reason=self._reason(work),
+                held=held,
             )
         )
 
@@ -369,19 +457,24 @@ class WatchSession:
             self._tell(Notice(severity="error", message=problem))
         self._problems.clear()
 
-    def _tell_broken(self, decisions: Sequence[Decision]) -> None:
-        """Each file that cannot be compiled, once until it is another text."""
+    def _broken_for(self, decisions: Iterable[Decision]) -> dict[BrokenSource, int]:
+        """The files that cannot be compiled and that cases wait for, each with how many do."""
         concerned: dict[str, int] = {}
         for decision in decisions:
             if decision.action is Action.WAIT:
                 for path in {path_of(reason.row) for reason in decision.reasons if reason.row is not None}:
                     concerned[path] = concerned.get(path, 0) + 1
-        found = {path: broken for path in concerned if (broken := self._state.broken(path)) is not None}
-        for path, broken in found.items():
-            if self._broken.get(path) != broken:
-                shown = self._relative(path)
-                self._tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=concerned[path]))
-        self._broken = found
+        found = ((self._state.broken(path), cases) for path, cases in concerned.items())
+        return {broken: cases for broken, cases in found if broken is not None}
+
+    def _tell_broken(self, decisions: Sequence[Decision]) -> None:
+        """Each file that cannot be compiled, once until it is another text."""
+        found = self._broken_for(decisions)
+        for broken, cases in found.items():
+            if broken not in self._broken:
+                shown = self._relative(broken.path)
+                self._tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=cases))
+        self._broken = frozenset(found)
 
     async def _look_when_idle(self) -> None:
         """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
@@ -389,11 +482,13 @@ class WatchSession:
             return
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
-            work = [each for each in decisions if self._is_work(each, all_of_it=False) and self._may_run(each)]
-            if work:
+            work = [each for each in decisions if self._is_work(each, all_of_it=False)]
+            if not self._is_paused:
+                work = [each for each in work if self._may_run(each)]
+            if work and not self._is_paused:
                 await self._start(work, saved_at=None)
                 return
-        self._tell(Decided(tuple(decisions)))
+        self._tell_decided(decisions, work)
         stale = sum(each.action is not Action.NOTHING for each in decisions)
         self._tell(AllKnown(summary=summarise(list(self._known.values())), stale=stale))
 
@@ -423,8 +518,8 @@ class WatchSession:
         return self._ran_in.get(place_of(verdict)) == self._generation
 
     def _passed(self, job: JobKey) -> bool:
-        known = self._known.get(job)
-        return known is not None and known.status is CaseStatus.PASSED
+        newest = self._verdicts.newest(job)
+        return newest is not None and newest.job.status is CaseStatus.PASSED
 
     def _reason(self, decisions: Sequence[Decision]) -> str:
         return summary_of(decisions, root=self._workspace.root, state=self._state)

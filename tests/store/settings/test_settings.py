@@ -93,7 +93,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         "confirm; did you mean 'concurrency'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
         "eval_sets, config, watch, rerun; did you mean 'python'?",
-        "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, tui, keys; did you mean 'judge'?",
+        "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, watch, tui, keys; "
+        "did you mean 'judge'?",
     )
 
 
