@@ -210,7 +210,7 @@ class _Maker:
             "SMALL": str(rng.randint(2, 9)),
             "W": words[0],
             "V": words[1],
-            "UP": str(depth),
+            "UP": ".parent" * (depth + 1),  # no number: edits of constants would leave the project
             "HELPER": _dotted(helper),
             "RELATIVE": relative if helper.startswith("pack/") else _dotted(helper),
             "DEEP": _dotted(deep),
