@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_architecture import modules_after
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watching
 from tests.watch.test_folders import tree
 from workbench.watch.watcher import SETTING, Folders, Watcher
@@ -408,3 +409,13 @@ async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypat
     with pytest.raises(ZeroDivisionError):
         await watcher.start()
     await watcher.stop()
+
+
+def test_a_program_that_watches_nothing_loads_nothing_for_it() -> None:
+    assert not modules_after("import workbench.watch.watcher") & {
+        "watchfiles",
+        "anyio",
+        "pathspec",
+        "textual",
+        "pydantic",
+    }

@@ -202,9 +202,12 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
 
 async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py", "a/b.py")
-    monkeypatch.setattr(
-        listening.Listener, "wait", lambda self, seconds, stop: (stop.wait(seconds) and frozenset()) or ()
-    )
+
+    def hear_nothing(self: listening.Listener, seconds: float, stop: threading.Event) -> frozenset[str]:
+        stop.wait(seconds)
+        return frozenset()
+
+    monkeypatch.setattr(listening.Listener, "wait", hear_nothing)
     async with watching(project) as eyes:
         assert eyes.watcher.watching.mode == "events"
         save_by_renaming(project / "a/b.py", "other")
