@@ -15,8 +15,8 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.store.garbage import without_collecting
 from workbench.store.history import History, StoredVerdict
+from workbench.store.history.retention import TRACES_OF_A_VARIANT
 
-_KEPT = 5
 _NOTHING: array[int] = array("L")
 
 
@@ -107,8 +107,9 @@ class Verdicts:
         asked = Asked(job.case.target, job.execution_key, job.key.repeat)
         known = self._by_asked.setdefault(asked, [])
         known.append(stored)
-        if len(known) > 2 * _KEPT:  # of each way of judging, `_KEPT`
-            del known[0]
+        executions = list(dict.fromkeys(each.execution for each in reversed(known)))
+        if len(executions) > TRACES_OF_A_VARIANT:  # what the agent did in the oldest is about to be forgotten
+            known[:] = [each for each in known if each.execution != executions[-1]]
 
     def _learn(self, number: int, rows: Collection[Dependency]) -> None:
         if number not in self._sets:

@@ -83,10 +83,12 @@ class StoredVerdict(NamedTuple):
     """A result with the numbers of the sets of rows that what the agent did, and how it was judged, depended on.
 
     None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
-    false where the rows are not all, or something changed while the agent ran.
+    false where the rows are not all, or something changed while the agent ran. `execution` is the number of what the
+    agent did, the same for all that judge it; None where it did nothing.
     """
 
     job: StoredJob
+    execution: int | None
     dependencies: int | None
     scored_with: int | None
     is_certain: bool

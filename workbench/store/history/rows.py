@@ -18,7 +18,8 @@ FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
 """For `case_result`; to be joined WITH_RESULT."""
 SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
 """For `stored_scores`; to be joined WITH_RUN and WITH_SCORE."""
-VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, execution.dependency_set, score.dependency_set, execution.tainted"
+_SETS = "execution.id, execution.dependency_set, score.dependency_set, execution.tainted"
+VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
 """For `stored_verdict`; see `last_verdicts`."""
 WITH_RUN = "JOIN run ON run.id = job.run"
 WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
@@ -52,7 +53,10 @@ def newest(part: str = "TRUE") -> str:
 
 
 def last_verdicts(count: int) -> str:
-    """The newest results of each case, by what reached the agent and what it was judged by; newest first."""
+    """The newest results of each case, by what reached the agent and what it was judged by; newest first.
+
+    Without those of which what the agent did has been forgotten: nothing could be shown of them, or judged again.
+    """
     return f"""
         {VERDICTS} FROM (
             SELECT *, row_number() OVER (
@@ -60,14 +64,14 @@ def last_verdicts(count: int) -> str:
             ) AS age FROM job WHERE {RAN}
         ) AS job
         {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
-        WHERE job.age <= {count} ORDER BY job.id DESC
+        WHERE job.age <= {count} AND (job.execution IS NULL OR execution.blob IS NOT NULL) ORDER BY job.id DESC
     """
 
 
 def stored_verdict(*row: Any) -> StoredVerdict:
     """From the columns of VERDICTS."""
-    *job, dependencies, scored_with, tainted = row
-    return StoredVerdict(stored_job(*job), dependencies, scored_with, is_certain=tainted == 0)
+    *job, execution, dependencies, scored_with, tainted = row
+    return StoredVerdict(stored_job(*job), execution, dependencies, scored_with, is_certain=tainted == 0)
 
 
 def stored_job(*row: Any) -> StoredJob:

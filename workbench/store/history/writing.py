@@ -78,7 +78,7 @@ class ResultWriter:
             execution_key=job.execution_key,
             scoring_key=job.scoring_key,
         )
-        return StoredVerdict(stored, execution.dependencies, scored_with, execution.is_certain)
+        return StoredVerdict(stored, execution.number, execution.dependencies, scored_with, execution.is_certain)
 
     def forget(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""
