@@ -746,6 +746,28 @@ async def test_a_recorder_in_trouble_says_that_anything_may_have_been_read(bench
     assert record.dependencies.complete
 
 
+async def test_a_signal_that_comes_while_something_is_recorded_reaches_the_agent(bench: Any, run: Any) -> None:
+    with (bench.folder / "large").open("wb") as stream:
+        stream.truncate(60 * 1024 * 1024)
+    bench.agent(
+        """
+        import signal
+        class Late(Exception): pass
+        def late(*_): raise Late
+        def answer(prompt):
+            signal.signal(signal.SIGALRM, late)
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            try:
+                with open("large", "rb"): pass
+                signal.pause()
+            except Late:
+                return "late"
+        """
+    )
+
+    assert (await run()).responses == ["late"]
+
+
 async def test_threads_may_read_at_the_same_time(bench: Any, run: Any) -> None:
     for number in range(40):
         bench.write(f"data/{number}", str(number))

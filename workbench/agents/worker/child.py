@@ -49,6 +49,7 @@ class _Child:
 
     def _open(self, request: Dict[str, Any]) -> bool:
         self._id = request["session"]
+        self._teller.heed(request)
         with quiet:
             self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
         try:

@@ -125,6 +125,8 @@ class _Server(asyncio.Protocol):
 
     def _obey(self, message: Dict[str, Any]) -> None:
         kind, number = message["type"], message["session"]
+        if kind in ("open", "score"):
+            self._teller.heed(message)
         if kind == "open":
             self._sessions[number] = _Session(message)
             return

@@ -15,7 +15,15 @@ from _thread import _local
 from importlib.machinery import EXTENSION_SUFFIXES
 
 from .fingerprints import of_file
-from .places import instruction, is_asked_by_agent, is_called_by, is_import_of_library, is_probe, is_view
+from .places import (
+    instruction,
+    is_asked_by_agent,
+    is_called_by,
+    is_import_of_library,
+    is_probe,
+    is_raised_by_others,
+    is_view,
+)
 from .recorder import Recorder, quiet
 
 TYPE_CHECKING = False
@@ -57,13 +65,15 @@ def stay_first(recorder: Recorder) -> None:
 
 
 def _guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **options: Any) -> None:
-    """Call, unless this thread is quiet. What is raised for the agent's sake (an interrupt) goes through."""
+    """Call, unless this thread is quiet. What is raised by others meanwhile, in a handler of a signal, goes through."""
     if quiet:
         return
     with quiet:
         try:
             call(*arguments, **options)
         except Exception as error:
+            if is_raised_by_others(error):
+                raise
             recorder.opaque(f"recorder {type(error).__name__}")
 
 

@@ -125,6 +125,17 @@ def is_asked_by_agent() -> bool:
     return False
 
 
+def is_raised_by_others(error: BaseException) -> bool:
+    """Whether it was code of neither ours nor Python's that raised."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return False
+    name = place.tb_frame.f_code.co_filename
+    return not name.startswith(_OURS) and _reader(name) != _NO_READER
+
+
 def is_import_of_library() -> bool:
     """Whether a library is being imported, and nothing of the agent has been called for it."""
     frame: Optional[FrameType] = sys._getframe(1)

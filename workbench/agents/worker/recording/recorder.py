@@ -126,11 +126,11 @@ class Recorder:
     # What hooks tell
 
     def imported(self, path: str, compiled: instrument.Compiled) -> None:
-        """A module is about to run. Where it lies the agent is at home, however it was found."""
+        """A module is about to run. In a package the agent is at home, however it was found."""
         path = os.path.abspath(path)
         if self._is_written(path) or self.places.is_inside(path) is False:
             return
-        if self.places.is_inside(path) is None:
+        if self.places.is_inside(path) is None and os.path.basename(path) == "__init__.py":
             self.places.add([os.path.dirname(path)])
         self._note("file" if compiled.module is None else "module", path, compiled.fingerprint())
 

@@ -19,6 +19,10 @@ class Teller:
         self._recorder = recorder
         self._positions: Dict[int, int] = {}
 
+    def heed(self, request: Dict[str, Any]) -> None:
+        """What a message that begins a session says of what was before."""
+        self._recorder.left_by_others(request.get("written", ()))
+
     def message(self, session: int, *, complete: bool = False) -> Dict[str, Any]:
         """What is new for a session; all of it, and the last message about it, where it is `complete`."""
         with quiet:

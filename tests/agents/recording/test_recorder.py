@@ -1,0 +1,104 @@
+"""The record by itself: what becomes a row, without any hooks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from workbench.agents.worker.recording import instrument
+from workbench.agents.worker.recording.fingerprints import digest, of_folder
+from workbench.agents.worker.recording.places import Places, is_workspace
+from workbench.agents.worker.recording.recorder import Recorder, quiet
+
+
+def rows(recorder: Recorder) -> dict[tuple[str, str], str]:
+    told, _ = recorder.rows_since(0)
+    return {(kind, key): fingerprint for kind, key, fingerprint in [*told, *recorder.rows_at_the_end()]}
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(str(tmp_path))
+
+
+def test_rows_are_told_once_to_each_who_asks(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / "a").write_text("a")
+    recorder.read(str(tmp_path / "a"))
+    first, position = recorder.rows_since(0)
+    recorder.read(str(tmp_path / "a"))
+    recorder.read(str(tmp_path / "b"))
+
+    second, _ = recorder.rows_since(position)
+
+    assert [key for _, key, _ in first] == [str(tmp_path / "a")]
+    assert [key for _, key, _ in second] == [str(tmp_path / "b")]
+
+
+def test_files_that_other_cases_left_do_not_count_in_listings(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / "out-of-another.txt").touch()
+    (tmp_path / "a").touch()
+    recorder.left_by_others([str(tmp_path / "out-of-another.txt")])
+
+    recorder.listed(str(tmp_path))
+
+    expected = of_folder(str(tmp_path), without={"out-of-another.txt"})
+    assert rows(recorder)["folder", str(tmp_path)] == expected != of_folder(str(tmp_path))
+
+
+def test_a_save_of_the_same_length_in_the_same_second_taints(tmp_path: Path, recorder: Recorder) -> None:
+    file = tmp_path / "a"
+    for text in ("one", "two"):
+        file.write_text(text)
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        recorder.read(str(file))
+
+    assert recorder.tainted is not None
+
+
+def test_what_is_in_the_four_folders_of_others_or_in_the_system_never_counts(tmp_path: Path) -> None:
+    places = Places(str(tmp_path))
+
+    assert places.is_inside(str(tmp_path / "a" / "b"))
+    for path in (tmp_path / ".git" / "HEAD", tmp_path / "a" / "__pycache__" / "x.pyc", "/proc/self/stat", "/dev/null"):
+        assert places.is_inside(str(path)) is False
+    assert places.is_inside(os.__file__) is False
+    assert places.is_inside("/elsewhere/file") is None
+    places.add(["/elsewhere"])
+    assert places.is_inside("/elsewhere/file")
+
+
+def test_an_environment_inside_the_project_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
+
+    places = Places(str(tmp_path))
+
+    assert places.is_inside(str(tmp_path / ".venv" / "bin" / "python")) is False
+    assert places.is_inside(str(tmp_path / "agent.py"))
+    assert not is_workspace(str(tmp_path / ".venv" / "lib" / "site-packages" / "x.py"))
+
+
+def test_quiet_is_for_one_thread_and_may_be_nested() -> None:
+    import threading
+
+    seen = []
+    with quiet, quiet:
+        thread = threading.Thread(target=lambda: seen.append(bool(quiet)))
+        thread.start()
+        thread.join()
+        seen.append(bool(quiet))
+
+    assert seen == [False, True] and not quiet
+
+
+def test_a_source_that_cannot_be_cut_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_deep(tree: object) -> object:
+        raise RecursionError
+
+    monkeypatch.setattr(instrument, "cut", too_deep)
+
+    made = instrument.compile_source("deep.py", b"def f(): pass\n")
+
+    assert made.module is None and made.fingerprint() == digest(b"def f(): pass\n")
+    assert instrument.NAME not in made.code.co_consts[0].co_names

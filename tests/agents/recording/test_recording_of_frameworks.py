@@ -1,0 +1,147 @@
+"""What is recorded of agents of a framework, and of custom metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import AgentError, CustomScoreRequest
+from workbench.model.evalset import Content, Invocation
+
+AGENT = """
+from pathlib import Path
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+from .tools import price, refund
+
+class Scripted(BaseLlm):
+    model: str = "scripted"
+    async def generate_content_async(self, llm_request, stream=False):
+        called = any(part.function_response for content in llm_request.contents for part in content.parts)
+        call = types.Part(function_call=types.FunctionCall(name="price", args={"item": "a"}))
+        part = types.Part(text="It costs 1.") if called else call
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+INSTRUCTION = (Path(__file__).resolve().parent / "prompt.txt").read_text()
+root_agent = LlmAgent(name="shop", model=Scripted(), instruction=INSTRUCTION, tools=[price, refund])
+"""
+
+TOOLS = '''
+import json, pathlib
+HERE = pathlib.Path(__file__).parent
+def price(item: str) -> dict:
+    """The price of an item."""
+    return {"price": json.loads((HERE / "data.json").read_text()).get(item)}
+async def refund(item: str) -> dict:
+    """Give money back."""
+    return {"refund": item}
+'''
+
+
+@pytest.fixture
+def shop(bench: Any) -> Callable[..., None]:
+    def write(agent: str = AGENT, tools: str = TOOLS) -> None:
+        bench.write("shop/__init__.py", "from . import agent\n")
+        bench.write("shop/agent.py", agent)
+        bench.write("shop/tools.py", tools)
+        bench.write("shop/data.json", '{"a": 1}')
+        bench.write("shop/prompt.txt", "You sell things.")
+
+    write()
+    return write
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+async def test_an_adk_agent_depends_on_its_tools_its_prompt_and_its_data(
+    bench: Any, run: Any, shop: Callable[..., None]
+) -> None:
+    host = bench.host(mode="fork", kind="adk", location="shop")
+    host.prepare(cases=4)
+
+    records = [await run(host=host) for _ in range(3)]
+
+    for record in records:
+        assert record.responses == ["It costs 1."], record.error
+        assert record.of("module").keys() == {"shop/__init__.py", "shop/agent.py", "shop/tools.py"}
+        assert record.of("block").keys() == {
+            "shop/agent.py::Scripted.generate_content_async", "shop/tools.py::price",
+        }  # fmt: skip
+        assert {key for key in record.of("file") if key.startswith("shop/")} == {"shop/data.json", "shop/prompt.txt"}
+        assert record.of("probe")["shop/.env"] == "absent"
+        assert not record.of("opaque") and not record.of("folder") and record.dependencies.tainted is None
+    assert records[1].dependencies.rows == records[2].dependencies.rows
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+async def test_edits_of_an_adk_agent_change_the_rows_that_they_should(
+    bench: Any, run: Any, shop: Callable[..., None]
+) -> None:
+    host = bench.host(mode="fork", kind="adk", location="shop")
+    host.prepare(cases=8)
+
+    async def changed(old: str, new: str) -> set[tuple[str, str]]:
+        assert old in TOOLS
+        before = {row for record in [await run(host=host)] for row in record.dependencies.rows}
+        shop(tools=TOOLS.replace(old, new))
+        host.renew()
+        after = {row for record in [await run(host=host)] for row in record.dependencies.rows}
+        shop()
+        host.renew()
+        return {(row.kind, row.key.rpartition("/")[2]) for row in before ^ after if row.kind not in ("import",)}
+
+    await run(host=host)  # the first one imports more than the others
+    assert await changed("import json", "# no news\nimport json") == set()
+    assert await changed('{"refund": item}', '{"refunds": item}') == set()
+    assert await changed("Give money back.", "Keep it.") == {("module", "tools.py")}
+    assert await changed('{"price":', '{"cost":') == {("block", "tools.py::price")}
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+async def test_an_env_file_that_comes_nearer_is_noticed(bench: Any, run: Any, shop: Callable[..., None]) -> None:
+    bench.write(".env", "WB_KEY=far")
+    record = await run(kind="adk", location="shop")
+
+    assert record.of("env_files") == {".env": "-"}
+    assert record.of("probe")["shop/.env"] == "absent"
+    assert record.of("probe")[".env"] == "file"
+
+
+async def _score(bench: Any, function: str, **host: Any) -> Any:
+    said = Content.of_text("p", role="user")
+    turn = Invocation(user_content=said, final_response=Content.of_text("r", role="model"))
+    request = CustomScoreRequest(metric="mine", function=function, actual=[turn])
+    return await bench.host(**host).score(request)
+
+
+async def test_a_custom_metric_is_told_of_like_a_session(bench: Any, way: dict[str, Any]) -> None:
+    bench.write("words.txt", "r")
+    bench.write(
+        "metrics.py",
+        "def helper(): return open('words.txt').read()\ndef unused(): pass\n"
+        "def f(instance): return float(instance['response'] == helper())\n",
+    )
+
+    answer = await _score(bench, "metrics.f", **way)
+
+    told = answer.dependencies
+    assert answer.score == 1.0 and told.complete
+    keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in told.rows}
+    assert {("module", "metrics.py"), ("block", "metrics.py::f"), ("block", "metrics.py::helper")} < keys
+    assert ("file", "words.txt") in keys and ("block", "metrics.py::unused") not in keys
+
+
+async def test_a_custom_metric_that_fails_is_told_of_too(bench: Any, way: dict[str, Any]) -> None:
+    bench.write("metrics.py", "def f(instance): raise ValueError('no')\n")
+
+    with pytest.raises(AgentError) as raised:
+        await _score(bench, "metrics.f", **way)
+
+    told = raised.value.dependencies
+    assert told is not None and told.complete
+    assert {row.key.removeprefix(f"{bench.folder}/") for row in told.rows if row.kind == "block"} == {"metrics.py::f"}
