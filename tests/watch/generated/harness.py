@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .cases import expect
 from .edits import Edit, edit, scene_of
@@ -130,11 +130,15 @@ async def prove(
     edits: int = 30,
     misses_at_most: int = 0,
     tell: Callable[[str], None] = lambda line: None,
+    **sizes: Any,
 ) -> Report:
-    """Edit the packages of these seeds, each so many times, and compare; until more is missed than may be."""
+    """Edit the packages of these seeds, each so many times, and compare; until more is missed than may be.
+
+    `sizes` are what `packages.generate` takes.
+    """
     report = Report()
     for seed in seeds:
-        scene = scene_of(make_project(folder / f"seed{seed}", seed, oracle))
+        scene = scene_of(make_project(folder / f"seed{seed}", seed, oracle, **sizes))
         await strategy.first_run(scene.root)
         try:
             await _edit_and_compare(strategy, oracle, scene, report, seed=seed, edits=edits, at_most=misses_at_most)
@@ -146,9 +150,9 @@ async def prove(
     return report
 
 
-def make_project(root: Path, seed: int, oracle: Oracle) -> Package:
+def make_project(root: Path, seed: int, oracle: Oracle, **sizes: Any) -> Package:
     """A generated package whose cases expect what it does, most of them."""
-    package = generate(root, seed)
+    package = generate(root, seed, **sizes)
     expect(root / EVAL_SET, oracle.run(root), random.Random(seed))
     return package
 
@@ -160,8 +164,9 @@ async def _edit_and_compare(
     for number in range(edits):
         made = edit(scene)
         assert made is not None
+        finding = oracle.begin(scene.root)
         claims = await strategy.after_edit(scene.root)
-        truth = await asyncio.to_thread(oracle.run, scene.root)
+        truth = await asyncio.wrap_future(finding)
         report.misses += _misses(claims, truth, seed=seed, number=number, made=made)
         tally = _counted(claims, before, truth)
         if made.neutral and tally.changed:

@@ -6,12 +6,17 @@ write changes nothing. Only the judging is the workbench's.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Coroutine, Mapping
+import tempfile
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -39,11 +44,27 @@ _SERVER = Path(__file__).with_name("oracle_server.py")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".workbench", ".adk", ".git")
 
 
-class Oracle:
-    """Runs projects fresh. Keeps one process that only ever forks; `scratch` is a folder for its copies."""
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """A folder for copies of projects: in memory where there is such a place, as disks take longer than agents do."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
-    def __init__(self, scratch: Path) -> None:
+
+class Oracle:
+    """Runs projects fresh. Keeps one process that only ever forks; `scratch` is a folder for its copies.
+
+    With `remembers` it does not run again what it has run on the very same files: what agents do twice must be the
+    same then, as it is for what is generated.
+    """
+
+    def __init__(self, scratch: Path, *, remembers: bool = False) -> None:
         self._scratch = scratch
+        self._remembers = remembers
+        self._remembered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._numbers = itertools.count()
+        self._thread = ThreadPoolExecutor(max_workers=1)
         self.modules: Mapping[str, frozenset[str]] = {}
         """For each case of the last project that was run, the files of the modules it had imported when it ended."""
         self._process = subprocess.Popen(
@@ -61,6 +82,7 @@ class Oracle:
 
     def close(self) -> None:
         """End the process."""
+        self._thread.shutdown()
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=30)
@@ -68,8 +90,15 @@ class Oracle:
 
     def run(self, project: Path) -> dict[str, Outcome]:
         """What every case of a project gives as it is now, by its id."""
-        copy = self._scratch / "state"
+        return self.begin(project).result()
+
+    def begin(self, project: Path) -> Future[dict[str, Outcome]]:
+        """The same, found out while others use the project: it may be changed as soon as this returns."""
+        copy = self._scratch / f"state{next(self._numbers) % 2}"
         shutil.copytree(project, copy, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
+        return self._thread.submit(self._run_copy, copy)
+
+    def _run_copy(self, copy: Path) -> dict[str, Outcome]:
         try:
             return self._run(copy.resolve())
         finally:
@@ -79,17 +108,23 @@ class Oracle:
         data = json.loads((root / EVAL_SET).read_text("utf-8"))
         cases = [EvalCase.model_validate(case) for case in data["eval_cases"]]
         config = load_config(root / CRITERIA)
-        job = {
-            "root": str(root),
-            "target": TARGET,
-            "environment": _environment(root),
-            "cases": [_told(case) for case in cases],
-        }
-        found = self._ask(job)
+        found = self._found(root, [_told(case) for case in cases])
         self.modules = {case.eval_id: frozenset(raw["modules"]) for case, raw in zip(cases, found, strict=True)}
         return {
             case.eval_id: _judged(case, raw, config=config, root=root) for case, raw in zip(cases, found, strict=True)
         }
+
+    def _found(self, root: Path, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the agent does in each case."""
+        files = _digest(root) if self._remembers else ""
+        names = [(files, json.dumps(case, sort_keys=True)) for case in cases]
+        known = self._remembered if self._remembers else {}
+        missing = {name: case for name, case in zip(names, cases, strict=True) if name not in known}
+        if missing:
+            environment = _environment(root)
+            job = {"root": str(root), "target": TARGET, "environment": environment, "cases": [*missing.values()]}
+            known.update(zip(missing, self._ask(job), strict=True))
+        return [known[name] for name in names]
 
     def _ask(self, job: dict[str, Any]) -> list[dict[str, Any]]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -97,6 +132,17 @@ class Oracle:
         self._process.stdin.flush()
         answer: list[dict[str, Any]] = json.loads(self._process.stdout.readline())
         return answer
+
+
+def _digest(root: Path) -> str:
+    """Of all that agents can see in a project; what they are asked and how they are judged they are told."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.relative_to(root).as_posix() not in (EVAL_SET, CRITERIA):
+            found.update(f"{path.relative_to(root)}\0".encode())
+            data = path.read_bytes() if path.is_file() else b""
+            found.update(f"{len(data) if path.is_file() else 'folder'}\0".encode() + data)
+    return found.hexdigest()
 
 
 def _environment(root: Path) -> dict[str, str]:
