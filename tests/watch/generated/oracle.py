@@ -123,7 +123,10 @@ class Oracle:
         if missing:
             environment = _environment(root)
             job = {"root": str(root), "target": TARGET, "environment": environment, "cases": [*missing.values()]}
-            known.update(zip(missing, self._ask(job), strict=True))
+            for name, found in zip(missing, self._ask(job), strict=True):
+                if found["failure"] is not None:
+                    found["failure"] = without_root(found["failure"], root)
+                known[name] = found
         return [known[name] for name in names]
 
     def _ask(self, job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -170,7 +173,7 @@ def _judged(case: EvalCase, raw: dict[str, Any], *, config: EvalConfig, root: Pa
         for turn, answer in zip(case.conversation or (), raw["answers"], strict=False)
     )
     message = raw["failure"]
-    failure = None if message is None else Failure(kind=FailureKind.AGENT, message=without_root(message, root))
+    failure = None if message is None else Failure(kind=FailureKind.AGENT, message=message)
     execution = Execution(turns=turns, final_state=raw["state"], failure=failure)
     subject = JudgedCase(case=case, expected=case.conversation or (), execution=execution)
     no_services = cast(MetricServices, None)  # the metrics of generated criteria need none
