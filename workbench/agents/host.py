@@ -28,6 +28,7 @@ class SessionRequest:
     """How a session starts. With `alone` it gets a process of its own, whatever the isolation.
 
     With `announce_spans` steps are told when they begin too: a span with a start and no end, and again when it ends.
+    `written` are files that agents wrote earlier: where a folder is listed, they are not what the case depends on.
     """
 
     app_name: str
@@ -37,6 +38,7 @@ class SessionRequest:
     collect_spans: bool = True
     announce_spans: bool = False
     alone: bool = False
+    written: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -164,6 +164,7 @@ class WorkerSession:
             "state": self._request.state,
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
+            "written": list(self._request.written),
         }
         await self._lease.take([opening, message], self._attach)
 

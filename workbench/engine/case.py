@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,16 @@ class Listener:
 
 
 async def execute(
-    case: EvalCase, host: AgentHost, *, target_name: str, timeout_seconds: float, alone: bool, listener: Listener
+    case: EvalCase,
+    host: AgentHost,
+    *,
+    target_name: str,
+    timeout_seconds: float,
+    alone: bool,
+    listener: Listener,
+    written: Sequence[str] = (),
 ) -> Attempt:
-    """Run the agent on a case with a fixed conversation.
+    """Run the agent on a case with a fixed conversation; `written` are files that agents wrote earlier.
 
     Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. Cancelling kills the
     agent's process.
@@ -69,7 +76,8 @@ async def execute(
     session: AgentSession | None = None
     try:
         async with asyncio.timeout(timeout_seconds) as deadline:
-            session = await host.open(_session_request(case, target_name, alone=alone), on_span=keep_span)
+            request = _session_request(case, target_name, alone=alone, written=written)
+            session = await host.open(request, on_span=keep_span)
             while (message := await user.next_message(turns)) is not None:
                 result = await session.turn(message, turn=len(turns))
                 turns.append(result)
@@ -97,7 +105,7 @@ async def execute(
             await session.kill()
 
 
-def _session_request(case: EvalCase, target_name: str, *, alone: bool) -> SessionRequest:
+def _session_request(case: EvalCase, target_name: str, *, alone: bool, written: Sequence[str]) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
         app_name=(given.app_name if given else "") or target_name,
@@ -105,6 +113,7 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool) -> Sessio
         session_id=given.session_id if given else None,
         state=dict(given.state) if given else {},
         alone=alone,
+        written=written,
     )
 
 

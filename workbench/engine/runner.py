@@ -6,7 +6,8 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -15,7 +16,9 @@ from workbench.engine.case import Attempt, Listener, execute
 from workbench.engine.kept import criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
+from workbench.engine.trees import watched_by, with_watched
 from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.model.dependencies import Dependency
 from workbench.model.events import (
     CaseFinished,
     CaseScored,
@@ -59,7 +62,9 @@ class Runner:
         services_of: Callable[[Target], MetricServices],
         recorder: Recorder,
         prepare: Callable[[Plan], None],
+        written_by_agents: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`written_by_agents` gives files that agents have written in earlier runs, at most so many as can be told."""
         self._run = run
         self._plan = run.plan
         self._host_of = host_of
@@ -75,11 +80,15 @@ class Runner:
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
         self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
+        self._written_by_agents = written_by_agents
+        self._written: Sequence[str] = ()
+        self._watched: Mapping[Target, frozenset[Dependency]] = {}
 
     async def carry_out(self) -> None:
         """Run every job; RunFinished is sent whatever happens."""
         started = time.perf_counter()
         try:
+            await asyncio.to_thread(self._look_at_watched)
             self._begin()
             await self._run_all()
         except Exception as error:  # a fault of our own: it must be seen, and every listener must see the end
@@ -98,6 +107,13 @@ class Runner:
             except Exception as error:  # as above
                 self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
+
+    def _look_at_watched(self) -> None:
+        """Before any case runs: what changes later makes their verdicts stale."""
+        targets = {planned.target for planned in self._plan.cases if planned.needs_agent and planned.target.watch}
+        self._watched = {target: watched_by(target) for target in targets}
+        if any(planned.needs_agent for planned in self._plan.cases):
+            self._written = self._written_by_agents()
 
     def _begin(self) -> None:
         self._recorder.begin(self._run)
@@ -235,14 +251,20 @@ class Runner:
             self._send(SpanFinished.model_construct(case=case, repeat=repeat, span=span))
 
         assert planned.case is not None
-        return await execute(
+        attempt = await execute(
             planned.case,
             self._host_of(planned.target),
             target_name=planned.target.name,
             timeout_seconds=self._plan.limits.timeout_seconds,
             alone=alone,
             listener=Listener(turn_finished=turn_finished, span_finished=span_finished),
+            written=self._written,
         )
+        watched = self._watched.get(planned.target)
+        if watched is None:
+            return attempt
+        dependencies = with_watched(attempt.execution.dependencies, watched)
+        return replace(attempt, execution=attempt.execution.model_copy(update={"dependencies": dependencies}))
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
         """Note a result; those of the next few milliseconds are stored with it, in one transaction."""

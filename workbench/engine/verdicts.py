@@ -18,6 +18,7 @@ from workbench.store.history import History, StoredVerdict
 from workbench.store.history.retention import TRACES_OF_A_VARIANT
 
 _NOTHING: array[int] = array("L")
+_NO_VERDICTS: list[StoredVerdict] = []
 
 
 class Asked(NamedTuple):
@@ -69,8 +70,7 @@ class Verdicts:
 
     def of(self, asked: Asked) -> Sequence[StoredVerdict]:
         """The verdicts on what was asked, the newest first."""
-        with self._lock:
-            return tuple(reversed(self._by_asked.get(asked, ())))
+        return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made at once
 
     def newest(self, job: JobKey) -> StoredVerdict | None:
         """The newest verdict on a case, whatever was asked then."""
@@ -109,7 +109,7 @@ class Verdicts:
         known.append(stored)
         executions = list(dict.fromkeys(each.execution for each in reversed(known)))
         if len(executions) > TRACES_OF_A_VARIANT:  # what the agent did in the oldest is about to be forgotten
-            known[:] = [each for each in known if each.execution != executions[-1]]
+            self._by_asked[asked] = [each for each in known if each.execution != executions[-1]]
 
     def _learn(self, number: int, rows: Collection[Dependency]) -> None:
         if number not in self._sets:

@@ -41,6 +41,8 @@ from workbench.store.history import History, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
+_MOST_WRITTEN = 1_000
+
 
 class Workspace:
     """One project: its settings, targets, eval sets, history, and the runs that it carries out.
@@ -198,6 +200,7 @@ class Workspace:
             ),
             recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
             prepare=self._prepare,
+            written_by_agents=self._written_by_agents,
         )
         run.attach(runner, self._thread.submit(runner.carry_out()))
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
@@ -241,6 +244,19 @@ class Workspace:
                 else:
                     self._verdicts = Verdicts()
             return self._verdicts
+
+    def _written_by_agents(self) -> Sequence[str]:
+        """Files that agents have written, as many as every session can be told of; an unreadable history knows none."""
+        with self._verdicts_lock:
+            if self._verdicts is not None:
+                return sorted(self._verdicts.written_by_agents())[:_MOST_WRITTEN]
+        if not file_of(self.root).exists():
+            return ()
+        try:
+            with self.history() as history:
+                return sorted({row.key for row in history.left_by_agents()})[:_MOST_WRITTEN]
+        except StoreError:  # the run itself will say so, and go on without
+            return ()
 
     def _note_verdict(self, stored: StoredVerdict, result: CaseResult) -> None:
         with self._verdicts_lock:  # what is being read meanwhile has it, or gets it now

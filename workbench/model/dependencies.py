@@ -30,6 +30,7 @@ class DependencyKind(StrEnum):
     STATE = "state"
     WRITTEN = "written"
     OPAQUE = "opaque"
+    TREE = "tree"
 
 
 class Dependency(NamedTuple):

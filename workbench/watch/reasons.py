@@ -66,7 +66,7 @@ def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
     where = _shown(path_of(row), root)
     if row.kind in (Kind.MODULE, Kind.BLOCK):
         return _source_in_words(row, where, state)
-    if row.kind in (Kind.FILE, Kind.STATE, Kind.PROBE):
+    if row.kind in (Kind.FILE, Kind.STATE, Kind.PROBE, Kind.TREE):
         if row.fingerprint == ABSENT:
             return f"{where} is new"
         return f"{where} changed" if os.path.lexists(path_of(row)) else f"{where} is gone"

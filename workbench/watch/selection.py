@@ -23,6 +23,17 @@ _ALWAYS_HOLD = frozenset({DependencyKind.WRITTEN, DependencyKind.ENV_FILES, Depe
 
 Kind = DependencyKind
 
+_OF_PATHS = frozenset(
+    {
+        DependencyKind.MODULE,
+        DependencyKind.FILE,
+        DependencyKind.FOLDER,
+        DependencyKind.PROBE,
+        DependencyKind.STATE,
+        DependencyKind.TREE,
+    }
+)
+
 
 class Action(StrEnum):
     """What has to be done so that a case has a verdict on how things are now."""
@@ -137,7 +148,9 @@ class Selector:
         if planned.recorded is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.RECORDED),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
-        known = sorted(self._verdicts.of(asked), key=lambda verdict: place_of(verdict) != shown)
+        known = self._verdicts.of(asked)
+        if shown is not None and len(known) > 1:
+            known = sorted(known, key=lambda verdict: place_of(verdict) != shown)
         folder = str(planned.target.path)
         usable: StoredVerdict | None = None
         if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
@@ -231,7 +244,7 @@ def path_of(row: Dependency) -> str:
     """The file or folder that a row is about; empty where it is about none."""
     if row.kind in (Kind.BLOCK, Kind.IMPORT):
         return row.key.rpartition("::")[0]
-    return row.key if row.kind in (Kind.MODULE, Kind.FILE, Kind.FOLDER, Kind.PROBE, Kind.STATE) else ""
+    return row.key if row.kind in _OF_PATHS else ""
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+from workbench.engine.trees import fingerprint_of_tree
 from workbench.model.dependencies import Dependency, DependencyKind
 
 _SETTLED = 2.0  # seconds after which a file with the same times and size holds the same: clocks of disks are coarse
@@ -115,6 +116,8 @@ class State:
             return fingerprints.of_folder(key, without=self._written_in(key))
         if kind == Kind.PROBE:
             return fingerprints.of_probe(key)
+        if kind == Kind.TREE:
+            return fingerprint_of_tree(key, file=self._file)
         if kind == Kind.IMPORT:
             folder, _, names = key.rpartition("::")
             return fingerprints.of_import(folder, names.split(","))
@@ -126,12 +129,10 @@ class State:
 
     def _variable(self, kind: str, key: str, around: Surroundings) -> str:
         secret = fingerprints.secret_of(around.target_path)
-        if kind == Kind.EARLY_VARIABLE:
-            return fingerprints.of_variable(secret, self._environment.get(key))
         effective = self._effective.get(around)
         if effective is None:
             effective = self._effective[around] = dotenv.effective(around.env_files, self._environment)
-        if kind == Kind.VARIABLE:
+        if kind != Kind.VARIABLES:
             return fingerprints.of_variable(secret, effective.get(key))
         named = dotenv.effective(around.env_files, {})
         return fingerprints.of_variables(secret, {name: effective[name] for name in named})

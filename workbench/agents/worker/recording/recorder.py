@@ -115,6 +115,7 @@ class Recorder:
         roots = list(roots)
         self.places.add([*roots, *sys.path])
         self._env_values = {name: os.environ[name] for name in defined if name in os.environ}
+        self._correct_early(defined)
         self._kind_of_variable = "variable"
         self.known_variables.intersection_update(self._own_variables)
         if env_files:
@@ -122,6 +123,14 @@ class Recorder:
         for root in roots:
             if imported and self.places.is_inside(root):
                 self._note("import", f"{root}::{','.join(imported)}", of_import(root, imported))
+
+    def _correct_early(self, defined: Collection[str]) -> None:
+        """What was read before `.env` files had their say is compared by what is in effect, as everything else is."""
+        early = [name for name in defined if ("early_variable", name) in self._found]
+        for name in early:
+            self._found["early_variable", name] = of_variable(self._secret, os.environ.get(name))
+        if early:
+            self._told = [(kind, key, self._found.get((kind, key), value)) for kind, key, value in self._told]
 
     # What hooks tell
 

@@ -1,0 +1,228 @@
+"""From a save to the verdict: the real program, the real watcher and real processes, beside `adk eval` run again.
+
+Reports figures and ratios; nothing here fails for being slow. `adk eval` needs more than the extra adk:
+WORKBENCH_BENCHMARK_ADK names the `adk` of an environment with `google-adk[eval]`. Run it on an idle machine with
+`WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_watch_benchmark.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.watch.selection import Selector
+from workbench.watch.state import State
+
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"),
+    pytest.mark.needs_fork,
+]
+SAVES = 20
+CASES = 8
+MANY = 10_000
+
+FUNCTION = """
+def answer(prompt):
+    return {"response": said(prompt), "predicted_trajectory": []}
+
+def said(prompt):
+    return prompt + " 0"
+"""
+ADK = """
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+
+class Scripted(BaseLlm):
+    model: str = "scripted"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        part = llm_request.contents[-1].parts[0]
+        if part.function_response:
+            answer = types.Part(text=str(part.function_response.response["result"]))
+        else:
+            answer = types.Part(function_call=types.FunctionCall(name="look", args={"what": part.text}))
+        yield LlmResponse(content=types.Content(role="model", parts=[answer]))
+
+
+def look(what: str) -> str:
+    \"\"\"Look at something.\"\"\"
+    return what + " 0"
+
+
+root_agent = LlmAgent(name="watched", model=Scripted(), tools=[look])
+"""
+
+
+def _save(path: Path, text: str) -> float:
+    """Save as editors do; when it was there."""
+    beside = path.with_name(".beside~")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+    return time.perf_counter()
+
+
+def _case(number: int) -> dict[str, Any]:
+    content = {"parts": [{"text": f"case {number}"}]}
+    turn = {
+        "invocation_id": f"i{number}",
+        "user_content": {"role": "user", **content},
+        "final_response": {"role": "model", **content},
+    }
+    return {
+        "eval_id": f"case{number}",
+        "conversation": [turn],
+        "session_input": {"app_name": "watched", "user_id": "u"},
+    }
+
+
+def _write_set(path: Path, cases: int) -> None:
+    path.write_text(json.dumps({"eval_set_id": "set", "eval_cases": [_case(number) for number in range(cases)]}))
+    (path.parent / "test_config.json").write_text('{"criteria": {"response_match_score": 0.1}}')
+
+
+class Watch:
+    """`workbench watch` as a process of its own, and its lines with the times at which they came."""
+
+    def __init__(self, root: Path) -> None:
+        command = [Path(sys.executable).with_name("workbench"), "watch", "--format", "jsonl", root]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True)
+        self._lines: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put((time.perf_counter(), json.loads(line)))
+
+    def until_quiet(self, *, saved: bool) -> list[float]:
+        """The times of the verdicts until nothing runs any more, from where a save was seen or from the start."""
+        times: list[float] = []
+        while True:
+            at, line = self._lines.get(timeout=120)
+            if saved:
+                saved = line["kind"] != "change_seen" or not line["run"]
+                continue
+            if line["kind"] == "verdict" and line["source"] == "executed":
+                times.append(at)
+            if line["kind"] == "all_known":
+                return times
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def watching(root: Path) -> Iterator[Watch]:
+    """A watch that knows all verdicts already."""
+    watch = Watch(root)
+    try:
+        watch.until_quiet(saved=False)
+        yield watch
+    finally:
+        watch.close()
+
+
+def _measure(watch: Watch, path: Path, source: str) -> tuple[float, float]:
+    """Medians of the seconds from a save to the first verdict and to the last."""
+    first, last = [], []
+    for number in range(1, SAVES + 1):
+        time.sleep(0.3)
+        saved = _save(path, source.replace('" 0"', f'" {number}"'))
+        times = watch.until_quiet(saved=True)
+        first.append(times[0] - saved)
+        last.append(times[-1] - saved)
+    return median(first), median(last)
+
+
+def test_from_a_save_to_the_verdict_of_a_function_agent(tmp_path: Path) -> None:
+    (tmp_path / "workbench.toml").write_text(
+        '[targets.f]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+    )
+    (tmp_path / "agent.py").write_text(FUNCTION)
+    _write_set(tmp_path / "set.evalset.json", 1)
+    with watching(tmp_path) as watch:
+        first, _ = _measure(watch, tmp_path / "agent.py", FUNCTION)
+    print(f"\nfunction agent: first verdict {first * 1000:.0f} ms after the save (0.2 s wanted)")
+
+
+def test_from_a_save_to_the_verdicts_of_an_adk_agent_beside_adk_eval(tmp_path: Path) -> None:
+    agent = tmp_path / "watched"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("from . import agent\n")
+    (agent / "agent.py").write_text(ADK)
+    print()
+    for cases in (1, CASES):
+        _write_set(agent / "set.evalset.json", cases)
+        with watching(tmp_path) as watch:
+            first, last = _measure(watch, agent / "agent.py", ADK)
+        again = median([seconds for _ in range(3) if (seconds := _adk_eval(agent)) is not None] or [math.nan])
+        print(
+            f"ADK agent, {cases} affected: first verdict {first * 1000:.0f} ms after the save, "
+            f"last {last * 1000:.0f} ms; "
+            f"adk eval again {again:.1f} s, {again / last:.0f}x"
+        )
+
+
+def _adk_eval(agent: Path) -> float | None:
+    adk = os.environ.get("WORKBENCH_BENCHMARK_ADK")
+    if adk is None:
+        return None
+    started = time.perf_counter()
+    arguments = [str(agent), str(agent / "set.evalset.json"), "--config_file_path", str(agent / "test_config.json")]
+    done = subprocess.run([adk, "eval", *arguments], capture_output=True, cwd=agent.parent, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return time.perf_counter() - started
+
+
+def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
+    (tmp_path / "workbench.toml").write_text(
+        '[targets.f]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+        '[run]\nisolation = "worker"\n'
+    )
+    functions = "".join(f"def part{number}(prompt):\n    return prompt\n" for number in range(100))
+    (tmp_path / "agent.py").write_text(
+        f"{functions}\ndef answer(prompt):\n    return globals()['part' + str(int(prompt.split()[1]) % 100)](prompt)\n"
+    )
+    _write_set(tmp_path / "set.evalset.json", MANY)
+    (tmp_path / "test_config.json").write_text('{"criteria": {"exact_match": 1.0}}')
+    with Workspace.open(tmp_path) as workspace:
+        plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(adk_results=False))
+        for _ in workspace.start(plan).iter_events():
+            pass
+        verdicts = workspace.verdicts
+        selector = Selector(verdicts, State(written_by_agents=verdicts.written_by_agents))
+        jobs = list(plan.jobs)
+
+        def select() -> None:
+            selector.forget()
+            for job, planned in jobs:
+                selector.decide(job, planned)
+
+        print(f"\nselection over {MANY} cases: {_best(select) * 1000:.0f} ms (50 ms wanted)")
+
+
+def _best(work: Callable[[], object], rounds: int = 5) -> float:
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
