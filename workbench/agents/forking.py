@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import IO, Any
 
 from workbench.agents.channel import Channel, Listener, Message
@@ -30,75 +29,14 @@ from workbench.agents.processes import (
     unnamed_file,
     worker_target,
 )
-from workbench.model.results import Failure, FailureKind
+from workbench.agents.worker import dotenv
+from workbench.agents.worker.loading import make_adapter
+from workbench.agents.zygotes import Layer, Zygote
 from workbench.model.target import AgentKind, Target
 
 _Call = tuple[Channel, Message]
 
 _GRACE = 5.0  # seconds a zygote has to end before it is killed
-
-
-class _Zygote:
-    """One zygote that is ready: forks children on request and tells how they ended."""
-
-    def __init__(self, channel: Channel, pid: int) -> None:
-        self._channel = channel
-        self.pid = pid
-        self._children: dict[int, Child] = {}
-        self.alive = True
-        channel.on_message = self._hear
-        channel.on_closed = lambda _: self._lost()
-
-    def fork(self, number: int, message: Message, *, shared: bool = False) -> Child:
-        """A child that plays the role in `message`."""
-        child = Child(
-            shared=shared,
-            kill=lambda: self._channel.send({"type": "kill", "child": number}),
-            ask_output=lambda: self._channel.send({"type": "output", "child": number}),
-        )
-        self._children[number] = child
-        self._channel.send({"type": "start", "child": number, **message})
-        return child
-
-    def close(self) -> None:
-        """Let it end, and with it all its children."""
-        self._channel.close()
-
-    def _hear(self, message: Message) -> None:
-        child = self._children.get(message["child"])
-        if child is None:
-            return
-        if message["type"] == "output":
-            child.told_output(message["stdout"], message["stderr"])
-            return
-        del self._children[message["child"]]
-        error = message.get("error")
-        if error is not None:
-            child.exited(Exit(failure=Failure(kind=FailureKind.INFRASTRUCTURE, message=error)))
-        else:
-            child.exited(Exit(code=message["code"], stdout=message["stdout"], stderr=message["stderr"]))
-
-    def _lost(self) -> None:
-        """The zygote is gone, and its children with it; what they started may not be."""
-        self.alive = False
-        for child in self._children.values():
-            if child.pid is not None:
-                with contextlib.suppress(OSError):
-                    os.killpg(child.pid, signal.SIGKILL)
-            child.exited(Exit())
-        self._children.clear()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Layer:
-    """What one zygote imports beyond the one it is forked from. `framework`: the adapter's own, and its warm-up."""
-
-    framework: bool = False
-    imports: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    """Files of the agent: compiled early, never run."""
-    environment: tuple[str, ...] = ()
-    """Variables that children set before they import: what looks at them is not imported early."""
 
 
 class ForkLauncher:
@@ -114,17 +52,45 @@ class ForkLauncher:
         self._layers = layers
         self._slots = asyncio.Semaphore(len(os.sched_getaffinity(0)))  # starting more at once only delays all
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._zygotes: list[_Zygote] = []
-        self._current: asyncio.Task[_Zygote] | None = None
-        self._todo: list[_Layer] = []
-        self._learned: list[_Layer] = []
+        self._zygotes: list[Zygote] = []
+        self._current: asyncio.Task[Zygote] | None = None
+        self._todo: list[Layer] = []
+        self._learned: list[Layer] = []
         self._scouted = False
         self._excluded: set[str] = set()
         self._scouting: asyncio.Future[None] | None = None
         self._expected = 0  # cases that were announced and have not come yet
         self._waiting = 0  # launches that have no process yet
         self._number = 0
+        self._generation = 0
+        self._defined: frozenset[str] = frozenset()
         self._closed = False
+
+    def renew(self) -> None:
+        """Where `.env` files define other variables than before, begin again with a zygote that imports nothing.
+
+        Libraries that were imported early may have looked at one of them. What has a process goes on in it.
+        """
+        if self._current is None or self._defined_now() == self._defined:
+            return
+        self._generation += 1
+        self._current, self._todo, self._learned, self._scouted = None, [], [], False
+        self._close_retired()
+
+    def _defined_now(self) -> frozenset[str]:
+        with contextlib.suppress(OSError):
+            return frozenset(dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {}))
+        return frozenset()
+
+    def _close_retired(self) -> None:
+        """End generations of zygotes that serve no case any more."""
+        for generation in {zygote.generation for zygote in self._zygotes} - {self._generation}:
+            members = [zygote for zygote in self._zygotes if zygote.generation == generation]
+            if not any(zygote.busy for zygote in members):
+                for zygote in members:
+                    zygote.retire()
+                    self._zygotes.remove(zygote)
+        self._processes = [process for process in self._processes if process.poll() is None]
 
     def prepare(self, *, cases: int) -> None:
         """Start the interpreter now, and have imported what many cases need."""
@@ -168,12 +134,13 @@ class ForkLauncher:
         finally:
             slot.leave()
 
-    def _fork(self, zygote: _Zygote, role: str, **more: Any) -> Child:
+    def _fork(self, zygote: Zygote, role: str, **more: Any) -> Child:
         self._number += 1
         token = self._listener.token()
         child = zygote.fork(self._number, {"role": role, "token": token, **more}, shared=role == "shared")
         self._listener.expect(token, child.connected)
         child.on_exit.append(lambda _: self._listener.forget(token))
+        child.on_exit.append(lambda _: self._close_retired())
         return child
 
     async def _scout_or_wait(self) -> bool:
@@ -189,7 +156,7 @@ class ForkLauncher:
         """What the scout told: once when it was ready, once at its end."""
         self._scouted = True
         if message["imports"] or message["sources"]:
-            layer = _Layer(
+            layer = Layer(
                 imports=tuple(message["imports"]),
                 sources=tuple(message["sources"]),
                 environment=tuple(message["environment"]),
@@ -202,7 +169,7 @@ class ForkLauncher:
             self._scouting.set_result(None)
             self._scouting = None
 
-    async def _zygote(self) -> _Zygote:
+    async def _zygote(self) -> Zygote:
         """The zygote to fork from now."""
         while True:
             try:
@@ -215,26 +182,29 @@ class ForkLauncher:
                 return zygote
             self._current = None  # killed: start again from nothing
 
-    def _begin(self) -> asyncio.Task[_Zygote]:
+    def _begin(self) -> asyncio.Task[Zygote]:
         """Have the zygote made that is needed and not there."""
         if self._closed:
             raise shut_down()
         if self._current is None or _has_failed(self._current):
+            self._defined = self._defined_now()
             self._current = asyncio.create_task(self._start_root())
-            framework = [_Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
+            framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
             self._todo = framework + self._learned
         if self._todo and self._layers and (self._expected + self._waiting > 1 or self._number):
             self._current = asyncio.create_task(self._grow(self._current, self._todo))
             self._todo = []
         return self._current
 
-    async def _grow(self, base: asyncio.Task[_Zygote], layers: list[_Layer]) -> _Zygote:
+    async def _grow(self, base: asyncio.Task[Zygote], layers: list[Layer]) -> Zygote:
         zygote = await base
         for layer in layers:
+            if zygote.generation != self._generation:  # nobody waits for it any more
+                break
             zygote = await self._fork_zygote(zygote, layer)
         return zygote
 
-    async def _fork_zygote(self, base: _Zygote, layer: _Layer) -> _Zygote:
+    async def _fork_zygote(self, base: Zygote, layer: Layer) -> Zygote:
         """A zygote with one layer more; the one below where that cannot be: children meet the trouble themselves."""
         while base.alive:
             ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
@@ -266,17 +236,18 @@ class ForkLauncher:
                 return base
             channel, hello = call
             if "unsafe" not in hello:
-                return self._adopt(channel, hello)
+                return self._adopt(channel, hello, generation=base.generation)
             self._excluded.add(hello["unsafe"])
         return base
 
-    def _adopt(self, channel: Channel, hello: Message) -> _Zygote:
-        zygote = _Zygote(channel, hello["pid"])
+    def _adopt(self, channel: Channel, hello: Message, *, generation: int) -> Zygote:
+        zygote = Zygote(channel, hello["pid"], generation=generation)
         self._zygotes.append(zygote)
         return zygote
 
-    async def _start_root(self) -> _Zygote:
+    async def _start_root(self) -> Zygote:
         """Start the target's interpreter. Raises AgentError."""
+        generation = self._generation
         ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
         if not self._listener.address:
             await self._listener.start()
@@ -298,7 +269,7 @@ class ForkLauncher:
                     raise
         finally:
             self._listener.forget(token)
-        return self._adopt(channel, hello)
+        return self._adopt(channel, hello, generation=generation)
 
     def _spawn(self, config: Message, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         try:

@@ -28,6 +28,9 @@ class Launcher(Protocol):
     def prepare(self, *, cases: int) -> None:
         """Start early what `cases` sessions will need."""
 
+    def renew(self) -> None:
+        """What the agent's environment is may have changed: processes started from now on are to know it."""
+
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """Start a process; `attach` gets it before it can say anything. Raises AgentError."""
 

@@ -100,6 +100,9 @@ class SpawnLauncher:
         self._spare: asyncio.Task[Child] | None = None
         self._closed = False
 
+    def renew(self) -> None:
+        """Nothing to do: a process imports nothing of the agent's libraries before it knows their variables."""
+
     def prepare(self, *, cases: int) -> None:
         """Have one process ready."""
         if cases:

@@ -50,6 +50,7 @@ class WorkerHost:
 
     def renew(self) -> None:
         """See `AgentHost.renew`."""
+        self._launcher.renew()
         self._shared.renew()
         self._scoring.renew()
 

@@ -40,8 +40,8 @@ def run(config: Dict[str, Any]) -> None:
     adapter = make_adapter(config["target"])
     address = config["address"]
     wire = Wire(address)
-    _serve(adapter, wire, address, config["token"])
-    remove_socket(address)
+    if not _serve(adapter, wire, address, config["token"]):
+        remove_socket(address)
 
 
 def _support_forks_in_grpc() -> None:
@@ -63,12 +63,15 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
     _serve(adapter, wire, address, start["token"])
 
 
-def _serve(adapter: Any, wire: Wire, address: List[Any], token: str) -> None:
+def _serve(adapter: Any, wire: Wire, address: List[Any], token: str) -> bool:
+    """Serve until the end; whether the engine goes on then."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     loading.settle()
     settle()
     wire.send(hello("zygote", token))
-    _Zygote(adapter, wire, address).serve()
+    zygote = _Zygote(adapter, wire, address)
+    zygote.serve()
+    return zygote.is_retired
 
 
 def _prepare(adapter: Any, start: Dict[str, Any]) -> None:
@@ -113,6 +116,8 @@ class _Zygote:
         self._pipes: Dict[int, _Child] = {}  # by read end
         self._poll = select.epoll()
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.is_retired = False
+        """Whether it was told to end, while the engine goes on."""
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -147,6 +152,9 @@ class _Zygote:
         for message in self._wire.received():
             if message["type"] == "start":
                 self._start(message)
+            elif message["type"] == "end":
+                self.is_retired = True
+                return False
             else:
                 found = [item for item in self._children.values() if item.number == message["child"]]
                 if message["type"] == "kill":

@@ -1,0 +1,61 @@
+"""Variables that `.env` defines anew reach libraries that were imported early."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from workbench.agents import host as agents
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind, Target
+
+pytestmark = pytest.mark.needs_fork
+LIBRARY = 'import os\nLEVEL = os.environ.get("LIBRARY_LEVEL")\n'
+AGENT = """
+import library
+
+def answer(prompt):
+    return str(library.LEVEL)
+"""
+
+
+async def _answers(host: agents.AgentHost, count: int) -> list[str]:
+    async def one() -> str:
+        session = await host.open(agents.SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
+        result = await session.turn(Content.of_text("hi", role="user"), turn=0)
+        await session.finish()
+        response = result.invocation.final_response
+        assert response is not None
+        return response.text()
+
+    host.renew()
+    host.prepare(cases=count)
+    return await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def test_a_library_that_looked_at_a_variable_before_env_defined_it_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
+    libraries.mkdir()
+    folder.mkdir()
+    (libraries / "library.py").write_text(LIBRARY)
+    (folder / "agent.py").write_text(AGENT)
+    monkeypatch.setenv("PYTHONPATH", str(libraries))
+    target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder, env_file=folder / ".env")
+    host = agents.host_for(target, isolation="case", concurrency=2)
+    try:
+        assert await _answers(host, 4) == ["None"] * 4
+
+        (folder / ".env").write_text("LIBRARY_LEVEL=high\n")
+        assert await _answers(host, 4) == ["high"] * 4
+
+        (folder / ".env").write_text("LIBRARY_LEVEL=low\n")
+        assert await _answers(host, 4) == ["low"] * 4
+
+        (folder / ".env").unlink()
+        assert await _answers(host, 4) == ["None"] * 4
+    finally:
+        await host.close()
