@@ -1,0 +1,154 @@
+"""`workbench watch`, `run --affected` and `explain`, as processes."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.watch.watched import Folder
+
+WORKBENCH = str(Path(sys.executable).with_name("workbench"))
+TOOLS = """
+def up(text):
+    return text
+
+def down(text):
+    return text
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    made = Folder(tmp_path)
+    made.write("tools.py", TOOLS)
+    made.write("agent.py", "import tools\n\ndef answer(prompt):\n    return getattr(tools, prompt)(prompt)\n")
+    made.cases(first="up", second="down")
+    return made
+
+
+class Watch:
+    """A watch as a process, and its lines as they come."""
+
+    def __init__(self, folder: Folder, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [WORKBENCH, "watch", *options], cwd=folder.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+
+    def until(self, wanted: str) -> list[str]:
+        """The lines up to one with this text."""
+        lines = [self._lines.get(timeout=30)]
+        while wanted not in lines[-1]:
+            lines.append(self._lines.get(timeout=30))
+        return lines
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Send a signal; the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture
+def watches() -> Iterator[list[Watch]]:
+    made: list[Watch] = []
+    yield made
+    for watch in made:
+        watch.process.kill()
+        watch.process.communicate()
+
+
+def _run(folder: Folder, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([WORKBENCH, *arguments], cwd=folder.root, capture_output=True, text=True, check=False)
+
+
+def test_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
+    watch = Watch(folder, "--plain")
+    watches.append(watch)
+    start = "".join(watch.until("2 cases: 2 passed"))
+    assert "watching 5 files in 1 folder; Ctrl-C ends" in start
+    assert "✓ PASSED  set.evalset.json:first" in start
+
+    folder.write("tools.py", TOOLS.replace("return text", 'return "no"', 1))
+
+    change = "".join(watch.until("2 cases: "))
+    assert "tools.py saved - 1 of 2 run: tools.py: up() changed" in change
+    assert "✗ FAILED  set.evalset.json:first" in change
+    assert "after the save)" in change
+    assert "exact_match: 0.00 < 1.00" in change
+    assert "second" not in change
+    assert watch.stop() == 130
+
+
+def test_lines_of_json(folder: Folder, watches: list[Watch]) -> None:
+    watch = Watch(folder, "--format", "jsonl")
+    watches.append(watch)
+    watch.until("all_known")
+
+    folder.write("tools.py", TOOLS + "\ndef half(:\n")
+
+    told = [json.loads(line) for line in watch.until("all_known")]
+    kinds = [line["kind"] for line in told]
+    assert kinds == ["change_seen", "source_broken", "all_known"]
+    assert (told[0]["paths"], told[0]["waiting"]) == (["tools.py"], 2)
+    assert (told[1]["path"], told[1]["line"]) == ("tools.py", 8)
+    assert told[2]["stale"] == 2
+    assert watch.stop(signal.SIGTERM) == 130
+
+
+def test_stored_verdicts_are_shown_as_such(folder: Folder, watches: list[Watch]) -> None:
+    assert _run(folder, "run").returncode == 0
+
+    watch = Watch(folder, "--format", "jsonl")
+    watches.append(watch)
+
+    verdicts = [json.loads(line) for line in watch.until("all_known") if '"verdict"' in line]
+    assert [verdict["source"] for verdict in verdicts] == ["stored", "stored"]
+
+
+def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path) -> None:
+    done = subprocess.run([WORKBENCH, "watch", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+
+
+def test_only_what_is_affected_runs(folder: Folder) -> None:
+    assert _run(folder, "run", "--affected").returncode == 0
+    folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
+
+    done = _run(folder, "run", "--affected", "--format", "json")
+
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["summary"]["passed"] == 2
+    assert "affected: 1 of 2; the other verdicts still hold" in done.stderr
+    again = _run(folder, "run", "--affected")
+    assert "affected: 0 of 2" in again.stderr
+    assert again.returncode == 0
+
+
+def test_a_case_is_explained(folder: Folder) -> None:
+    assert "would run\n  because never ran" in _run(folder, "explain", "--case", "first").stdout
+    _run(folder, "run")
+    folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
+
+    done = _run(folder, "explain", "--verbose")
+
+    assert done.returncode == 0
+    assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.stdout
+    assert "set.evalset.json:second: would not run: its verdict holds" in done.stdout
+    assert "block          tools.py::down" in done.stdout
