@@ -22,6 +22,7 @@ class Layout(Fact):
     """How the screen was left.
 
     `left_width` is in cells, None as the stylesheet has it. `theme` is None where none was chosen on the screen.
+    `watching`: whether watch was on, paused or not.
     `folded` are targets (with an empty eval set) and eval sets; `selected` is a target, the path of one of its sets
     (empty for the target itself), and the case, None for what is above a case.
     """
@@ -30,6 +31,7 @@ class Layout(Fact):
     drawer: str | None = None
     left_width: int | None = None
     theme: str | None = None
+    watching: bool = False
     folded: tuple[tuple[str, str], ...] = ()
     selected: tuple[str, str, CaseKey | None] | None = None
 

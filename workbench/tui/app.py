@@ -86,7 +86,7 @@ class WorkbenchApp(App[None]):
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         "app.tcss",
         *(f"panes/{pane}/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
-        *(f"panes/{drawer}/{drawer}.tcss" for drawer in ("run", "problems")),
+        *(f"panes/{drawer}/{drawer}.tcss" for drawer in ("run", "watch", "problems")),
     ]
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
@@ -191,7 +191,8 @@ class WorkbenchApp(App[None]):
 
     @work(group="quit", exclusive=True)
     async def _quit_if_wanted(self) -> None:
-        is_busy = self._main.state.is_busy
+        state = self._main.state
+        is_busy = state.is_busy or state.is_running
         if is_busy and not await self.push_screen_wait(ConfirmScreen("A run is going on. Stop it and quit?")):
             return
         if await self._main.may_leave():

@@ -15,6 +15,7 @@ from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread
 from workbench.tui.gateway.typed_texts import TypedTexts
+from workbench.tui.gateway.watching import Watching
 
 __all__ = ["Gateway"]
 
@@ -36,6 +37,7 @@ class Gateway:
         self.criteria = Criteria(self.call)
         self.chats = Chats(self.call, self.documents)
         self.archive = Archive(self.call)
+        self.watching = Watching(path, self.call)
 
     def close(self) -> None:
         """End what is running and let go of everything; unsaved edits stay in recovery files. Raises StoreError."""

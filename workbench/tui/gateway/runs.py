@@ -24,7 +24,7 @@ class Runs:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._newest: Run | None = None
+        self._runs: dict[str, Run] = {}  # that may be told something
 
     async def plan(
         self,
@@ -60,18 +60,23 @@ class Runs:
             return run, [job for job, _ in planned.plan.jobs]
 
         run, jobs = await self._call(start)
-        self._newest = run
+        self.adopt(run)
         return run, jobs
 
+    def adopt(self, run: Run) -> None:
+        """A run goes on that may be told something, whoever has started it."""
+        self._runs = {name: other for name, other in self._runs.items() if not other.is_over}
+        self._runs[run.run_id] = run
+
     def cancel(self, run_id: str, job: JobKey) -> None:
-        """Stop one job of the run that was started last; it ends CANCELLED."""
-        if self._newest is not None and self._newest.run_id == run_id:
-            self._newest.cancel(job)
+        """Stop one job of a run that goes on; it ends CANCELLED."""
+        if run_id in self._runs:
+            self._runs[run_id].cancel(job)
 
     def requeue(self, run_id: str, jobs: Iterable[JobKey]) -> None:
-        """Run jobs of the run that was started last again, as part of it; nothing happens once it is over."""
-        if self._newest is not None and self._newest.run_id == run_id:
-            self._newest.requeue(jobs)
+        """Run jobs of a run again, as part of it; nothing happens once it is over."""
+        if run_id in self._runs:
+            self._runs[run_id].requeue(jobs)
 
 
 def _current_folder(root: Path) -> Path:

@@ -26,6 +26,7 @@ from workbench.tui.keys import (
     shared,
     table,
     trace,
+    watch,
 )
 from workbench.tui.keys.actions import KeyAction, KeyPlace
 from workbench.tui.state.pieces import safe_line
@@ -39,7 +40,23 @@ _PUNCTUATION = {
 }  # fmt: skip
 
 
-_MODULES = (app, screen, browser, editor, diff, trace, scores, history, table, chat, run, plan, criteria, problems)
+_MODULES = (
+    app,
+    screen,
+    browser,
+    editor,
+    diff,
+    trace,
+    scores,
+    history,
+    table,
+    chat,
+    run,
+    watch,
+    plan,
+    criteria,
+    problems,
+)
 
 PLACES: Mapping[str, KeyPlace] = {
     place.name: place

@@ -8,9 +8,10 @@ from workbench.tui.hub import Hub
 from workbench.tui.panes.pane import Pane
 from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.panes.run.pane import RunPane
+from workbench.tui.panes.watch.pane import WatchPane
 from workbench.tui.state.subject import Subject
 
-DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "problems": ProblemsPane}
+DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "watch": WatchPane, "problems": ProblemsPane}
 """What can be opened in the drawer, by the names that keys use."""
 
 

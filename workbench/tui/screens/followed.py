@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,12 +28,42 @@ class FollowedRun:
     jobs: Sequence[JobKey]
     progress: RunProgress | None = None
     _events: deque[RunEvent] = field(default_factory=deque)
+    _is_complete: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last event has been taken up."""
+        return self._is_complete
+
+    def add(self, event: RunEvent) -> None:
+        """Take up an event that somebody else has listened to."""
+        self._events.append(event)
+        self._is_complete = isinstance(event, RunFinished)
+
+    def cancel(self) -> None:
+        """Stop the run; what has finished stays."""
+        if self.progress is not None:
+            self.progress.cancelling = True
+        self.run.cancel()
+
+    def end(self) -> None:
+        """Nobody listens to the run any longer: take it as over."""
+        if not self._is_complete:
+            began = self.progress.began if self.progress is not None else time.monotonic()
+            self.add(
+                RunFinished(
+                    run_id=self.run.run_id,
+                    summary=self.run.summary(),
+                    duration_seconds=time.monotonic() - began,
+                    interrupted=True,
+                )
+            )
 
     async def follow(self) -> None:
         """Take up events until the run is over."""
         count = 0
         async for event in self.run.events():
-            self._events.append(event)
+            self.add(event)
             count += 1
             if count % _BURST == 0:
                 await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from textual.widgets import Static
 from workbench.tui.hub import Hub
 from workbench.tui.panes.pane import Pane
 from workbench.tui.state.blocks import Heading
+from workbench.tui.state.standing import STALE
 from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.tab_bar import TabBar
 
@@ -92,9 +93,10 @@ class Frame(Vertical):
         """Show what is selected in the pane that is open."""
         # How it stands comes first, for the end of a long title is cut off.
         edited = "* unsaved" if heading.is_edited else ""
-        parts: Sequence[str] = [part for part in (edited, heading.status, heading.title) if part]
+        stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
+        parts: Sequence[str] = [part for part in (edited, stale, heading.status, heading.title) if part]
         title = " · ".join(parts)
-        self._write_on_border(title, heading.ran)
+        self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
         self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
         whole = self.query_one("#title", Static)
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS

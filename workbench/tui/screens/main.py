@@ -7,7 +7,7 @@ state, and the state is shown. Whatever arrives often is shown at most ten times
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from textual import on
@@ -44,6 +44,7 @@ from workbench.tui.screens.running import Running
 from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.visits import Visits
+from workbench.tui.screens.watching import Watching
 from workbench.tui.state.possible import makes_sense
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.key_line import KeyLine
@@ -51,6 +52,7 @@ from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.tab_bar import TabBar
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
+_SETS = (".evalset.json", ".test.json")
 
 
 class MainScreen(Screen[None]):
@@ -69,6 +71,9 @@ class MainScreen(Screen[None]):
         self._keeper = Keeper(hub)
         self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
         self._visits = Visits(hub)
+        self._watching = Watching(
+            hub, follow=self._runs.follow_watch, in_sight=lambda: self.query_one(CaseList).cases_in_sight()
+        )
         self._sides = Sides(self)
         self._shown = Shown(self, hub.state)
         self._drawer: str | None = None  # what is open in it
@@ -82,7 +87,7 @@ class MainScreen(Screen[None]):
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield KeyLine()
-        yield from (self._reader, self._keeper, self._runs, self._visits)
+        yield from (self._reader, self._keeper, self._runs, self._visits, self._watching)
 
     @property
     def layout_now(self) -> Layout:
@@ -93,6 +98,7 @@ class MainScreen(Screen[None]):
             drawer=self._drawer,
             left_width=self._sides.left_width,
             theme=self._layout.theme,
+            watching=self._watching.is_on,
             folded=tuple(browser.folded),
             selected=browser.selected.place if browser.selected is not None else self._layout.selected,
         )
@@ -176,6 +182,8 @@ class MainScreen(Screen[None]):
     @on(Reader.Opened)
     def _on_opened_project(self) -> None:
         self._keeper.offer_recoveries()
+        if self._layout.watching and not self._watching.is_on:
+            self._watching.toggle()
 
     @on(Keeper.TextsLeft)
     async def _on_texts_left(self) -> None:
@@ -199,6 +207,15 @@ class MainScreen(Screen[None]):
     def _on_prepared(self) -> None:
         self._shown.show()
         self._reader.read_selected()
+
+    @on(Running.Followed)
+    def _on_followed(self, message: Running.Followed) -> None:
+        if self._watching.is_on:
+            self._watching.note_run(message.followed.run.run_id, message.followed.jobs)
+
+    @on(Watching.Turned)
+    def _on_turned(self) -> None:
+        self._shown.show_all()
 
     # What the keys of the screen do.
 
@@ -234,6 +251,18 @@ class MainScreen(Screen[None]):
         """Stop the run; what has finished stays."""
         self._runs.cancel()
         self._shown.show()
+
+    def action_toggle_watch(self) -> None:
+        """Turn the watch on; once it is on, pause or resume it."""
+        self._watching.toggle()
+
+    def action_end_watch(self) -> None:
+        """Turn the watch off, and stop what it runs."""
+        self._watching.turn_off()
+
+    def action_run_held(self) -> None:
+        """Run what the watch holds back."""
+        self._watching.run_held()
 
     def action_cancel_case(self) -> None:
         """Stop the marked cases, else the selected one; the others go on."""
@@ -351,17 +380,33 @@ class MainScreen(Screen[None]):
 
     def _tick(self) -> None:
         """Take what arrived since the last tick and show it."""
-        is_news, changed = self._runs.take(now=time.monotonic())
-        if changed:
+        now = time.monotonic()
+        told = self._watching.take(now=now)
+        is_news, changed = self._runs.take(now=now)
+        is_news, changed = is_news or told.is_news, changed | told.changed
+        if told.saved:
+            self._read_saved(told.saved)
+        if changed or told.is_news:
             self.query_one(BrowserPane).results_changed()
         if is_news:
             self._shown.show()
-            if self.state.shows_other_than_a_case or self.state.selected_case in changed:
+            if told.is_news or self.state.shows_other_than_a_case or self.state.selected_case in changed:
                 self._shown.show_detail()
         elif self.state.is_running:
             self._shown.show_run()
         if is_news or self.state.is_running:
             self._shown.show_drawer()
+
+    def _read_saved(self, paths: Collection[str]) -> None:
+        """Files were saved that say what there is or what it is judged by: show what they say now."""
+        known = {listed.relative for listed in self.state.browser.sets}
+        if known.issuperset(path for path in paths if path.endswith(_SETS)):
+            if not known.isdisjoint(paths):
+                self._reader.read_again(frozenset(known.intersection(paths)))
+            elif any(path.endswith(".json") for path in paths):  # criteria, it may be
+                self._reader.read_again(frozenset())
+        else:
+            self._reader.reload(None)
 
     async def _toggle_drawer(self, name: str) -> Pane | None:
         pane = await self.query_one(Drawer).toggle(name)

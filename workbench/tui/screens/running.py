@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.message import Message
 
 from workbench.engine.plan import PlanError, Selection
-from workbench.model.keys import CaseKey
+from workbench.model.events import CaseFinished, RunEvent
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.messages import RunWanted
@@ -20,6 +23,9 @@ from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.plan import PlanScreen
 from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.saying import say
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
 
 _CHUNK = 1_000  # jobs taken at once
 
@@ -30,6 +36,12 @@ class Running(Faceless):
     @dataclass
     class Prepared(Message):
         """A run was planned, and has begun or not."""
+
+    @dataclass
+    class Followed(Message):
+        """A run of the user's has begun and is followed."""
+
+        followed: FollowedRun
 
     def __init__(
         self,
@@ -47,7 +59,7 @@ class Running(Faceless):
         self._followed: list[FollowedRun] = []
 
     def start(self, want: Callable[[], RunWanted]) -> None:
-        """Run what is wanted once the files are read again."""
+        """Run what is wanted once the files are read again. What the watch runs goes on beside it."""
         if self._state.is_busy:
             say(self, "a run is going on; x stops it", severity="warning")
             return
@@ -68,24 +80,25 @@ class Running(Faceless):
             self.start(lambda: RunWanted(selections, config=chosen.config))
 
     def cancel(self) -> None:
-        """Stop the run that the run line shows; what has finished stays."""
+        """Stop all that runs but what only scores again; what has finished stays."""
         for followed in self._followed:
             if followed.progress is not None:
-                followed.progress.cancelling = True
-                followed.run.cancel()
+                followed.cancel()
 
     def cancel_cases(self, cases: Collection[CaseKey]) -> None:
-        """Stop what runs or waits of these cases in the run that the run line shows."""
-        progress = self._state.progress
-        if progress is None or not (jobs := progress.jobs.unfinished(cases)):
+        """Stop what runs or waits of these cases."""
+        shown = [followed.progress for followed in self._followed if followed.progress is not None]
+        unfinished = [(progress.run_id, job) for progress in shown for job in progress.jobs.unfinished(cases)]
+        if not unfinished:
             say(self, "nothing of what is selected runs or waits", severity="warning")
-            return
-        for job in jobs:
-            self._hub.gateway.runs.cancel(progress.run_id, job)
+        for run_id, job in unfinished:
+            self._hub.gateway.runs.cancel(run_id, job)
 
     @work(group="follow")
-    async def follow(self, followed: FollowedRun) -> None:
-        """Take up what a run says, for `take`."""
+    async def follow(self, followed: FollowedRun, *, listens: bool = True) -> None:
+        """Take up what a run says, for `take`; unless it `listens`, somebody else adds the events."""
+        if listens:
+            self.post_message(self.Followed(followed))
         planned = {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
         self._state.browser.freshness.planned(planned)
         for start in range(0, len(followed.jobs), _CHUNK):
@@ -95,7 +108,16 @@ class Running(Faceless):
                 followed.progress.jobs.expect(chunk)
             await asyncio.sleep(0)
         self._followed.append(followed)
-        await followed.follow()
+        if listens:
+            await followed.follow()
+
+    def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
+        """Show a run of the watch, to whose events the watch listens."""
+        self._hub.gateway.runs.adopt(run)
+        progress = self._state.begin_run(total=len(jobs), now=time.monotonic(), why=why)
+        followed = FollowedRun(run, jobs, progress)
+        self.follow(followed, listens=False)
+        return followed
 
     @work(group="score")
     async def score_undone(self, eval_sets: Collection[str]) -> None:
@@ -110,13 +132,24 @@ class Running(Faceless):
             events = followed.take()
             applied = self._state.apply(events, progress=followed.progress, now=now)
             is_news = is_news or bool(events)
+            self._note_results(followed, events)
             changed |= applied.changed
             for notice in applied.notices:
                 say(self, notice.message, severity=notice.severity)
             if has_ended(events):
                 self._followed.remove(followed)
                 changed.update(self._state.board.settle(job.case for job in followed.jobs))
+        self._state.show_next_run()
         return is_news, changed
+
+    def _note_results(self, followed: FollowedRun, events: Iterable[RunEvent]) -> None:
+        """The watch, where there is one, does not know of what the user's runs say."""
+        if not self._state.watch.is_on or (followed.progress is not None and followed.progress.why is not None):
+            return
+        for event in events:
+            if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
+                job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+                self._state.results_elsewhere[job] = followed.run.run_id
 
     @work(group="run")
     async def _prepare(self, want: Callable[[], RunWanted]) -> None:

@@ -29,13 +29,18 @@ class Shown:
 
     def show(self) -> None:
         """Show everything but the detail of the selected row."""
-        self._screen.query_one("#header", StatusLine).show(self._state.header())
+        self.show_header()
         self._screen.query_one(BrowserPane).show()
         self.show_run()
         possible = tuple(self._screen.check_action(action, ()) for action in CHANGING)
         if possible != self._possible:
             self._possible = possible
             self._screen.refresh_bindings()
+
+    def show_header(self) -> None:
+        """Show the line at the top."""
+        header = self._screen.query_one("#header", StatusLine)
+        header.show(self._state.header(header.size.width or self._screen.size.width))
 
     def show_run(self) -> None:
         """Show how far the run is."""

@@ -63,9 +63,12 @@ BLANK = Whole(())
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What is shown, how it stands, and when it ran: safe text for one line each; and whether it has unsaved edits."""
+    """What is shown, how it stands, when it ran, why that no longer holds: safe text for one line each; and whether it
+    has unsaved edits.
+    """
 
     title: str
     status: str = ""
     ran: str = ""
     is_edited: bool = False
+    why_stale: str = ""

@@ -149,6 +149,20 @@ class Board:
                     outcomes[result.repeat] = replace(outcome, result=result)
                     self._hold(result.case, result.repeat)
 
+    def show_again(self, result: CaseResult, *, stored_at: datetime) -> Iterable[CaseKey]:
+        """An earlier result is the one that counts: it takes the place of the newest. Returns the case if listed."""
+        record = self._records.get(result.case)
+        if record is None:
+            return ()
+        record.outcomes[result.repeat] = Outcome(result.status, result.duration_seconds, result, stored_at=stored_at)
+        record.former = {}
+        self._hold(result.case, result.repeat)
+        self._results += 1
+        record.ended = self._results
+        if not _is_under_way(record):
+            self._stand(record, _outcome(record))
+        return (record.key,)
+
     def let_go(self, *, but: CaseKey | None) -> None:
         """Let go of results that can be read again, all but the newest and those of one case, which is looked at."""
         oldest = list(self._held)[: max(len(self._held) - _MOST_RESULTS, 0)]

@@ -12,7 +12,7 @@ from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query
 from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
-from workbench.tui.state.standing import Standing, look_of, standing_of
+from workbench.tui.state.standing import STALE, Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
 
 
@@ -27,6 +27,9 @@ def case_head(subject: Subject) -> list[Block]:
     blocks: list[Block] = []
     for text in dict.fromkeys(filter(None, problems)):
         blocks += [Whole.of(f"! {safe(text)}", Tone.ERROR), BLANK]
+    if subject.is_stale:
+        blocks += [Whole.of(f"{STALE.symbol} stale: {safe_line(why)}", STALE.tone) for why in subject.why_stale]
+        blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
         blocks += _repeat_line(record, subject.repeat)
     if read is None:
@@ -134,7 +137,8 @@ def heading_of(subject: Subject) -> Heading:
         return Heading("nothing is listed")
     if row.case is not None:
         title = f"{row.label} · {safe_line(name_of_file(PurePosixPath(row.eval_set)))}"
-        return Heading(title, _status(subject.record), _ran(subject.record))
+        why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
+        return Heading(title, _status(subject.record), _ran(subject.record), why_stale=why)
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from workbench.tui.state.project import ProjectState
 from workbench.tui.state.subject import Subject
 
-CHANGING = ("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept")
+CHANGING = (
+    *("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept"),
+    *("end_watch", "run_held"),
+)
 """Actions that begin and cease to make sense while nobody presses a key, so that the footer has to follow."""
 
 
@@ -22,6 +25,10 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return state.is_running
         case "next_failing" | "previous_failing" | "review":
             return state.has_failing
+        case "end_watch":
+            return state.watch.is_on
+        case "run_held":
+            return bool(state.watch.held)
         case "save" | "edit":
             return state.selected_set is not None
         case "accept":

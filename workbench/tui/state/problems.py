@@ -33,7 +33,12 @@ class Source(StrEnum):
     HISTORY = "history"
     RECOVERY = "recovery"
     EVAL_SET = "eval set"
+    SOURCE = "source"
     RUN = "run"
+
+
+BrokenSource = tuple[Path, str, int | None, str]
+"""Its path, that as it is shown, the line (from 1), and what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,16 @@ class Problems(CursorRows):
         remaining = set(eval_sets)
         self._by_set = {name: listed for name, listed in self._by_set.items() if name in remaining}
         self._list()
+
+    def show_broken(self, sources: Iterable[BrokenSource]) -> None:
+        """These source files cannot be compiled; cases wait for them."""
+        self._show(
+            Source.SOURCE,
+            [
+                ListedProblem(Source.SOURCE, message, shown=shown, place="cannot be compiled", path=path, line=line)
+                for path, shown, line, message in sources
+            ],
+        )
 
     def begin_run(self) -> None:
         """What earlier runs had to say no longer counts."""

@@ -27,7 +27,7 @@ class RunProgress:
     """How far a run is. Times are seconds of one monotonic clock, which the caller reads.
 
     `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
-    after the first.
+    after the first. `why` is what the watch runs it for; None for a run of the user's.
     """
 
     total: int
@@ -39,6 +39,7 @@ class RunProgress:
     cancelling: bool = False
     interrupted: bool = False
     jobs: RunJobs = field(default_factory=RunJobs)
+    why: str | None = None
 
     @property
     def done(self) -> int:
@@ -103,6 +104,8 @@ class RunProgress:
             pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
         elif left is not None:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
+        if self.why:  # before what there may be no room for
+            pieces.append(Piece(f"  why: {safe_line(self.why)}", Tone.KEY))
         if self.tokens:
             pieces.append(Piece(f"  {thousands(self.tokens)} tokens", Tone.MUTED))
         if self.retries:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from rich.cells import cell_len
 
 from workbench.engine.plan import Selection
 from workbench.model.criteria import EvalConfig
@@ -23,12 +25,14 @@ from workbench.tui.state.details import (
     set_detail,
     target_detail,
 )
+from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
 from workbench.tui.state.subject import Pinned, ReadCase, Subject
+from workbench.tui.state.watch.watch import WatchState
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class ProjectState:
     board: Board = field(default_factory=Board)
     problems: Problems = field(default_factory=Problems)
     browser: Browser = field(init=False)
+    watch: WatchState = field(init=False)
     project: OpenedProject | None = None
     progress: RunProgress | None = None  # of the run that the run line shows
     read: ReadCase | None = None
@@ -67,20 +72,23 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
+    results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
+    _beside: list[RunProgress] = field(default_factory=list)  # runs that go on and that the run line does not show
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.browser = Browser(self.board)
+        self.watch = WatchState(self.board, self.browser.freshness, self.problems)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run is going on or about to."""
-        return self.is_running or self.is_preparing
+        """Whether a run of the user's is going on or about to: those of the watch keep nobody waiting."""
+        return self.is_preparing or any(each.why is None for each in self._going_on())
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on."""
-        return self.progress is not None and self.progress.ended is None
+        """Whether a run is going on, of the user's or of the watch's."""
+        return any(True for _ in self._going_on())
 
     @property
     def selected_place(self) -> Place | None:
@@ -152,11 +160,31 @@ class ProjectState:
         if self.read is not None and self.read.key.eval_set == listed.relative:
             self.read = None
 
-    def begin_run(self, *, total: int, now: float) -> RunProgress:
-        """A run of so many jobs was started; `expect` says which. Its progress is what the run line shows."""
-        self.problems.begin_run()
-        self.progress = RunProgress(total=total, began=now)
-        return self.progress
+    def begin_run(self, *, total: int, now: float, why: str | None = None) -> RunProgress:
+        """A run of so many jobs was started; `expect` says which. `why` is what the watch started it for.
+
+        Its progress is what the run line shows, unless it is the watch's while a run of the user's goes on: then it
+        comes after that.
+        """
+        begun = RunProgress(total=total, began=now, why=why)
+        shown, self._beside = self.progress, list(self._going_on())
+        if why is None:
+            self.problems.begin_run()
+        elif shown is not None and shown.why is None and shown.ended is None:
+            self._beside.insert(0, begun)
+            return begun
+        self.progress = begun
+        return begun
+
+    def show_next_run(self) -> None:
+        """Where the run that is shown is over and another goes on, show that."""
+        self._beside = [each for each in self._beside if each.ended is None and each is not self.progress]
+        if self._beside and (self.progress is None or self.progress.ended is not None):
+            self.progress = self._beside.pop()
+
+    def _going_on(self) -> Iterator[RunProgress]:
+        shown = () if self.progress is None else (self.progress,)
+        return (each for each in (*self._beside, *shown) if each.ended is None)
 
     def expect(self, jobs: Iterable[JobKey]) -> None:
         """These jobs are part of the run that goes on."""
@@ -240,7 +268,8 @@ class ProjectState:
             return Subject(row, pinned=self.pinned)
         record = self.board.record(row.case)
         read = self.read if self.has_read(row.case) else None
-        return Subject(row, read, record, self._repeat_of(record), self.pinned)
+        why = self.browser.freshness.why(row.case) if self.watch.is_on else ()
+        return Subject(row, read, record, self._repeat_of(record), self.pinned, why_stale=tuple(why))
 
     def step_repeat(self, by: int) -> None:
         """Look at another repeat of the selected case; past either end means the repeat there."""
@@ -303,8 +332,15 @@ class ProjectState:
         """One row of the browser as it is drawn now."""
         return row_view(self.browser, self.board, index)
 
-    def header(self) -> Line:
-        """The line at the top."""
+    def header(self, width: int) -> Line:
+        """The line at the top, so wide."""
+        watch = self.watch.header(width)
+        room = width - sum(cell_len(piece.text) for piece in watch)
+        left = fit(self._header(), room)
+        gap = room - sum(cell_len(piece.text) for piece in left)
+        return (*left, Piece(" " * gap), *watch) if watch else left
+
+    def _header(self) -> Line:
         if self.project is None:
             return (Piece(" workbench ", Tone.STRONG), Piece(" opening …", Tone.MUTED))
         sets = len(self.browser.sets)

@@ -11,6 +11,7 @@ from workbench.model.results import CaseResult, TurnResult
 from workbench.model.trace import Span
 from workbench.tui.state.board import CaseRecord
 from workbench.tui.state.browser import Row
+from workbench.tui.state.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Subject:
     """What is selected. A snapshot, but for `record`, which changes as a run goes on.
 
     `row` is None where nothing is listed; `read` while the case is read, and where the row is no case. `repeat` is the
-    one that is looked at, None where the case has not run.
+    one that is looked at, None where the case has not run. `why_stale` says, as long as there is a watch, why its
+    verdict does not hold; nothing where it does.
     """
 
     row: Row | None = None
@@ -45,6 +47,7 @@ class Subject:
     record: CaseRecord | None = None
     repeat: int | None = None
     pinned: Pinned | None = None
+    why_stale: Sequence[str] = ()
 
     @property
     def key(self) -> CaseKey | None:
@@ -59,6 +62,17 @@ class Subject:
         if self.pinned is not None:
             return self.pinned.case
         return self.read.case if self.read is not None else None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is looked at is a verdict that does not hold any longer."""
+        is_verdict = self.record is not None and self.record.standing not in (Standing.WAITING, Standing.RUNNING)
+        return bool(self.why_stale) and is_verdict and self.result_is_newest
+
+    @property
+    def result_is_newest(self) -> bool:
+        """Whether the newest results of the case are looked at, and there are any."""
+        return self.pinned is None and self.record is not None and bool(self.record.outcomes)
 
     @property
     def is_live(self) -> bool:

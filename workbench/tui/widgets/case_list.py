@@ -10,6 +10,7 @@ from textual import events
 from textual.content import Content
 from textual.message import Message
 
+from workbench.model.keys import CaseKey
 from workbench.tui.state.pieces import Line
 from workbench.tui.state.project import ProjectState
 from workbench.tui.state.rows import border_subtitle, border_title, line_of
@@ -42,6 +43,14 @@ class CaseList(RowList):
             self._frame = frame
             self.border_title, self.border_subtitle = map(Content, frame)
         self.show(_Rows(state))
+
+    def cases_in_sight(self) -> frozenset[CaseKey]:
+        """The cases whose rows are on the screen."""
+        if not isinstance(self.source, _Rows):
+            return frozenset()
+        first, count = self.scroll_offset.y, self.scrollable_content_region.height
+        rows = self.source.state.browser.rows[first : first + count]
+        return frozenset(row.case for row in rows if row.case is not None)
 
     def action_move(self, by: int) -> None:
         """Move by so many rows."""

@@ -1,9 +1,12 @@
-"""Which verdicts are stale: the case or its criteria are no longer what they were when it was judged."""
+"""Which verdicts are stale: the case or its criteria are no longer what they were when it was judged.
+
+A watch knows more: whatever the case depended on. What it said last stays when it ends, until the case is judged again.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.model.keys import CaseKey
 from workbench.tui.state.browser.content import Hashes
@@ -16,12 +19,20 @@ class Freshness:
         self._now: dict[CaseKey, Hashes] = {}
         self._judged: dict[CaseKey, Hashes] = {}
         self._planned: dict[CaseKey, Hashes] = {}
+        self._watched: dict[CaseKey, Sequence[str]] = {}
+        self._is_watched = False
         self._stale: set[CaseKey] = set()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def is_stale(self, key: CaseKey) -> bool:
         """Whether the newest verdict of a case is of another content or other criteria; False where that is unknown."""
         return key in self._stale
+
+    def why(self, key: CaseKey) -> Sequence[str]:
+        """Why the newest verdict of a case is stale, in words; nothing where it is not."""
+        if key in self._watched:
+            return self._watched[key]
+        return ("it or its criteria were edited",) if key in self._stale else ()
 
     def count(self, target: str, eval_set: str) -> int:
         """How many verdicts of a set are stale; of all sets of the target where `eval_set` is empty."""
@@ -50,10 +61,29 @@ class Freshness:
 
     def finished(self, key: CaseKey) -> None:
         """The run has judged a case."""
-        hashes = self._planned.get(key)
+        if not self._is_watched:  # else the watch will say whether the new verdict holds
+            self._watched.pop(key, None)
+        if key in self._planned:
+            self._judged[key] = self._planned[key]
+        self._compare(key)
+
+    def watched(self, stale: Mapping[CaseKey, Sequence[str]]) -> None:
+        """A watch says which verdicts do not hold, and why; all others do."""
+        changed = [key for key in {**self._watched, **stale} if (key in self._watched) != (key in stale)]
+        self._watched, self._is_watched = dict(stale), True
+        for key in changed:
+            self._compare(key)
+
+    def holds(self, key: CaseKey, hashes: Hashes | None = None) -> None:
+        """The watch has a verdict that holds, where it was given earlier by these hashes."""
+        self._watched.pop(key, None)
         if hashes is not None:
             self._judged[key] = hashes
-            self._compare(key)
+        self._compare(key)
+
+    def end_watching(self) -> None:
+        """Nobody watches any longer."""
+        self._is_watched = False
 
     def forget(self, keys: Iterable[CaseKey]) -> None:
         """These cases are no longer listed; what they were judged by is kept for when they come back."""
@@ -63,7 +93,7 @@ class Freshness:
 
     def _compare(self, key: CaseKey) -> None:
         now, judged = self._now.get(key), self._judged.get(key)
-        is_stale = now is not None and judged is not None and now != judged
+        is_stale = key in self._watched or (now is not None and judged is not None and now != judged)
         if is_stale and key not in self._stale:
             self._stale.add(key)
             self._counts[key.target, key.eval_set] += 1

@@ -221,6 +221,8 @@ def _counts(progress: RunProgress) -> Iterator[Piece]:
         if count:
             look = look_of(standing)
             yield Piece(f" {look.symbol} {count:,} {look.word} ", look.tone)
+    if progress.why:
+        yield Piece(f" why: {safe_line(progress.why)}  ", Tone.KEY)
     if progress.tokens:
         yield Piece(f"  {thousands(progress.tokens)} tokens", Tone.MUTED)
     if progress.retries:

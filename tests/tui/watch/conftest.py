@@ -1,0 +1,144 @@
+"""Projects to be watched: real files, the real watcher, real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.state.standing import Standing
+
+AGENT = """
+import tools
+
+def answer(prompt):
+    if "refund" in prompt:
+        return {"response": "ok", "predicted_trajectory": [tools.refund(prompt)]}
+    return {"response": "ok", "predicted_trajectory": [tools.ship(prompt)]}
+"""
+TOOLS = '''
+def refund(prompt):
+    """Give money back."""
+    return {"tool_name": "refund", "tool_input": {"amount": 1}}
+
+
+def ship(prompt):
+    return {"tool_name": "ship", "tool_input": {}}
+'''
+CALLS = {"refund": {"name": "refund", "args": {"amount": 1}}, "ship": {"name": "ship", "args": {}}}
+
+
+def case(eval_id: str) -> dict[str, Any]:
+    """A case that expects a call of the tool that its id begins with."""
+    tool = eval_id.partition("_")[0]
+    turn = {
+        "user_content": {"role": "user", "parts": [{"text": eval_id}]},
+        "intermediate_data": {"tool_uses": [CALLS[tool]]},
+    }
+    return {"eval_id": eval_id, "conversation": [turn]}
+
+
+class Shop:
+    """A folder with an agent of two tools, and a set of cases of which two go through each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def save(self, name: str, text: str) -> None:
+        """Save as most editors do: under another name first."""
+        beside = self.path / f".{name}.tmp"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self.path / name)
+
+    def write(self, name: str, text: str) -> None:
+        """Save as other editors do: into the file itself."""
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def cases(self, *names: str) -> None:
+        """Save the set."""
+        self.save("shop.evalset.json", json.dumps({"eval_set_id": "shop", "eval_cases": [case(n) for n in names]}))
+
+
+class Watched:
+    """The application on such a folder, every case run once, and the watch on."""
+
+    def __init__(self, screen: Any, shop: Shop) -> None:
+        self.screen = screen
+        self.shop = shop
+        self.press = screen.press
+        self.until = screen.until
+
+    @property
+    def state(self) -> Any:
+        return self.screen.state
+
+    @property
+    def watch(self) -> Any:
+        return self.state.watch
+
+    @property
+    def text(self) -> str:
+        return self.screen.text
+
+    def standing(self, eval_id: str) -> Standing:
+        return self._record(eval_id).standing
+
+    def is_stale(self, eval_id: str) -> bool:
+        return self.state.browser.freshness.is_stale(self._record(eval_id).key)
+
+    def ended(self, eval_id: str) -> int:
+        """The how-manieth result of this session the newest one of the case is."""
+        return self._record(eval_id).ended
+
+    def _record(self, eval_id: str) -> Any:
+        (row,) = (row for row in self.state.browser.case_rows() if row.label == eval_id)
+        return self.state.board.record(row.case)
+
+    async def until_true(self, condition: Callable[[], object], seconds: float = 15) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    await self.screen.pilot.pause(0.02)
+        except TimeoutError:
+            raise AssertionError(self.text) from None
+
+    async def go_to(self, eval_id: str) -> None:
+        """Put the cursor on a case."""
+        self.state.browser.go_to(self._record(eval_id).key)
+        self.screen.app._main._after_cursor()
+        await self.screen.pilot.pause()
+
+
+@pytest.fixture
+def shop(make_project: Callable[..., Path]) -> Shop:
+    made = Shop(make_project(agent=AGENT))
+    made.save("tools.py", TOOLS)
+    made.cases("refund_1", "refund_2", "ship_1", "ship_2")
+    return made
+
+
+@pytest.fixture
+def open_shop(open_app: Callable[..., Any], shop: Shop) -> Callable[..., Any]:
+    """Open it, run every case, and turn the watch on: `async with open_shop() as watched`."""
+
+    @asynccontextmanager
+    async def opened(*, runs: bool = True, watches: bool = True, **options: Any) -> AsyncIterator[Watched]:
+        async with open_app(shop.path, **options) as screen:
+            watched = Watched(screen, shop)
+            await watched.until_true(lambda: sum(screen.state.board.counts().values()) == 4)
+            await watched.until_true(lambda: screen.state.browser.read_count == 4)
+            if runs:
+                await screen.press("R")
+                await watched.until_true(lambda: screen.state.progress is not None and not screen.state.is_busy)
+                assert watched.standing("refund_1") is Standing.PASSED
+            if watches:
+                await screen.press("w")
+                await watched.until_true(lambda: watched.watch.files)
+            yield watched
+
+    return opened

@@ -1,0 +1,282 @@
+"""Watch mode: a watch over all cases of the screen, and what it tells in the words of the screen.
+
+Nothing of the watch is imported before it is wanted. It uses the workspace on the gateway's thread, as all else does,
+so that it plans from the eval sets as they are being edited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.model.events import CaseFinished, Notice
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseStatus
+from workbench.store.errors import StoreError
+from workbench.store.history.database import file_of
+from workbench.tui.gateway.thread import Call
+from workbench.tui.state.watch.news import (
+    Began,
+    Begun,
+    Broken,
+    BrokenTold,
+    Changed,
+    Concerned,
+    Ended,
+    Executed,
+    HoldsAgain,
+    OfRun,
+    Quiet,
+    Standings,
+    WatchNews,
+)
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+    from workbench.store.settings import WatchSettings
+    from workbench.watch.events import Decided, RunTold, SourceBroken, WatchEvent
+    from workbench.watch.selection import Decision, Place, Reason
+    from workbench.watch.session import WatchSession
+    from workbench.watch.state import BrokenSource
+
+T = TypeVar("T")
+
+_MOST_REASONS = 3  # of one case
+_MOST_CHAINS = 5  # of one change
+
+
+class Watching:
+    """Begins watches over what there is at one path."""
+
+    def __init__(self, path: Path, call: Call) -> None:
+        self._path = path.resolve()
+        self._call = call
+
+    async def open(self, *, first: Callable[[JobKey], float]) -> Watch:
+        """Begin to watch. Nothing runs before something is saved; then the jobs with the smallest `first` do.
+
+        Raises StoreError where the history cannot be read.
+        """
+
+        def make(workspace: Workspace) -> Watch:
+            from workbench.watch.opening import open_watch
+            from workbench.watch.selection import Place
+
+            shown: dict[JobKey, Place] = {}
+            if file_of(workspace.root).exists():  # opening it would make one, and watching alone must not write
+                with workspace.history() as history:
+                    for stored in history.latest_jobs().values():
+                        shown.update((job.key, Place(job.run_id, job.key)) for job in stored)
+            options = RunOptions(command="workbench (watch)", adk_results=False)
+            session = open_watch(
+                workspace, self._cases, options, off_loop=self._off_loop, catches_up=False, first=first
+            )
+            session.shows({job: place.run_id for job, place in shown.items()})
+            return Watch(session, workspace, self._call, shown=shown)
+
+        watch = await self._call(make)
+        watch.begin()
+        return watch
+
+    def _cases(self, workspace: Workspace) -> Sequence[Selection]:
+        """All that the screen lists and that has an agent."""
+        entries = (entry for entry in workspace.project.eval_sets if entry.target)
+        return [Selection(eval_set=each.relative) for each in entries if each.path.resolve().is_relative_to(self._path)]
+
+    async def _off_loop(self, function: Callable[[], T]) -> T:
+        return await self._call(lambda _: function())
+
+
+class Watch:
+    """A watch that goes on, from `begin` to `close`. `take` gives what it has told; all else returns at once."""
+
+    def __init__(self, session: WatchSession, workspace: Workspace, call: Call, *, shown: dict[JobKey, Place]) -> None:
+        self._session = session
+        self._workspace = workspace
+        self._call = call
+        self._shown = shown  # where the verdicts are that the screen has been told
+        self._news: deque[WatchNews] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def settings(self) -> WatchSettings:
+        """What `[watch]` says now."""
+        return self._workspace.settings.watch
+
+    def begin(self) -> None:
+        """Begin to listen."""
+        self._task = asyncio.create_task(self._listen())
+
+    def take(self) -> Sequence[WatchNews]:
+        """What was told since the last time. Raises what ended the watch, where that is a fault of our own."""
+        news = [self._news.popleft() for _ in range(len(self._news))]
+        if not news and self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+        return news
+
+    def pause(self) -> None:
+        """Run nothing because of changes; what runs goes on."""
+        self._session.pause()
+
+    def resume(self) -> None:
+        """Make up for what changed meanwhile."""
+        self._session.resume()
+
+    def run_held(self) -> None:
+        """Run what was more than a change may run by itself."""
+        self._session.run_held()
+
+    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """The user has begun a run."""
+        self._session.note_run(run_id, jobs)
+
+    def note_results(self, shown: Mapping[JobKey, str]) -> None:
+        """The screen shows results of these runs of the user's: look which of them hold."""
+        from workbench.watch.selection import Place
+
+        self._shown.update((job, Place(run_id, job)) for job, run_id in shown.items())
+        self._session.shows(shown)
+        self._session.look_again()
+
+    async def close(self) -> None:
+        """End it, and what it runs. Nothing of it is left then."""
+        if self._task is not None:
+            if not self._task.done() and not self._task.cancelling():
+                self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _listen(self) -> None:
+        try:
+            async with aclosing(self._session.events()) as events:  # type: ignore[type-var]
+                async for event in events:
+                    self._news.extend(await self._news_of(event))
+        except (PlanError, StoreError, OSError) as error:
+            self._news.append(Ended(str(error)))
+
+    async def _news_of(self, event: WatchEvent) -> Sequence[WatchNews]:
+        from workbench.watch import events as told
+
+        match event:
+            case told.WatchStarted():
+                return [Began(event.reason)]
+            case told.Decided():
+                return await self._call(lambda workspace: self._standings(workspace, event))
+            case told.ChangeSeen():
+                counts = (event.run, event.judged, event.waiting, event.total)
+                return [Changed(event.at, event.paths, *counts, event.reason, event.held)]
+            case told.VerdictKnown():  # stored ones are found by what is decided, and by what the screen shows
+                return [Executed(event.result, event.seconds_since_save)] if event.source == "executed" else []
+            case told.SourceBroken():
+                return [BrokenTold(self._broken(event), event.cases)]
+            case told.RunBegun():
+                return [Begun(event.run, event.jobs, event.reason)]
+            case told.RunTold():
+                self._note_shown(event)  # notices of runs are told by themselves too
+                return [] if isinstance(event.event, Notice) else [OfRun(event.run_id, event.event)]
+            case told.AllKnown():
+                return [Quiet()]
+            case Notice():
+                return [event]
+
+    def _note_shown(self, told: RunTold) -> None:
+        from workbench.watch.selection import Place
+
+        event = told.event
+        if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
+            job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+            self._shown[job] = Place(told.run_id, job)
+            self._session.shows({job: told.run_id})
+
+    def _broken(self, source: SourceBroken | BrokenSource) -> Broken:
+        path = self._workspace.root / source.path
+        shown = path.relative_to(self._workspace.root) if path.is_relative_to(self._workspace.root) else path
+        return Broken(path, shown.as_posix(), source.line, source.message)
+
+    def _standings(self, workspace: Workspace, decided: Decided) -> Sequence[WatchNews]:
+        """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
+        words = _Words(self._session, workspace.root)
+        standings = Standings(
+            files=self._session.files,
+            total=len(decided.decisions),
+            stale={each.job: words.reasons_of(each) for each in decided.decisions if _is_stale(each)},
+            concerned=[
+                Concerned(each.job, words.first_of(each), is_judged=each.action == "judge") for each in decided.work
+            ],
+            chains=words.chains_of(decided.work, decided.decisions),
+            broken=[self._broken(each) for each in decided.broken],
+            held=decided.held,
+        )
+        return [standings, *self._held_again(workspace, decided.decisions)]
+
+    def _held_again(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[WatchNews]:
+        """The verdicts that hold where the screen shows others."""
+        from workbench.watch.affected import results_of
+        from workbench.watch.selection import place_of
+
+        other = {
+            each.job: each
+            for each in decisions
+            if each.action == "nothing"
+            and each.verdict is not None
+            and self._shown.get(each.job) != place_of(each.verdict)
+        }
+        if not other:
+            return []
+        with workspace.history() as history:
+            results = results_of(history, [each.verdict for each in other.values() if each.verdict is not None])
+        found: list[WatchNews] = []
+        for job, decision in other.items():
+            assert decision.verdict is not None
+            result = results.get(place_of(decision.verdict))
+            if result is not None:
+                self._shown[job] = place_of(decision.verdict)
+                hashes = (decision.planned.execution_hash, decision.planned.scoring_hash)
+                named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
+                found.append(HoldsAgain(named, decision.verdict.job.finished_at, hashes))
+        return found
+
+
+class _Words:
+    """Reasons in words, each looked up once."""
+
+    def __init__(self, session: WatchSession, root: Path) -> None:
+        self._session = session
+        self._root = root
+        self._known: dict[Reason, str] = {}
+
+    def reasons_of(self, decision: Decision) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._words(reason) for reason in decision.reasons[:_MOST_REASONS]))
+
+    def first_of(self, decision: Decision) -> str:
+        return self._words(decision.reasons[0]) if decision.reasons else ""
+
+    def chains_of(self, work: Iterable[Decision], decisions: Sequence[Decision]) -> tuple[str, ...]:
+        """How far the most frequent reasons reach."""
+        from workbench.watch.reasons import chain_of
+
+        counts = Counter(each.reasons[0] for each in work if each.reasons)
+        chains = []
+        for reason, count in counts.most_common(_MOST_CHAINS):
+            if reason.row is None:
+                chains.append(f"{self._words(reason)}: {count} of {len(decisions)} cases")
+            else:
+                state = self._session.state
+                chains.append(chain_of(reason.row, decisions, total=len(decisions), root=self._root, state=state))
+        return tuple(chains)
+
+    def _words(self, reason: Reason) -> str:
+        from workbench.watch.reasons import words_of
+
+        if reason not in self._known:
+            self._known[reason] = words_of(reason, root=self._root, state=self._session.state)
+        return self._known[reason]
+
+
+def _is_stale(decision: Decision) -> bool:
+    """Whether there is a verdict, and it does not hold. One without an answer has not changed since it got none."""
+    return decision.action in ("run", "judge", "wait") and all(each.why != "never ran" for each in decision.reasons)

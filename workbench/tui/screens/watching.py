@@ -1,0 +1,204 @@
+"""Turns the watch on and off, takes up what it tells, and has its runs followed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from textual import work
+from textual.message import Message
+
+from workbench.engine.plan import PlanError
+from workbench.model.events import Notice
+from workbench.model.keys import CaseKey, JobKey
+from workbench.store.errors import StoreError
+from workbench.tui.alerts import alert
+from workbench.tui.gateway.watching import Watch
+from workbench.tui.hub import Hub
+from workbench.tui.screens.faceless import Faceless
+from workbench.tui.screens.followed import FollowedRun
+from workbench.tui.state.watch.news import Begun, BrokenTold, Changed, Ended, OfRun, Quiet, WatchNews
+from workbench.tui.state.watch.watch import WatchMode
+from workbench.tui.widgets.saying import say
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+
+_PATIENCE = 3.0  # seconds in which what runs has to end when the watch is turned off
+_MOMENT = 0.02  # seconds; ticks take up what ends the runs
+_AGAIN = 1.0  # seconds between two looks at which verdicts hold, while the user's run brings new ones
+
+
+class Follow(Protocol):
+    """Begins to follow a run of the watch, whose events are added to what it gives."""
+
+    def __call__(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun: ...
+
+
+@dataclass
+class Taken:
+    """What the watch told: whether anything, which cases stand otherwise now, and which files were saved."""
+
+    is_news: bool = False
+    changed: set[CaseKey] = field(default_factory=set)
+    saved: set[str] = field(default_factory=set)
+
+
+class Watching(Faceless):
+    """The watch. It never keeps the user's runs waiting, nor they it: both go on side by side."""
+
+    @dataclass
+    class Turned(Message):
+        """It was turned on, off, paused or resumed."""
+
+    def __init__(self, hub: Hub, *, follow: Follow, in_sight: Callable[[], Collection[CaseKey]]) -> None:
+        """`in_sight` gives the cases that are on the screen, which run before others."""
+        super().__init__()
+        self._hub = hub
+        self._state = hub.state
+        self._follow = follow
+        self._in_sight = in_sight
+        self._sight: Collection[CaseKey] = ()
+        self._watch: Watch | None = None
+        self._runs: dict[str, FollowedRun] = {}
+        self._looked_at = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is on, paused or not."""
+        return self._state.watch.is_on
+
+    async def on_unmount(self) -> None:
+        """The screen is closed: nothing of the watch is left behind."""
+        if self._watch is not None:
+            await self._watch.close()
+
+    def toggle(self) -> None:
+        """Turn it on; once it is on, pause or resume it."""
+        watch = self._state.watch
+        if watch.mode is WatchMode.OFF:
+            watch.start()
+            self._open()
+        elif self._watch is None:
+            return  # it is being opened or closed
+        elif watch.mode is WatchMode.PAUSED:
+            watch.resume()
+            self._watch.resume()
+        else:
+            watch.pause()
+            self._watch.pause()
+        self.post_message(self.Turned())
+
+    def turn_off(self) -> None:
+        """End it, and what it runs."""
+        if self._watch is not None:
+            self._close(self._watch)
+
+    def run_held(self) -> None:
+        """Run what was more than a change may run by itself."""
+        if self._watch is not None:
+            self._watch.run_held()
+
+    def note_run(self, run_id: str, jobs: Sequence[JobKey]) -> None:
+        """A run of the user's has begun."""
+        if self._watch is not None:
+            self._watch.note_run(run_id, jobs)
+
+    def take(self, *, now: float) -> Taken:
+        """Put what it told since the last time into the state."""
+        taken = Taken()
+        if self._watch is None:
+            return taken
+        self._sight = self._in_sight()
+        for news in self._watch.take():
+            taken.is_news = True
+            self._take(news, taken, now=now)
+        if self._watch is None:  # it has ended by itself
+            return taken
+        ringing = self._state.watch.alarm(now=now)
+        if ringing is not None:
+            alert(self.app, *ringing, how=self._watch.settings.notify)
+        self._look_at_results(now=now)
+        return taken
+
+    def _take(self, news: WatchNews, taken: Taken, *, now: float) -> None:
+        match news:
+            case OfRun():
+                followed = self._runs.get(news.run_id)
+                if followed is not None:
+                    followed.add(news.event)
+                return
+            case Notice():
+                for notice in self._state.apply([news], now=now).notices:
+                    say(self, notice.message, severity=notice.severity)
+                return
+            case Ended():
+                self._end(news.problem)
+                say(self, f"the watch ended: {news.problem}", severity="error")
+                return
+        taken.changed.update(self._state.watch.take(news, now=now))
+        match news:
+            case Begun():
+                self._runs[news.run.run_id] = self._follow(news.run, news.jobs, why=news.reason)
+            case BrokenTold():
+                say(self, f"{news.broken.where} cannot be compiled: {news.broken.message}", severity="warning")
+            case Changed():
+                taken.saved.update(news.paths)
+                if news.held:
+                    say(self, f"{news.held}: they are not run by themselves, alt+r runs them", severity="warning")
+            case Quiet():
+                self._state.watch.let_alarms_ring()
+                self._runs = {name: run for name, run in self._runs.items() if not run.is_complete}
+
+    def _look_at_results(self, *, now: float) -> None:
+        """Let the watch say which of the results of the user's runs hold."""
+        results = self._state.results_elsewhere
+        if self._watch is None or not results or now - self._looked_at < _AGAIN:
+            return
+        self._looked_at = now
+        self._watch.note_results(dict(results))
+        results.clear()
+
+    @work(group="watch")
+    async def _open(self) -> None:
+        try:
+            watch = await self._hub.gateway.watching.open(first=self._place_of)
+        except (PlanError, StoreError) as error:
+            self._state.watch.end(str(error))
+            say(self, f"it cannot be watched: {error}", severity="error")
+        else:
+            self._state.results_elsewhere.clear()
+            self._watch = watch
+            if self._state.watch.mode is WatchMode.PAUSED:
+                watch.pause()
+        self.post_message(self.Turned())
+
+    @work(group="watch")
+    async def _close(self, watch: Watch) -> None:
+        watch.pause()
+        for followed in self._runs.values():
+            followed.cancel()
+        until = time.monotonic() + _PATIENCE
+        while not all(run.is_complete for run in self._runs.values()) and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(_MOMENT)
+        if self._watch is watch:
+            self._end("")
+        await watch.close()
+        self.post_message(self.Turned())
+
+    def _end(self, problem: str) -> None:
+        self._watch = None
+        for followed in self._runs.values():
+            followed.end()
+        self._runs.clear()
+        self._state.watch.end(problem)
+        self.post_message(self.Turned())
+
+    def _place_of(self, job: JobKey) -> float:
+        """The smallest first: the selected case, what is on the screen, the rest."""
+        if job.case == self._state.selected_case:
+            return 0
+        return 1 if job.case in self._sight else 2
