@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ from workbench.store.history import History, StoredVerdict
 from workbench.store.history.retention import TRACES_OF_A_VARIANT
 
 _NOTHING: array[int] = array("L")
+_JUDGEMENTS = 10
+"""How many verdicts on one execution are kept: whoever edits criteria comes back to those of a moment ago."""
+_LATELY_USED = 1_000  # sets
 _NO_VERDICTS: list[StoredVerdict] = []
 
 
@@ -39,6 +43,8 @@ class Verdicts:
         self._rows: list[Dependency] = []
         self._numbers: dict[Dependency, int] = {}
         self._sets: dict[int, array[int]] = {}
+        self._uses: Counter[int] = Counter()  # of sets
+        self._unused: deque[int] = deque()
         self._left: dict[str, set[str]] = {}
 
     @classmethod
@@ -49,9 +55,8 @@ class Verdicts:
             stored = history.last_verdicts()
             for verdict in reversed(stored):
                 verdicts._add(verdict)
-            sets = {number for each in stored for number in (each.dependencies, each.scored_with) if number is not None}
             found: dict[int, list[int]] = {}
-            for number, row in history.dependencies(sets):
+            for number, row in history.dependencies(verdicts._uses.keys()):
                 found.setdefault(number, []).append(verdicts._number(row))
             verdicts._sets = {number: array("L", rows) for number, rows in found.items()}
             verdicts._note_left(history.left_by_agents())
@@ -105,11 +110,23 @@ class Verdicts:
         job = stored.job
         self._newest[job.key] = stored
         asked = Asked(job.case.target, job.execution_key, job.key.repeat)
-        known = self._by_asked.setdefault(asked, [])
-        known.append(stored)
-        executions = list(dict.fromkeys(each.execution for each in reversed(known)))
-        if len(executions) > TRACES_OF_A_VARIANT:  # what the agent did in the oldest is about to be forgotten
-            self._by_asked[asked] = [each for each in known if each.execution != executions[-1]]
+        known = self._by_asked.get(asked, _NO_VERDICTS)
+        for number in _sets_of(stored):
+            self._uses[number] += 1
+        gone = _outdated(known, stored) if known else _NO_VERDICTS
+        self._by_asked[asked] = [*(each for each in known if each not in gone), stored]
+        for each in gone:
+            self._let_go(_sets_of(each))
+
+    def _let_go(self, sets: Iterable[int]) -> None:
+        """Forget sets that nothing uses any more; a while later, as somebody may just be looking at them."""
+        self._uses.subtract(sets)
+        self._unused.extend(number for number in sets if not self._uses[number])
+        while len(self._unused) > _LATELY_USED:
+            number = self._unused.popleft()
+            if not self._uses[number]:
+                del self._uses[number]
+                self._sets.pop(number, None)
 
     def _learn(self, number: int, rows: Collection[Dependency]) -> None:
         if number not in self._sets:
@@ -126,3 +143,15 @@ class Verdicts:
     def _note_left(self, rows: Iterable[Dependency]) -> None:
         for row in rows:
             self._left.setdefault(row.key, set()).add(row.fingerprint)
+
+
+def _sets_of(verdict: StoredVerdict) -> list[int]:
+    return [number for number in (verdict.dependencies, verdict.scored_with) if number is not None]
+
+
+def _outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
+    """Verdicts on what the agent did in executions that are about to be forgotten, and old ones on the newest."""
+    executions = sorted({each.execution for each in (*known, new) if each.execution is not None})
+    kept = (*executions[-TRACES_OF_A_VARIANT:], None)
+    judged = [each for each in known if each.execution == new.execution]
+    return [*judged[: 1 - _JUDGEMENTS], *(each for each in known if each.execution not in kept)]

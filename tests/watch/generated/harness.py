@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,12 @@ from .oracle import Oracle
 from .outcomes import Outcome
 from .packages import EVAL_SET, Package, generate
 from .scene import Scene
+
+
+_REMEMBERED = 3
+"""How many states of a project whoever watches still knows the verdicts of."""
+_CONCERN_SOME = frozenset({"env_overruled"})
+"""Neutral kinds after which something may run: agents that look at all variables see that there is one more."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,20 @@ class Report:
     misses: list[Miss] = field(default_factory=list)
     wrongly_neutral: list[str] = field(default_factory=list)
     """Edits of kinds that should change nothing, and did: a fault of the generator."""
+    in_vain: list[str] = field(default_factory=list)
+    """Edits after which agents ran though they concern nobody, or left the project as it was a moment ago."""
+
+    def add(self, other: Report) -> None:
+        """Count another report in."""
+        self.total.add(other.total)
+        for kind, tally in other.by_kind.items():
+            self.by_kind.setdefault(kind, Tally()).add(tally)
+        for own, others in (
+            (self.misses, other.misses),
+            (self.wrongly_neutral, other.wrongly_neutral),
+            (self.in_vain, other.in_vain),
+        ):
+            own.extend(others)
 
     def __str__(self) -> str:
         total = self.total
@@ -161,9 +182,11 @@ async def _edit_and_compare(
     strategy: Strategy, oracle: Oracle, scene: Scene, report: Report, *, seed: int, edits: int, at_most: int
 ) -> None:
     before = await asyncio.to_thread(oracle.run, scene.root)
+    lately = deque([_state(scene)], maxlen=_REMEMBERED)
     for number in range(edits):
         made = edit(scene)
         assert made is not None
+        state = _state(scene)
         finding = oracle.begin(scene.root)
         claims = await strategy.after_edit(scene.root)
         truth = await asyncio.wrap_future(finding)
@@ -171,11 +194,19 @@ async def _edit_and_compare(
         tally = _counted(claims, before, truth)
         if made.neutral and tally.changed:
             report.wrongly_neutral.append(f"seed {seed}, edit {number}: {made}")
+        if claims.ran and ((made.neutral and made.kind not in _CONCERN_SOME) or state in lately):
+            names = ", ".join(sorted(claims.ran))
+            report.in_vain.append(f"seed {seed}, edit {number}: {made}, ran {names}")
+        lately.append(state)
         report.total.add(tally)
         report.by_kind.setdefault(made.kind, Tally()).add(tally)
         before = truth
         if len(report.misses) > at_most:
             return
+
+
+def _state(scene: Scene) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, (scene.root / name).read_bytes()) for name in sorted(scene.files))
 
 
 def _misses(claims: Claims, truth: Mapping[str, Outcome], *, seed: int, number: int, made: Edit) -> list[Miss]:

@@ -1,0 +1,57 @@
+"""What is known of verdicts while runs go on: as much as the history keeps, and no more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from workbench.engine.verdicts import Asked, Verdicts
+from workbench.model.dependencies import Dependencies, Dependency
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.store.history import StoredVerdict
+from workbench.store.history.records import StoredJob
+from workbench.store.history.retention import TRACES_OF_A_VARIANT
+
+CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
+ASKED = Asked("t", "asked", 0)
+
+
+def add(verdicts: Verdicts, execution: int, scoring: str = "criteria") -> None:
+    rows = frozenset({Dependency("file", "/project/data", str(execution))})
+    result = CaseResult(
+        case=CASE,
+        eval_set_id="s",
+        status=CaseStatus.PASSED,
+        execution=Execution(dependencies=Dependencies(rows=rows, complete=True)),
+    )
+    job = StoredJob("run", JobKey(case=CASE), CaseStatus.PASSED, 0.1, None, datetime.now(UTC), "asked", scoring)
+    verdicts.add(StoredVerdict(job, execution, execution, None, is_certain=True), result)
+
+
+def executions(verdicts: Verdicts) -> list[int | None]:
+    return [each.execution for each in verdicts.of(ASKED)]
+
+
+def test_the_executions_that_are_known_are_the_newest_however_lately_an_older_one_was_judged() -> None:
+    verdicts = Verdicts()
+    for number in range(TRACES_OF_A_VARIANT):
+        add(verdicts, number)
+    add(verdicts, 0, scoring="other criteria")
+
+    add(verdicts, TRACES_OF_A_VARIANT)
+
+    assert executions(verdicts) == list(range(TRACES_OF_A_VARIANT, 0, -1))
+
+
+def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:
+    verdicts = Verdicts()
+    for number in range(3_000):
+        add(verdicts, number)
+        add(verdicts, number, scoring=f"criteria {number}")
+    for number in range(100):
+        add(verdicts, 2_999, scoring=f"more criteria {number}")
+
+    assert len(verdicts.of(ASKED)) < 50
+    assert set(executions(verdicts)) == set(range(2_995, 3_000))
+    assert [verdicts.row(row) for row in verdicts.rows_of(2_995)] == [Dependency("file", "/project/data", "2995")]
+    assert not verdicts.rows_of(0)
