@@ -35,6 +35,11 @@ class FollowedRun:
         """Whether the last event has been taken up."""
         return self._is_complete
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `take` would give anything."""
+        return bool(self._events)
+
     def add(self, event: RunEvent) -> None:
         """Take up an event that somebody else has listened to."""
         self._events.append(event)

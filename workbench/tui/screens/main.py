@@ -52,6 +52,7 @@ from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.tab_bar import TabBar
 
 _TICK = 0.1  # seconds between two updates of what changes by itself
+_ROUNDS = 10  # in which what the watch and its runs told is taken in one tick
 _SETS = (".evalset.json", ".test.json")
 
 
@@ -383,6 +384,10 @@ class MainScreen(Screen[None]):
         now = time.monotonic()
         told = self._watching.take(now=now)
         is_news, changed = self._runs.take(now=now)
+        for _ in range(_ROUNDS if told.has_more else 0):
+            told = told.and_then(self._watching.take(now=now))
+            _, more = self._runs.take(now=now)
+            changed |= more
         is_news, changed = is_news or told.is_news, changed | told.changed
         if told.saved:
             self._read_saved(told.saved)

@@ -21,6 +21,7 @@ from workbench.tui.messages import RunWanted
 from workbench.tui.screens.faceless import Faceless
 from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.plan import PlanScreen
+from workbench.tui.state.browser.content import Hashes
 from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.saying import say
 
@@ -95,12 +96,10 @@ class Running(Faceless):
             self._hub.gateway.runs.cancel(run_id, job)
 
     @work(group="follow")
-    async def follow(self, followed: FollowedRun, *, listens: bool = True) -> None:
-        """Take up what a run says, for `take`; unless it `listens`, somebody else adds the events."""
-        if listens:
-            self.post_message(self.Followed(followed))
-        planned = {case.key: (case.execution_hash, case.scoring_hash) for case in followed.run.plan.cases}
-        self._state.browser.freshness.planned(planned)
+    async def follow(self, followed: FollowedRun) -> None:
+        """Take up what a run says, for `take`."""
+        self.post_message(self.Followed(followed))
+        self._state.browser.freshness.planned(_hashes(followed.run))
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
             self._state.expect(chunk)
@@ -108,15 +107,17 @@ class Running(Faceless):
                 followed.progress.jobs.expect(chunk)
             await asyncio.sleep(0)
         self._followed.append(followed)
-        if listens:
-            await followed.follow()
+        await followed.follow()
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
-        """Show a run of the watch, to whose events the watch listens."""
+        """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
         self._hub.gateway.runs.adopt(run)
         progress = self._state.begin_run(total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
-        self.follow(followed, listens=False)
+        self._state.browser.freshness.planned(_hashes(run))
+        self._state.expect(jobs)
+        progress.jobs.expect(jobs)
+        self._followed.append(followed)
         return followed
 
     @work(group="score")
@@ -177,3 +178,8 @@ class Running(Faceless):
         runs = self._hub.gateway.runs
         planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask)
         return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
+
+
+def _hashes(run: Run) -> dict[CaseKey, Hashes]:
+    """What the cases of a run are judged by."""
+    return {case.key: (case.execution_hash, case.scoring_hash) for case in run.plan.cases}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +21,7 @@ from workbench.tui.gateway.watching import Watch
 from workbench.tui.hub import Hub
 from workbench.tui.screens.faceless import Faceless
 from workbench.tui.screens.followed import FollowedRun
-from workbench.tui.state.watch.news import Begun, BrokenTold, Changed, Ended, OfRun, Quiet, WatchNews
+from workbench.tui.state.watch.news import Begun, BrokenTold, Changed, Ended, HoldsAgain, OfRun, Quiet, WatchNews
 from workbench.tui.state.watch.watch import WatchMode
 from workbench.tui.widgets.saying import say
 
@@ -40,11 +41,19 @@ class Follow(Protocol):
 
 @dataclass
 class Taken:
-    """What the watch told: whether anything, which cases stand otherwise now, and which files were saved."""
+    """What the watch told: whether anything, which cases stand otherwise now, and which files were saved.
+
+    With `has_more` the rest comes once what its runs said so far is shown: it is told in the order in which it is true.
+    """
 
     is_news: bool = False
     changed: set[CaseKey] = field(default_factory=set)
     saved: set[str] = field(default_factory=set)
+    has_more: bool = False
+
+    def and_then(self, later: Taken) -> Taken:
+        """Both in one."""
+        return Taken(self.is_news or later.is_news, self.changed | later.changed, self.saved | later.saved)
 
 
 class Watching(Faceless):
@@ -64,6 +73,7 @@ class Watching(Faceless):
         self._sight: Collection[CaseKey] = ()
         self._watch: Watch | None = None
         self._runs: dict[str, FollowedRun] = {}
+        self._untaken: deque[WatchNews] = deque()
         self._looked_at = 0.0
 
     @property
@@ -113,9 +123,13 @@ class Watching(Faceless):
         if self._watch is None:
             return taken
         self._sight = self._in_sight()
-        for news in self._watch.take():
+        self._untaken.extend(self._watch.take())
+        while self._untaken and not taken.has_more:
             taken.is_news = True
-            self._take(news, taken, now=now)
+            if isinstance(self._untaken[0], HoldsAgain | Begun) and any(run.has_news for run in self._runs.values()):
+                taken.has_more = True
+            else:
+                self._take(self._untaken.popleft(), taken, now=now)
         if self._watch is None:  # it has ended by itself
             return taken
         ringing = self._state.watch.alarm(now=now)
@@ -191,6 +205,7 @@ class Watching(Faceless):
 
     def _end(self, problem: str) -> None:
         self._watch = None
+        self._untaken.clear()
         for followed in self._runs.values():
             followed.end()
         self._runs.clear()

@@ -90,6 +90,7 @@ class Board:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[Standing]] = {}
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
+        self._early: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that ran before they were listed
         self._results = 0  # of this session
         self._held: dict[JobKey, None] = {}  # whose result is held and in the history, the oldest first
 
@@ -113,7 +114,11 @@ class Board:
             if key in self._records:
                 continue
             record = self._records[key] = CaseRecord(key)
-            if stored := self._stored.get(key):
+            if early := self._early.pop(key, None):
+                self._results += 1
+                record.outcomes, record.ended = early, self._results
+                record.standing = _outcome(record)
+            elif stored := self._stored.get(key):
                 _take_stored(record, stored)
             changes[key.target, key.eval_set, record.standing] += 1
         self._count(changes)
@@ -196,6 +201,8 @@ class Board:
             return ()
         record = self._records.get(event.case)
         if record is None:
+            if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
+                self._early.setdefault(event.case, {})[event.repeat] = _outcome_of(event)
             return ()
         if isinstance(event, CaseStarted):
             self._renew(record)
@@ -221,9 +228,7 @@ class Board:
         self._renew(record)
         record.turns.pop(event.repeat, None)
         record.spans.pop(event.repeat, None)
-        record.outcomes[event.repeat] = Outcome(
-            event.status, event.duration_seconds, event.result, in_history=event.in_history
-        )
+        record.outcomes[event.repeat] = _outcome_of(event)
         if event.in_history:
             self._hold(event.case, event.repeat)
         if event.status is not CaseStatus.CANCELLED:
@@ -277,6 +282,10 @@ def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
         job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
     }
     record.standing = _outcome(record)
+
+
+def _outcome_of(event: CaseFinished) -> Outcome:
+    return Outcome(event.status, event.duration_seconds, event.result, in_history=event.in_history)
 
 
 def _is_under_way(record: CaseRecord) -> bool:
