@@ -57,7 +57,7 @@ def test_a_folder_is_the_names_in_it(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("other content")
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / ".workbench").mkdir()
-    assert of_folder(str(tmp_path)) == before == digest(b"a\0b")
+    assert of_folder(str(tmp_path)) == before == digest(b"a/\0b")
 
     (tmp_path / "c").touch()
     assert of_folder(str(tmp_path)) != before

@@ -102,3 +102,11 @@ def test_a_source_that_cannot_be_cut_counts_as_a_whole(monkeypatch: pytest.Monke
 
     assert made.module is None and made.fingerprint() == digest(b"def f(): pass\n")
     assert instrument.NAME not in made.code.co_consts[0].co_names
+
+
+def test_a_project_on_a_disk_that_is_mounted_below_run_is_recorded_as_any_other() -> None:
+    places = Places("/run/media/somebody/disk/project")
+
+    assert places.is_inside("/run/media/somebody/disk/project/agent.py")
+    assert places.is_inside("/proc/self/maps") is False
+    assert Places("/home/somebody/project").is_inside("/run/user/1000/bus") is False

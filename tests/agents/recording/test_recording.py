@@ -376,6 +376,11 @@ LOOKS = {
     "__import__('pathlib').Path('folder').is_dir()": {"probe": ["folder"]},
     "os.listdir('folder')": {"folder": ["folder"]},
     "list(os.scandir('folder'))": {"folder": ["folder"]},
+    "[entry.stat().st_size for entry in os.scandir('folder') if entry.name == 'b.txt']": {
+        "file": ["folder/b.txt"],
+        "folder": ["folder"],
+    },
+    "[entry.is_file() for entry in os.scandir('folder')]": {"folder": ["folder"]},
     "list(os.walk('folder'))": {"folder": ["folder", "folder/inner"]},
     "__import__('glob').glob('folder/*')": {"folder": ["folder"]},
     "list(__import__('pathlib').Path('folder').iterdir())": {"folder": ["folder"]},
@@ -711,6 +716,13 @@ async def test_functions_that_are_watched_behave_as_before(bench: Any, run: Any)
                 try: wrong()
                 except TypeError: continue
                 raise AssertionError
+            with os.scandir() as entries: found = {entry.name: entry for entry in entries}
+            assert isinstance(found["agent.py"], os.DirEntry) and os.path.samefile(found["agent.py"], "agent.py")
+            assert found["agent.py"].is_file() and not found["agent.py"].is_dir()
+            assert {entry.name for entry in os.scandir(descriptor)} == {*found} == {*next(os.walk("."))[2]} | {
+                *next(os.walk("."))[1]}
+            try: next(iter(os.scandir(tempfile.mkdtemp())))
+            except StopIteration: pass
             try: os.environ["WB_NONE"]
             except KeyError as error: assert error.args == ("WB_NONE",)
             try: os.stat("none")

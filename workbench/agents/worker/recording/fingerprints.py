@@ -14,7 +14,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Collection, Iterable, Mapping, Optional
+    from typing import Collection, Iterable, List, Mapping, Optional
 
 FORMAT = 1
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
@@ -32,6 +32,7 @@ _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
 _EXTENSIONS = (".so", ".pyd")
 
 _stat, _lstat, _listdir, _readlink = os.stat, os.lstat, os.listdir, os.readlink  # the recorder wraps some of them
+_scandir = os.scandir
 
 
 def digest(data: bytes) -> str:
@@ -61,9 +62,9 @@ def of_file(path: str) -> str:
 
 
 def of_folder(path: str, *, without: Collection[str] = ()) -> str:
-    """The names in a folder, except some."""
+    """The names in a folder, except some; of folders as such."""
     try:
-        names = _listdir(path)
+        names = names_in(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return ABSENT
     except OSError:
@@ -71,10 +72,23 @@ def of_folder(path: str, *, without: Collection[str] = ()) -> str:
     return of_names(names, without=without)
 
 
+def names_in(path: str) -> List[str]:
+    """The names in a folder, those of folders with a slash behind them. Raises OSError and ValueError."""
+    with _scandir(path) as entries:
+        return [f"{entry.name}/" if _is_folder_entry(entry) else entry.name for entry in entries]
+
+
+def _is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def of_names(names: Iterable[str], *, without: Collection[str] = ()) -> str:
     """The same for a folder that was listed already."""
-    kept = sorted(os.fsencode(name) for name in names if name not in IGNORED and name not in without)
-    return digest(b"\0".join(kept))
+    left_out = IGNORED.union(without)
+    return digest(b"\0".join(sorted(os.fsencode(name) for name in names if name.rstrip("/") not in left_out)))
 
 
 def of_probe(path: str) -> str:

@@ -14,6 +14,7 @@ import sys
 from _thread import _local
 from importlib.machinery import EXTENSION_SUFFIXES
 
+from .entries import Entries
 from .fingerprints import of_file
 from .places import (
     instruction,
@@ -55,6 +56,7 @@ def install(recorder: Recorder) -> None:
     for name in _C_PROBES:
         if not hasattr(getattr(os.path, name), "__code__"):
             _put_in_front(os.path, name, recorder, events.probed)
+    _replace(os, "scandir", _Scan(os.scandir, recorder, events.looked))
     _watch_variables(recorder)
     stay_first(recorder)
 
@@ -251,9 +253,29 @@ class _InFront:
         return repr(self.__wrapped__)
 
 
+class _Scan(_InFront):
+    """Stands for `os.scandir`: what it gives tells of a file what `os.stat` does."""
+
+    def __init__(self, function: Any, recorder: Recorder, look: Callable[..., None]) -> None:
+        super().__init__(function, "os", recorder, look)
+
+    def __call__(self, path: Any = ".") -> Any:
+        found = self.__wrapped__(path)
+        full = None if quiet else _full("." if path is None else path, follow=True)
+        if full is None or self._recorder.places.is_inside(full) is False:
+            return found
+        return Entries(found, full, self._looked)
+
+    def _looked(self, path: str) -> None:
+        _guarded(self._recorder, self._look, path)
+
+
 def _put_in_front(module: Any, name: str, recorder: Recorder, look: Callable[..., None]) -> None:
-    function = getattr(module, name)
-    wrapper = _InFront(function, module.__name__, recorder, look)
+    _replace(module, name, _InFront(getattr(module, name), module.__name__, recorder, look))
+
+
+def _replace(module: Any, name: str, wrapper: _InFront) -> None:
+    function = wrapper.__wrapped__
     setattr(module, name, wrapper)
     for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if function in supporting:

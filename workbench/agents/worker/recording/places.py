@@ -49,7 +49,8 @@ class Places:
         self._elsewhere: Set[str] = set()
         prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
         around = _with_separator(self._home)
-        self._prefixes = tuple(folder for folder in map(_with_separator, prefixes) if not around.startswith(folder))
+        outside = (*_SYSTEM, *map(_with_separator, prefixes))  # but disks are mounted below /run, too
+        self._outside = tuple(folder for folder in outside if not around.startswith(folder))
         self.add([self._home])
 
     def add(self, folders: Iterable[str]) -> None:
@@ -82,7 +83,7 @@ class Places:
 
     def _place(self, path: str) -> Optional[bool]:
         inner = path + os.sep
-        if inner.startswith((*_SYSTEM, *self._prefixes)) or not is_workspace(path):
+        if inner.startswith(self._outside) or not is_workspace(path):
             return False
         if not IGNORED.isdisjoint(path.split(os.sep)):
             return False

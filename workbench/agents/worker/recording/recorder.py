@@ -14,6 +14,7 @@ from _thread import _local
 from . import instrument
 from .fingerprints import (
     ABSENT,
+    names_in,
     of_file,
     of_import,
     of_installed,
@@ -190,8 +191,8 @@ class Recorder:
         if ("folder", path) in self._found or self._is_ours_to_ignore(path):
             return
         try:
-            names = os.listdir(path)
-        except OSError:
+            names = names_in(path)
+        except (OSError, ValueError):
             self._note("folder", path, ABSENT)
             return
         self._found["folder", path] = ""  # told later: what this process writes there does not count
