@@ -22,7 +22,6 @@ from .outcomes import Outcome
 from .packages import EVAL_SET, Package, generate
 from .scene import Scene
 
-
 _REMEMBERED = 3
 """How many states of a project whoever watches still knows the verdicts of."""
 _CONCERN_SOME = frozenset({"env_overruled"})
