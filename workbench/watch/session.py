@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Holds, Run
-from workbench.engine.summary import Verdict, summarise, verdict_of
 from workbench.engine.workspace import Workspace
 from workbench.model.dependencies import DependencyKind
 from workbench.model.events import CaseFinished, Notice
@@ -24,20 +21,15 @@ from workbench.store.history import StoredVerdict
 from workbench.watch.affected import plan_of, results_of
 from workbench.watch.cap import beyond_cap
 from workbench.watch.events import (
-    AllKnown,
-    ChangeSeen,
-    Decided,
     RunBegun,
     RunTold,
-    SourceBroken,
-    VerdictKnown,
     WatchEvent,
     WatchStarted,
 )
+from workbench.watch.news import News
 from workbench.watch.planning import Planning
-from workbench.watch.reasons import summary_of
 from workbench.watch.selection import Action, Decision, Place, Selector, path_of, place_of
-from workbench.watch.state import BrokenSource, State
+from workbench.watch.state import State
 from workbench.watch.watcher import Change, Watcher
 
 T = TypeVar("T")
@@ -98,21 +90,17 @@ class WatchSession:
         self._selector = Selector(
             self._verdicts, self._state, is_current=self._is_current, is_busy=lambda: bool(self._live)
         )
-        self._events: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
+        self._news = News(workspace.root, self._state)
         self._jobs: dict[JobKey, PlannedCase] = {}
         self._live: dict[JobKey, _Live] = {}
-        self._shown: dict[JobKey, Place] = {}
-        self._known: dict[JobKey, Verdict] = {}
         self._generation = 0
         self._ran_in: dict[Place, int] = {}
         self._in_a_row: dict[JobKey, int] = {}
-        self._broken: frozenset[BrokenSource] = frozenset()
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
         self._is_paused = False
         self._saved: Change | None = None  # while paused
         self._held: set[JobKey] = set()  # they are more than the user wants to spend on one change
-        self._problems: list[str] = []
         self._starting = asyncio.Lock()
         self._selecting = threading.Lock()
         self._rows_watched = 0
@@ -120,9 +108,9 @@ class WatchSession:
     async def events(self) -> AsyncIterator[WatchEvent]:
         """Watch until the listener stops listening; what runs then is stopped."""
         watching = asyncio.create_task(self._watch())
-        watching.add_done_callback(lambda _: self._events.put_nowait(None))
+        watching.add_done_callback(lambda _: self._news.end())
         try:
-            while (event := await self._events.get()) is not None:
+            async for event in self._news.events():
                 yield event
             await watching
         finally:
@@ -167,7 +155,7 @@ class WatchSession:
 
     def shows(self, verdicts: Mapping[JobKey, str]) -> None:
         """Whoever listens shows these verdicts, named by their runs: where others hold, those are told."""
-        self._shown.update((job, Place(run_id, job)) for job, run_id in verdicts.items())
+        self._news.shown.update((job, Place(run_id, job)) for job, run_id in verdicts.items())
 
     def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
         """A run that is none of this watch begins: what it will say is about how things are now."""
@@ -182,7 +170,7 @@ class WatchSession:
             await self._replan()
             await self._watch_what_is_used()
             status = watcher.watching
-            self._tell(
+            self._news.tell(
                 WatchStarted(
                     total=len(self._jobs),
                     files=status.files,
@@ -211,6 +199,7 @@ class WatchSession:
         if await self._off_loop(lambda: self._is_by_agents(change)):
             return
         self._generation += 1
+        self._ran_in.clear()
         self._in_a_row.clear()
         if self._planning.concerns(change):
             await self._replan()
@@ -218,11 +207,9 @@ class WatchSession:
 
     async def _replan(self) -> None:
         plan, problems = await self._off_loop(self._planning.plan)
-        self._problems += problems
+        self._news.problems += problems
         self._jobs = dict(plan.jobs)
-        for job in [job for job in self._known if job not in self._jobs]:
-            del self._known[job]
-            self._shown.pop(job, None)
+        self._news.keep(self._jobs)
 
     async def _catch_up(self, change: Change | None) -> None:
         """Decide on every job anew, and do what has to be done."""
@@ -242,13 +229,12 @@ class WatchSession:
                 if each.job not in self._live and self._is_work(each, all_of_it=change is None)
             ]
             held = "" if change is None or is_paused else self._hold_back(work)
-            self._tell_decided(decisions, work)
+            self._news.decided(decisions, work, held=self._held)
             if is_paused and change is not None:
                 self._saved = change if self._saved is None else self._saved.and_then(change)
-            else:
-                self._tell_change(change, decisions, work, held)
-            self._tell_problems()
-            self._tell_broken(decisions)
+            elif change is not None:
+                self._news.change(change, decisions, work, held=held)
+            self._news.wrong(decisions)
             await self._show_stored(decisions)
             begun = [each for each in work if each.job not in self._held]
             if not is_paused:
@@ -275,12 +261,8 @@ class WatchSession:
     async def _look_again(self) -> None:
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
-            self._tell_decided(decisions, ())
+            self._news.decided(decisions, (), held=self._held)
             await self._show_stored(decisions)
-
-    def _tell_decided(self, decisions: Sequence[Decision], work: Sequence[Decision]) -> None:
-        broken = self._broken_for(decisions)
-        self._tell(Decided(tuple(decisions), tuple(work), tuple(broken), frozenset(self._held)))
 
     def _decide_all(self) -> list[Decision]:
         with self._selecting:
@@ -288,7 +270,7 @@ class WatchSession:
             return self._decisions()
 
     def _decisions(self) -> list[Decision]:
-        shown = self._shown.get
+        shown = self._news.shown.get
         return [self._selector.decide(job, planned, shown=shown(job)) for job, planned in self._jobs.items()]
 
     def _decide(self, job: JobKey) -> Decision | None:
@@ -301,7 +283,7 @@ class WatchSession:
             return False
         if decision.action in _WORK:
             return True
-        return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._known)
+        return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._news.known)
 
     def _question(self, decision: Decision) -> tuple[object, ...]:
         """What a job is about: the same as long as no change has concerned it."""
@@ -326,18 +308,18 @@ class WatchSession:
         try:
             run = await self._off_loop(lambda: self._run(ordered))
         except StoreError as error:
-            self._tell(Notice(severity="error", message=str(error)))
+            self._news.tell(Notice(severity="error", message=str(error)))
             return
         for each in ordered:
             self._live[each.job] = _Live(run, each.planned, self._selector.signature(each), saved_at)
             self._ran_in[Place(run.run_id, each.job)] = self._generation
         for each in ordered:
             self._let_be.pop(each.job, None)
-        self._tell(RunBegun(run, tuple(each.job for each in ordered), self._reason(ordered)))
+        self._news.tell(RunBegun(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
         self._begin(self._follow(run))
 
     def _run(self, decisions: Sequence[Decision]) -> Run:
-        plan = self._planning.named(self._reason(decisions))
+        plan = self._planning.named(self._news.reason(decisions))
         with self._workspace.history() as history:
             part = plan_of(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
         return self._workspace.start(part, holds=Holds.VERDICTS)
@@ -350,10 +332,10 @@ class WatchSession:
     async def _follow(self, run: Run) -> None:
         async for event in run.events():
             if isinstance(event, Notice):
-                self._tell(event)
+                self._news.tell(event)
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
-            self._tell(RunTold(run.run_id, event))
+            self._news.tell(RunTold(run.run_id, event))
         await self._watch_what_is_used()
         await self._look_when_idle()
 
@@ -375,7 +357,8 @@ class WatchSession:
                 self._begin(self._run_again())
             self._overtaken.append(job)
             return
-        self._show(job, event.result, "executed", saved_at=live.saved_at, place=Place(run.run_id, job))
+        place = Place(run.run_id, job)
+        self._news.verdict(self._jobs[job], event.result, "executed", saved_at=live.saved_at, place=place)
 
     async def _on_cancelled(self, job: JobKey) -> None:
         """Somebody else stopped it, who does not want it back before a change concerns it again."""
@@ -403,7 +386,7 @@ class WatchSession:
             for each in decisions
             if each.action is Action.NOTHING
             and each.verdict is not None
-            and self._shown.get(each.job) != place_of(each.verdict)
+            and self._news.shown.get(each.job) != place_of(each.verdict)
         }
         if not held:
             return
@@ -412,69 +395,11 @@ class WatchSession:
             result = results.get(place_of(verdict))
             if result is not None:
                 named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
-                self._show(job, named, "stored", saved_at=None, place=place_of(verdict))
+                self._news.verdict(self._jobs[job], named, "stored", saved_at=None, place=place_of(verdict))
 
     def _stored_results(self, verdicts: Sequence[StoredVerdict]) -> dict[Place, CaseResult]:
         with self._workspace.history() as history:
             return results_of(history, verdicts)
-
-    def _show(
-        self,
-        job: JobKey,
-        result: CaseResult,
-        source: Literal["executed", "stored"],
-        *,
-        saved_at: float | None,
-        place: Place,
-    ) -> None:
-        self._shown[job] = place
-        self._known[job] = verdict_of(result)
-        since = None if saved_at is None else time.monotonic() - saved_at
-        case = self._jobs[job].case
-        self._tell(VerdictKnown.model_construct(result=result, case=case, source=source, seconds_since_save=since))
-
-    def _tell_change(
-        self, change: Change | None, decisions: Sequence[Decision], work: Sequence[Decision], held: str
-    ) -> None:
-        if change is None:
-            return
-        actions = [each.action for each in work]
-        self._tell(
-            ChangeSeen(
-                at=datetime.now(UTC),
-                paths=tuple(sorted(self._relative(path) for path in change.paths)),
-                run=sum(action is not Action.JUDGE for action in actions),
-                judged=actions.count(Action.JUDGE),
-                waiting=sum(each.action is Action.WAIT for each in decisions),
-                total=len(decisions),
-                reason=self._reason(work),
-                held=held,
-            )
-        )
-
-    def _tell_problems(self) -> None:
-        for problem in self._problems:
-            self._tell(Notice(severity="error", message=problem))
-        self._problems.clear()
-
-    def _broken_for(self, decisions: Iterable[Decision]) -> dict[BrokenSource, int]:
-        """The files that cannot be compiled and that cases wait for, each with how many do."""
-        concerned: dict[str, int] = {}
-        for decision in decisions:
-            if decision.action is Action.WAIT:
-                for path in {path_of(reason.row) for reason in decision.reasons if reason.row is not None}:
-                    concerned[path] = concerned.get(path, 0) + 1
-        found = ((self._state.broken(path), cases) for path, cases in concerned.items())
-        return {broken: cases for broken, cases in found if broken is not None}
-
-    def _tell_broken(self, decisions: Sequence[Decision]) -> None:
-        """Each file that cannot be compiled, once until it is another text."""
-        found = self._broken_for(decisions)
-        for broken, cases in found.items():
-            if broken not in self._broken:
-                shown = self._relative(broken.path)
-                self._tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=cases))
-        self._broken = frozenset(found)
 
     async def _look_when_idle(self) -> None:
         """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
@@ -488,16 +413,15 @@ class WatchSession:
             if work and not self._is_paused:
                 await self._start(work, saved_at=None)
                 return
-        self._tell_decided(decisions, work)
-        stale = sum(each.action is not Action.NOTHING for each in decisions)
-        self._tell(AllKnown(summary=summarise(list(self._known.values())), stale=stale))
+        self._news.decided(decisions, work, held=self._held)
+        self._news.all_known(decisions)
 
     def _may_run(self, decision: Decision) -> bool:
         """Whether a job may be run once more though no save made work of it; says where that has gone on too long."""
         count = self._in_a_row[decision.job] = self._in_a_row.get(decision.job, 0) + 1
         if count == _MOST_IN_A_ROW + 1:
-            words = self._reason([decision])
-            self._tell(Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}"))
+            words = self._news.reason([decision])
+            self._news.tell(Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}"))
         return count <= _MOST_IN_A_ROW
 
     def _is_by_agents(self, change: Change) -> bool:
@@ -520,13 +444,3 @@ class WatchSession:
     def _passed(self, job: JobKey) -> bool:
         newest = self._verdicts.newest(job)
         return newest is not None and newest.job.status is CaseStatus.PASSED
-
-    def _reason(self, decisions: Sequence[Decision]) -> str:
-        return summary_of(decisions, root=self._workspace.root, state=self._state)
-
-    def _relative(self, path: object) -> str:
-        text, root = str(path), f"{self._workspace.root}/"
-        return text.removeprefix(root)
-
-    def _tell(self, event: WatchEvent) -> None:
-        self._events.put_nowait(event)
