@@ -47,6 +47,7 @@ from workbench.tui.screens import shown
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.state.browser.freshness import Freshness
+from workbench.tui.state.watch.news import Began, Broken, BrokenTold, Changed, Concerned, Executed, Standings
 from workbench.tui.themes import load_themes, theme_folders
 
 SIZES = ((80, 24), (140, 42), (200, 60))
@@ -290,6 +291,46 @@ async def run_under_way(screen: Screen) -> None:
     await screen.until("1 of 3")
 
 
+WHY = "tools.py: set_device() changed"
+
+
+async def watch_on(screen: Screen) -> None:
+    """A watch that has seen two changes: one broke a source file, the other ran two cases."""
+    main = screen.app._main
+    jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
+    watch = main.state.watch
+    watch.start()
+    watch.take(Began(""), now=0)
+    concerned = [Concerned(jobs[0], WHY, is_judged=False), Concerned(jobs[1], WHY, is_judged=True)]
+    chains = [f"{WHY} <- called by 2 of 4 cases"]
+    watch.take(Standings(23, 4, {}, concerned, chains, (), frozenset()), now=0)
+    watch.take(Changed(AT, ["tools.py", "prompts/system.txt"], 1, 1, 0, 4, WHY, ""), now=0)
+    watch.take(Executed(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0), 0.084), now=0)
+    broken = Broken(Path("/project/tools.py"), "tools.py", 12, "invalid syntax")
+    why = "tools.py:12 cannot be compiled: invalid syntax"
+    watch.take(Standings(23, 4, dict.fromkeys(jobs[:2], (why,)), (), (), [broken], frozenset(jobs[2:])), now=0)
+    watch.take(Changed(AT.replace(minute=1), ["tools.py"], 0, 0, 2, 4, "", ""), now=0)
+    watch.take(BrokenTold(broken, 2), now=0)
+    await screen.pilot.press("O")
+    main._shown.show_all()
+    await screen.until("cannot be compiled", "lamp_on", "held back")
+
+
+async def watch_paused(screen: Screen) -> None:
+    """Two verdicts do not hold, and the reason is known."""
+    main = screen.app._main
+    jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off")]
+    watch = main.state.watch
+    watch.start()
+    watch.take(Began(""), now=0)
+    watch.pause()
+    concerned = [Concerned(job, WHY, is_judged=False) for job in jobs]
+    watch.take(Standings(23, 4, dict.fromkeys(jobs, (WHY,)), concerned, (), (), frozenset()), now=0)
+    await screen.pilot.press("O")
+    main._shown.show_all()
+    await screen.until("STALE", "when w resumes")
+
+
 async def conflict(screen: Screen) -> None:
     """The set was edited here and on disk."""
     path = screen.folder / LIGHTS
@@ -330,6 +371,9 @@ SCREENS: dict[str, Step] = {
     "question": question,
     "help": keys("2", "f1", shown=["In the diff"]),
     "palette": keys("ctrl+p", shown=["Search"]),
+    "watch": watch_on,
+    "watch_paused": watch_paused,
+    "watch_off": keys("O", shown=["w turns watch on"]),
 }
 
 

@@ -200,6 +200,7 @@ class Watch:
     def _standings(self, workspace: Workspace, decided: Decided) -> Sequence[WatchNews]:
         """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
         words = _Words(self._session, workspace.root)
+        again = self._held_again(workspace, decided.decisions)
         standings = Standings(
             files=self._session.files,
             total=len(decided.decisions),
@@ -210,8 +211,9 @@ class Watch:
             chains=words.chains_of(decided.work, decided.decisions),
             broken=[self._broken(each) for each in decided.broken],
             held=decided.held,
+            again=len(again),
         )
-        return [standings, *self._held_again(workspace, decided.decisions)]
+        return [standings, *again]
 
     def _held_again(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[WatchNews]:
         """The verdicts that hold where the screen shows others."""

@@ -53,7 +53,8 @@ class Standings:
     """How every case stands: `stale` are the jobs whose verdicts do not hold, with the reasons.
 
     `concerned` are those that run or are judged because of that, or wait to be; `chains` say how far each reason
-    reaches. `held` wait because they are more than a change may run by itself.
+    reaches. `held` wait because they are more than a change may run by itself; of `again` a verdict of an earlier run
+    is the one that holds.
     """
 
     files: int
@@ -63,6 +64,7 @@ class Standings:
     chains: Sequence[str]
     broken: Sequence[Broken]
     held: frozenset[JobKey]
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)

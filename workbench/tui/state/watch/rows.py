@@ -185,6 +185,8 @@ def _what_it_did(change: SeenChange) -> str:
         parts.append(f"{changed.judged:,} judged again")
     if changed.waiting:
         parts.append(f"{changed.waiting:,} wait")
+    if change.again:
+        parts.append(f"of {change.again:,} a stored verdict holds")
     return ", ".join(parts) or f"concerns none of {plural(changed.total, 'case')}"
 
 

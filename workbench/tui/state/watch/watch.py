@@ -47,8 +47,8 @@ class WatchMode(StrEnum):
 class SeenChange:
     """Something that was saved, what it concerned, and what came of it.
 
-    `concerned` are the first of the jobs that it made work of, `jobs` all of them. `seconds` is how long it took from
-    the save to the first verdict.
+    `concerned` are the first of the jobs that it made work of, `jobs` all of them; of `again` an earlier verdict holds
+    once more. `seconds` is how long it took from the save to the first verdict.
     """
 
     number: int
@@ -56,6 +56,7 @@ class SeenChange:
     concerned: Sequence[Concerned]
     chains: Sequence[str]
     jobs: frozenset[JobKey]
+    again: int
     seconds: float | None = None
     alarm: Alarm = field(default_factory=Alarm)
 
@@ -199,6 +200,7 @@ class WatchState:
             concerned=concerned[:_MOST_CASES],
             chains=decided.chains if decided is not None else (),
             jobs=frozenset(each.job for each in concerned),
+            again=decided.again if decided is not None else 0,
         )
         for earlier in self.changes:  # what comes of it now comes of this one
             earlier.alarm.is_complete = True
