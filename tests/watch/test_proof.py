@@ -53,7 +53,7 @@ async def test_no_case_is_missed(
     print(f"\nseeds {seeds.start} to {seeds.stop - 1}: {report}")
     assert not report.misses, "\n".join(map(str, report.misses))
     assert not report.wrongly_neutral
-    assert not report.in_vain
+    assert not report.in_vain, "\n".join(report.in_vain)
     whole = _whole(tmp_path_factory, part, report)
     if whole is not None:
         print(f"in all: {whole}")

@@ -118,6 +118,8 @@ def _choose(scene: Scene) -> Kind:
         return KINDS["syntax_repaired"]
     if scene.damage and scene.rng.random() < 0.3:
         return KINDS["mended"]
+    if scene.likely and scene.rng.random() < 0.3:
+        return KINDS[scene.rng.choice(scene.likely)]
     return scene.rng.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
 
 

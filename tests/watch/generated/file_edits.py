@@ -10,6 +10,7 @@ from .packages import ENVIRONMENT
 from .scene import Scene
 
 _PATH = re.compile(r"(?:data|flags|prompts)/[\w./-]+")
+_JOURNAL = re.compile(r"data/\w+_journal\.txt")
 _VARIABLE = re.compile(r"\bGENERATED_[A-Z_]+\b")
 _CONTENT = {
     ".json": '{{"value": {0}, "rate": {0}}}\n', ".ini": "[limits]\nleast = {0}\n", ".toml": "[limits]\nmost = {0}\n",
@@ -81,8 +82,20 @@ def data_created(scene: Scene) -> str | None:
 
 def _missing(scene: Scene) -> list[str]:
     """Paths that stand in the code and are not there; not those that agents write themselves."""
-    wanted = [text for text in scene.constants() if _PATH.fullmatch(text) and not text.endswith("_state.json")]
+    own = ("_state.json", "_journal.txt")
+    wanted = [text for text in scene.constants() if _PATH.fullmatch(text) and not text.endswith(own)]
     return [name for name in wanted if not scene.has(name) and ("." in name or name.endswith("_folder"))]
+
+
+def journal_begun_anew(scene: Scene) -> str | None:
+    """A file to which agents append, written by hand. Never taken back: what they appended would come back with it."""
+    names = [text for text in scene.constants() if _JOURNAL.fullmatch(text)]
+    if not names:
+        return None
+    path = scene.root / scene.rng.choice(names)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{scene.number()}\n")
+    return path.name
 
 
 def probed(scene: Scene) -> str | None:
@@ -220,7 +233,7 @@ def notes(scene: Scene) -> str | None:
 
 
 EDITS = (
-    data_edited, data_lengthened, data_deleted, data_renamed, data_created, probed, listed_added, listed_removed,
-    env_value, env_key_added, env_key_removed, env_deleted, env_created,
+    data_edited, data_lengthened, data_deleted, data_renamed, data_created, journal_begun_anew, probed, listed_added,
+    listed_removed, env_value, env_key_added, env_key_removed, env_deleted, env_created,
 )  # fmt: skip
 NEUTRAL_EDITS = (env_overruled, env_comment, touched, written_again, notes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,9 @@ from .outcomes import Outcome
 from .packages import EVAL_SET, Package, generate
 from .scene import Scene
 
-_REMEMBERED = 3
-"""How many states of a project whoever watches still knows the verdicts of."""
+_REMEMBERED = 5  # states of a project
+_REMEMBERED_RUNS = 5
+"""Of a case that has run so often the verdict of a state that was there before may be forgotten."""
 _CONCERN_SOME = frozenset({"env_overruled"})
 """Neutral kinds after which something may run: agents that look at all variables see that there is one more."""
 
@@ -150,15 +151,17 @@ async def prove(
     edits: int = 30,
     misses_at_most: int = 0,
     tell: Callable[[str], None] = lambda line: None,
+    likely: tuple[str, ...] = (),
     **sizes: Any,
 ) -> Report:
     """Edit the packages of these seeds, each so many times, and compare; until more is missed than may be.
 
-    `sizes` are what `packages.generate` takes.
+    `likely` are kinds of edits to make more often than others; `sizes` are what `packages.generate` takes.
     """
     report = Report()
     for seed in seeds:
         scene = scene_of(make_project(folder / f"seed{seed}", seed, oracle, **sizes))
+        scene.likely = likely
         await strategy.first_run(scene.root)
         try:
             await _edit_and_compare(strategy, oracle, scene, report, seed=seed, edits=edits, at_most=misses_at_most)
@@ -182,6 +185,7 @@ async def _edit_and_compare(
 ) -> None:
     before = await asyncio.to_thread(oracle.run, scene.root)
     lately = deque([_state(scene)], maxlen=_REMEMBERED)
+    runs = Counter(before.keys())
     for number in range(edits):
         made = edit(scene)
         assert made is not None
@@ -193,9 +197,12 @@ async def _edit_and_compare(
         tally = _counted(claims, before, truth)
         if made.neutral and tally.changed:
             report.wrongly_neutral.append(f"seed {seed}, edit {number}: {made}")
-        if claims.ran and ((made.neutral and made.kind not in _CONCERN_SOME) or state in lately):
-            names = ", ".join(sorted(claims.ran))
-            report.in_vain.append(f"seed {seed}, edit {number}: {made}, ran {names}")
+        runs.update(claims.ran)
+        in_vain = claims.ran if made.neutral and made.kind not in _CONCERN_SOME else frozenset()
+        if state in lately:
+            in_vain |= {eval_id for eval_id in claims.ran if runs[eval_id] < _REMEMBERED_RUNS}
+        if in_vain:
+            report.in_vain.append(f"seed {seed}, edit {number}: {made}, ran {', '.join(sorted(in_vain))}")
         lately.append(state)
         report.total.add(tally)
         report.by_kind.setdefault(made.kind, Tally()).add(tally)

@@ -37,6 +37,8 @@ class Scene:
         """For files that do not compile any more, what they were when they did."""
         self.damage: list[Change] = []
         """Changes after which people find out that something is missing."""
+        self.likely: tuple[str, ...] = ()
+        """Kinds of edits that are made more often than others."""
         self._before: dict[str, bytes | None] | None = None
 
     @contextmanager
