@@ -14,20 +14,24 @@ from workbench.tui.state.board import Board
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
-from workbench.tui.state.standing import STALE, Standing, look_of
+from workbench.tui.state.standing import STALE, Look, Standing, look_of, standing_of
 from workbench.tui.state.watch.news import Broken, Concerned
 from workbench.tui.state.watch.watch import SeenChange, WatchMode, WatchState
 
 _MOST_PATHS = 3
 _CASE_WIDTH = 36
+_WIDE = 100  # cells from which there is room for all words
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row: a line that is cut at the end, what follows at the right end, and what it is about."""
+    """A row: a line that is cut at the end, what follows at the right end, shorter where it is narrow, and what it is
+    about.
+    """
 
     line: Line
     right: Line = ()
+    short: Line = ()
     job: JobKey | None = None
     broken: Broken | None = None
     identity: tuple[object, ...] = ()
@@ -38,7 +42,6 @@ class WatchRows(CursorRows):
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
-        self._board: Board | None = None
         self._stays = False  # on its row
 
     def __len__(self) -> int:
@@ -63,8 +66,7 @@ class WatchRows(CursorRows):
     def show(self, watch: WatchState, board: Board) -> None:
         """Take the rows as they are now."""
         selected = self._selected
-        self._board = board
-        self._entries = list(_entries(watch))
+        self._entries = list(_entries(watch, board))
         super().move_to(self._place_of(selected) if self._stays else 0)
 
     def move(self, by: int) -> None:
@@ -80,13 +82,13 @@ class WatchRows(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn now."""
         entry = self._entries[index]
-        line = entry.line if entry.job is None else (*self._mark(entry.job), *entry.line)
-        if not entry.right:
-            return fit(line, width)
-        right = sum(cell_len(piece.text) for piece in entry.right)
-        left = fit(line, max(width - right - 2, 10))
-        gap = max(width - right - 1 - sum(cell_len(piece.text) for piece in left), 1)
-        return fit((*left, Piece(" " * gap), *entry.right), width)
+        right = entry.right if width >= _WIDE else entry.short or entry.right
+        if not right:
+            return fit(entry.line, width)
+        taken = sum(cell_len(piece.text) for piece in right)
+        left = fit(entry.line, max(width - taken - 2, 10))
+        gap = max(width - taken - 1 - sum(cell_len(piece.text) for piece in left), 1)
+        return fit((*left, Piece(" " * gap), *right), width)
 
     @property
     def _selected(self) -> Entry | None:
@@ -100,11 +102,6 @@ class WatchRows(CursorRows):
         if entry is None:
             return 0
         return next((i for i, each in enumerate(self._entries) if each.identity == entry.identity), self.cursor)
-
-    def _mark(self, job: JobKey) -> Line:
-        record = self._board.record(job.case) if self._board is not None else None
-        look = look_of(record.standing if record is not None else Standing.NOT_RUN)
-        return (Piece(f"   {look.symbol} ", look.tone),)
 
     def _can_stand(self, index: int) -> bool:
         return bool(self._entries[index].identity)
@@ -137,7 +134,7 @@ def nothing_text(watch: WatchState) -> str:
     return f"Nothing has been saved since. Edit the agent, and the cases that it affects run by themselves. {waits}"
 
 
-def _entries(watch: WatchState) -> Iterator[Entry]:
+def _entries(watch: WatchState, board: Board) -> Iterator[Entry]:
     for broken in watch.broken:
         text = f" ! {safe_line(broken.where)} cannot be compiled: {safe_line(broken.message)}"
         waiting = watch.waiting_for(broken)
@@ -149,16 +146,17 @@ def _entries(watch: WatchState) -> Iterator[Entry]:
         yield Entry((Piece(f"{text}{'it' if cases == 1 else 'them'} all the same", Tone.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
         yield Entry((Piece(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Tone.WARNING),))
-        yield from _cases(watch.pending[:_MOST_PENDING], ("pending",), with_reasons=True)
+        pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
+        yield from _cases(pending, ("pending",), with_reasons=True)
         yield from _more(len(watch.pending) - _MOST_PENDING)
     for change in watch.changes:
-        yield from _of_change(change)
+        yield from _of_change(change, board)
 
 
 _MOST_PENDING = 100
 
 
-def _of_change(change: SeenChange) -> Iterator[Entry]:
+def _of_change(change: SeenChange, board: Board) -> Iterator[Entry]:
     changed = change.changed
     shown = ", ".join(safe_line(path, width=60) for path in changed.paths[:_MOST_PATHS]) or "the project"
     more = f" and {len(changed.paths) - _MOST_PATHS:,} more" if len(changed.paths) > _MOST_PATHS else ""
@@ -167,13 +165,15 @@ def _of_change(change: SeenChange) -> Iterator[Entry]:
         Piece(f"{shown}{more}", Tone.STRONG),
         Piece(f"  {_what_it_did(change)}"),
     )
-    right = () if change.seconds is None else (Piece(f"first verdict after {time_text(change.seconds)}", Tone.MUTED),)
-    yield Entry(line, right, identity=("change", change.number))
+    took = "" if change.seconds is None else f"after {time_text(change.seconds)}"
+    right, short = ((Piece(f"{lead}{took}", Tone.MUTED),) if took else () for lead in ("first verdict ", ""))
+    yield Entry(line, right, short, identity=("change", change.number))
     if changed.held:
         yield Entry((Piece(f"   not run by itself: {safe_line(changed.held)}", Tone.WARNING),))
     for chain in change.chains:
         yield Entry((Piece(f"   {safe_line(chain)}", Tone.KEY),))
-    yield from _cases(change.concerned, ("change", change.number), with_reasons=len(change.chains) != 1)
+    concerned = [(each, _look(each.job, change, board)) for each in change.concerned]
+    yield from _cases(concerned, ("change", change.number), with_reasons=len(change.chains) != 1)
     yield from _more(len(change.jobs) - len(change.concerned))
 
 
@@ -190,13 +190,29 @@ def _what_it_did(change: SeenChange) -> str:
     return ", ".join(parts) or f"concerns none of {plural(changed.total, 'case')}"
 
 
-def _cases(concerned: Sequence[Concerned], place: tuple[object, ...], *, with_reasons: bool) -> Iterator[Entry]:
-    for each in concerned:
+def _look(job: JobKey, change: SeenChange, board: Board) -> Look:
+    """How the case of a change ended because of it, or what is going on with it."""
+    status = change.verdicts.get(job)
+    if status is not None:
+        return look_of(standing_of([status]))
+    record = board.record(job.case)
+    is_under_way = record is not None and record.standing in (Standing.WAITING, Standing.RUNNING)
+    return look_of(record.standing if record is not None and is_under_way else Standing.NOT_RUN)
+
+
+def _cases(
+    concerned: Sequence[tuple[Concerned, Look]], place: tuple[object, ...], *, with_reasons: bool
+) -> Iterator[Entry]:
+    for each, look in concerned:
         repeat = f" repeat {each.job.repeat + 1}" if each.job.repeat else ""
         name = safe_line(f"{each.job.case.eval_id}{repeat}", width=60)
         gap = " " * max(_CASE_WIDTH - cell_len(name), 2)
         facts = ["judged again" if each.is_judged else "", safe_line(each.why) if with_reasons else ""]
-        line = (Piece(f"{name}{gap}"), Piece(": ".join(filter(None, facts)), Tone.MUTED))
+        line = (
+            Piece(f"   {look.symbol} ", look.tone),
+            Piece(f"{name}{gap}"),
+            Piece(": ".join(filter(None, facts)), Tone.MUTED),
+        )
         yield Entry(line, job=each.job, identity=(*place, each.job))
 
 

@@ -48,7 +48,7 @@ class SeenChange:
     """Something that was saved, what it concerned, and what came of it.
 
     `concerned` are the first of the jobs that it made work of, `jobs` all of them; of `again` an earlier verdict holds
-    once more. `seconds` is how long it took from the save to the first verdict.
+    once more. `seconds` is how long it took from the save to the first verdict, `verdicts` what came of it.
     """
 
     number: int
@@ -58,6 +58,7 @@ class SeenChange:
     jobs: frozenset[JobKey]
     again: int
     seconds: float | None = None
+    verdicts: dict[JobKey, CaseStatus] = field(default_factory=dict)
     alarm: Alarm = field(default_factory=Alarm)
 
     @property
@@ -222,6 +223,7 @@ class WatchState:
         change = next((each for each in self.changes if job in each.jobs), None)
         if change is None:
             return
+        change.verdicts[job] = result.status
         if change.seconds is None:
             change.seconds = news.seconds
         if result.status is not CaseStatus.PASSED and result.case in self._passed:
