@@ -76,7 +76,9 @@ def _names_kept(keep: Callable[[str, str], bool]) -> Break:
 def _is_imported_by_statement(folder: str, name: str) -> bool:
     """Whether a module is named in an `import` of some file: what `importlib.import_module` is given is not."""
     root = Path(folder)
-    while not (root / "workbench.toml").exists() and root != root.parent:
+    while not (root / "workbench.toml").exists():
+        if root == root.parent:
+            return True  # not of the project
         root = root.parent
     statement = re.compile(rf"^\s*(?:from|import) .*\b{re.escape(name)}\b", re.MULTILINE)
     return any(statement.search(path.read_text("utf-8", "replace")) for path in root.rglob("*.py"))
@@ -192,7 +194,7 @@ VARIANTS = (
     Variant("no modules", _without(Kind.MODULE), ("constant", "documentation")),
     Variant("docstrings in bodies", _with_docstrings_in_bodies, ("documentation", "all_names"), ("docstring",)),
     Variant("no imports", _without(Kind.IMPORT), ("optional", "optional_late", "dynamic")),
-    Variant("import_module unseen", _names_kept(_is_imported_by_statement), ("dynamic", "plugins")),
+    Variant("import_module unseen", _names_kept(_is_imported_by_statement), ("dynamic", "plugins"), ("module_satisfies_import",)),
     Variant("shadowed libraries unseen", _names_kept(_is_no_library), ("library",), ("library_shadowed",)),
     Variant("no probes", _without(Kind.PROBE), ("probe", "probe_kinds", "early_probe")),
     Variant("absent probes unseen", _told(_absent_probes_unseen), ("probe", "probe_kinds", "early_probe")),

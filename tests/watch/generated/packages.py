@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -87,19 +87,23 @@ def generate(
     tools: tuple[int, int] = (8, 14),
     cases: tuple[int, int] = (8, 24),
     recipes: Sequence[str] = (),
+    without: Collection[str] = (),
+    settings: str = "",
 ) -> Package:
     """Write a package into a folder that is empty or not there.
 
-    `tools` and `cases` bound how many there are; `recipes` names ones that must be among those used. The cases expect
+    `tools` and `cases` bound how many there are; `recipes` names ones that must be among those used, `without` those
+    that must not. `settings` are more lines for `workbench.toml`. The cases expect
     nothing yet: what they are to expect is what an oracle finds (see `cases.expect`).
     """
     maker = _Maker(random.Random(seed))
-    maker.make(tool_count=tools, wanted=recipes)
+    maker.make(tool_count=tools, wanted=recipes, without=without)
     texts = maker.texts()
     texts[EVAL_SET] = json.dumps(make_cases(maker.rng, maker.aliases, maker.places, cases), indent=2) + "\n"
     texts[CRITERIA] = json.dumps({"criteria": _criteria(maker.rng)}, indent=2) + "\n"
     texts["workbench.toml"] = (
         f'[targets.generated]\nkind = "function"\ntarget = "{TARGET}"\nenv_file = ".env"\neval_sets = ["{EVAL_SET}"]\n'
+        f"{settings}"
     )
     for name, text in texts.items():
         path = root / name
@@ -149,7 +153,7 @@ class _Maker:
         self._names = [f"{verb}_{word}" for verb in _VERBS for word in _WORDS]
         rng.shuffle(self._names)
 
-    def make(self, *, tool_count: tuple[int, int], wanted: Sequence[str]) -> None:
+    def make(self, *, tool_count: tuple[int, int], wanted: Sequence[str], without: Collection[str]) -> None:
         rng = self.rng
         words = rng.sample(_WORDS, 12)
         self._tool_modules = [f"pack/tools/{word}.py" for word in words[: rng.randint(2, 4)]]
@@ -160,7 +164,7 @@ class _Maker:
             self._modules[path] = _Module()
         known = {recipe.name: recipe for recipe in all_recipes()}
         chosen = [known[name] for name in wanted]
-        more = [recipe for recipe in known.values() if recipe not in chosen]
+        more = [recipe for recipe in known.values() if recipe not in chosen and recipe.name not in without]
         chosen += rng.sample(more, min(len(more), max(0, rng.randint(*tool_count) - len(chosen))))
         for recipe in chosen:
             self._cook(recipe)
