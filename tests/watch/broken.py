@@ -194,7 +194,12 @@ VARIANTS = (
     Variant("no modules", _without(Kind.MODULE), ("constant", "documentation")),
     Variant("docstrings in bodies", _with_docstrings_in_bodies, ("documentation", "all_names"), ("docstring",)),
     Variant("no imports", _without(Kind.IMPORT), ("optional", "optional_late", "dynamic")),
-    Variant("import_module unseen", _names_kept(_is_imported_by_statement), ("dynamic", "plugins"), ("module_satisfies_import",)),
+    Variant(
+        "import_module unseen",
+        _names_kept(_is_imported_by_statement),
+        ("dynamic", "plugins"),
+        ("module_satisfies_import",),
+    ),
     Variant("shadowed libraries unseen", _names_kept(_is_no_library), ("library",), ("library_shadowed",)),
     Variant("no probes", _without(Kind.PROBE), ("probe", "probe_kinds", "early_probe")),
     Variant("absent probes unseen", _told(_absent_probes_unseen), ("probe", "probe_kinds", "early_probe")),
