@@ -227,7 +227,7 @@ def written_again(scene: Scene) -> str | None:
 
 def notes(scene: Scene) -> str | None:
     """Text that nobody reads."""
-    name = scene.rng.choice(("notes.md", "README.md", "data/unused.json", f"data/unused_{scene.number()}.json"))
+    name = scene.rng.choice(("notes.md", "README.md", "data/unused.json", f"docs/unused_{scene.number()}.json"))
     scene.write(name, f"Read {scene.number()} times.\n")
     return name
 

@@ -199,7 +199,7 @@ async def _edit_and_compare(
             report.wrongly_neutral.append(f"seed {seed}, edit {number}: {made}")
         runs.update(claims.ran)
         in_vain = claims.ran if made.neutral and made.kind not in _CONCERN_SOME else frozenset()
-        if state in lately:
+        if state in lately and made.paths:
             in_vain |= {eval_id for eval_id in claims.ran if runs[eval_id] < _REMEMBERED_RUNS}
         if in_vain:
             report.in_vain.append(f"seed {seed}, edit {number}: {made}, ran {', '.join(sorted(in_vain))}")
