@@ -85,6 +85,19 @@ async def test_while_it_is_paused_stale_verdicts_are_marked_with_the_reason(open
         await watched.screen.until_gone("STALE")
 
 
+async def test_what_is_undone_while_it_is_paused_holds_again_at_once(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.press("w", "O")
+
+        shop.save("tools.py", TOOLS)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
+
+        await watched.press("w")
+        await watched.until("of 2 a stored verdict holds")
+
+
 async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("w")
@@ -236,6 +249,7 @@ async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) ->
         await watched.until_true(lambda: not watched.watch.is_on and not watched.state.is_running)
         assert watched.standing("refund_1") is Standing.PASSED
         assert watched.is_stale("refund_1")  # what is known of it stays known
+        await watched.until_true(lambda: "watcher" not in {thread.name for thread in threading.enumerate()})
 
 
 async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, shop: Shop) -> None:

@@ -89,6 +89,7 @@ class WatchState:
         self._decided: Standings | None = None
         self._passed: set[CaseKey] = set()  # before the run that goes on
         self._seen = 0
+        self._again = 0  # verdicts that hold again since the last change was told
 
     @property
     def is_on(self) -> bool:
@@ -106,11 +107,11 @@ class WatchState:
 
     def start(self) -> None:
         """The user turned it on."""
-        self.mode, self.ended, self.looking = WatchMode.STARTING, "", ""
+        self.mode, self.ended, self.looking, self._again = WatchMode.STARTING, "", "", 0
 
     def pause(self) -> None:
         """The user paused it."""
-        self.mode = WatchMode.PAUSED
+        self.mode, self._again = WatchMode.PAUSED, 0
 
     def resume(self) -> None:
         """The user resumed it."""
@@ -172,6 +173,7 @@ class WatchState:
     def _decide(self, standings: Standings) -> None:
         self._decided = standings
         self.files, self.total, self.held = standings.files, standings.total, standings.held
+        self._again += standings.again
         self._set_stale(standings.stale)
         self._freshness.watched(_by_case(standings.stale))
         if tuple(standings.broken) != tuple(self.broken):
@@ -201,8 +203,9 @@ class WatchState:
             concerned=concerned[:_MOST_CASES],
             chains=decided.chains if decided is not None else (),
             jobs=frozenset(each.job for each in concerned),
-            again=decided.again if decided is not None else 0,
+            again=self._again,
         )
+        self._again = 0
         for earlier in self.changes:  # what comes of it now comes of this one
             earlier.alarm.is_complete = True
         self.changes = [seen, *self.changes[: _MOST_CHANGES - 1]]
