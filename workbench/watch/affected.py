@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -9,10 +10,12 @@ from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.workspace import Workspace
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
+from workbench.store.errors import StoreError
 from workbench.store.history import History, StoredVerdict
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
 from workbench.watch.state import State
 
+_NEED_RESULT = frozenset({Action.NOTHING, Action.JUDGE})
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
@@ -44,7 +47,8 @@ def plan_of(
     """
     wanted = [each for each in decisions if each.action is Action.JUDGE or each.action in runs]
     holding = [each for each in decisions if each.action is Action.NOTHING] if with_stored else []
-    stored = results_of(history, [each.verdict for each in (*wanted, *holding) if each.verdict is not None])
+    needed = [each.verdict for each in (*wanted, *holding) if each.action in _NEED_RESULT]
+    stored = results_of(history, [verdict for verdict in needed if verdict is not None])
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}
     for decision in (*wanted, *holding):
@@ -69,23 +73,24 @@ def plan_of(
 
 
 def results_of(history: History, verdicts: Iterable[StoredVerdict]) -> dict[Place, CaseResult]:
-    """The results of these verdicts with what the agents did, by run and job. Raises StoreError."""
+    """The results of these verdicts with what the agents did, by run and job: those that are still stored."""
     wanted: dict[str, set[JobKey]] = {}
     for verdict in verdicts:
         wanted.setdefault(verdict.job.run_id, set()).add(verdict.job.key)
     found: dict[Place, CaseResult] = {}
     for run_id, jobs in wanted.items():
-        if len(jobs) == 1:
-            (job,) = jobs
-            result = history.result(run_id, job)
-            if result is not None:
-                found[Place(run_id, job)] = result
-            continue
-        for result in history.results(run_id):
-            job = JobKey.model_construct(case=result.case, repeat=result.repeat)
-            if job in jobs:
-                found[Place(run_id, job)] = result
+        with contextlib.suppress(StoreError):  # the history may have been deleted, with all or some of its runs
+            found |= _results_of_run(history, run_id, jobs)
     return found
+
+
+def _results_of_run(history: History, run_id: str, jobs: Collection[JobKey]) -> dict[Place, CaseResult]:
+    if len(jobs) == 1:
+        (job,) = jobs
+        result = history.result(run_id, job)
+        return {} if result is None else {Place(run_id, job): result}
+    results = ((JobKey.model_construct(case=each.case, repeat=each.repeat), each) for each in history.results(run_id))
+    return {Place(run_id, job): result for job, result in results if job in jobs}
 
 
 def _can_be_judged(result: CaseResult) -> bool:

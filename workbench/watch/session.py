@@ -99,6 +99,7 @@ class WatchSession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
         self._is_paused = False
+        self._is_gone = False  # the folder of the project
         self._saved: Change | None = None  # while paused
         self._held: set[JobKey] = set()  # they are more than the user wants to spend on one change
         self._starting = asyncio.Lock()
@@ -196,6 +197,14 @@ class WatchSession:
             await self._watcher.add(paths)
 
     async def _on_change(self, change: Change) -> None:
+        was_gone, self._is_gone = self._is_gone, not await self._off_loop(self._workspace.root.is_dir)
+        if self._is_gone:
+            if not was_gone:
+                message = f"{self._workspace.root} is gone; what was known of it is kept until it is back"
+                self._news.tell(Notice(severity="warning", message=message))
+            return
+        if was_gone:
+            change = change.and_then(Change(frozenset(), True, change.at))
         if await self._off_loop(lambda: self._is_by_agents(change)):
             return
         self._generation += 1

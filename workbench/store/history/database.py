@@ -77,6 +77,8 @@ def open_database(root: Path) -> Database:
 
     A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
     """
+    if not root.is_dir():  # deleted: nobody wants it back for the sake of a history
+        raise StoreError(root, "the folder of the project is gone")
     folder = root / _FOLDER
     make_folder(folder)
     _keep_out_of_version_control(folder)
