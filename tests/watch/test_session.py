@@ -95,7 +95,7 @@ async def test_expectations_and_criteria_are_judged_again_without_the_agent(fold
                  "    return prompt\n")  # fmt: skip
     async with watching(folder.root) as watched:
         await watched.until_quiet()
-        await watched.after(lambda: [ran.unlink() for ran in folder.root.glob("ran *")])
+        await watched.after(lambda: list(map(Path.unlink, folder.root.glob("ran *"))))
 
         def expect_something_else() -> None:
             text = (folder.root / "set.evalset.json").read_text()
@@ -344,3 +344,35 @@ async def _exists(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < end, f"{path} does not come"
         await asyncio.sleep(0.02)
+
+
+async def test_an_agent_that_appears_and_settings_that_break_are_taken_up(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        settings = (folder.root / "workbench.toml").read_text()
+
+        broken = await watched.after(lambda: folder.write("workbench.toml", "[targets"))
+        assert "workbench.toml" in broken.first(Notice).message
+        assert broken.first(AllKnown).stale == 0
+
+        other = await watched.after(lambda: folder.write("workbench.toml", settings.replace("agent:", "other.agent:")))
+        assert set(other.verdicts.values()) == {"ERROR"}
+
+        agent = "def answer(prompt):\n    return prompt\n"
+        appeared = await watched.after(lambda: folder.write("other/agent.py", agent))
+        assert set(appeared.verdicts.values()) == {"PASSED"}
+
+
+async def test_what_the_target_names_concerns_all_its_cases(folder: Folder) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", f'{settings}watch = ["prompts"]\n')
+    folder.write("prompts/deep/a.txt", "a")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.write("prompts/deep/a.txt", "b"))
+        assert changed.verdicts.keys() == {"up_1", "up_2", "down"}
+        assert changed.change.reason == "prompts changed"
+
+        back = await watched.after(lambda: folder.write("prompts/deep/a.txt", "a"))
+        assert back.verdicts == {}

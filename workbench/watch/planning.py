@@ -15,7 +15,9 @@ from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
 
 _SET_ENDINGS = (".evalset.json", ".test.json")
-_FILES = frozenset({FILE_NAME, "test_config.json", "agent.py", "__init__.py", "root_agent.yaml"})
+_FILES = frozenset({FILE_NAME, "test_config.json"})
+_AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
+"""Files that may bind an agent which was none before, or no longer do."""
 
 
 class Planning:
@@ -64,10 +66,22 @@ class Planning:
         plan = self._last
         configs = set() if plan is None else {case.config.source for case in plan.cases}
         sets = set() if plan is None else {str(plan.root / case.key.eval_set) for case in plan.cases}
-        return any(
+        paths = [Path(path) for path in change.paths]
+        if any(
             path.name in _FILES or path.name.endswith(_SET_ENDINGS) or str(path) in configs or str(path) in sets
-            for path in map(Path, change.paths)
-        )
+            for path in paths
+        ):
+            return True
+        return any(path.name in _AGENTS for path in paths) and self._finds_otherwise()
+
+    def _finds_otherwise(self) -> bool:
+        """Whether there are other agents or eval sets than before: planning ten thousand cases takes a second."""
+        before = self._workspace.project
+        try:
+            self._workspace.refresh()
+        except StoreError:  # making the plan says so
+            return True
+        return self._workspace.project != before
 
     def _with_last_good(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         """Of sets that are there and cannot be read, as while they are typed, the cases are as they were.

@@ -210,7 +210,7 @@ class WatchSession:
         self._generation += 1
         self._ran_in.clear()
         self._in_a_row.clear()
-        if self._planning.concerns(change):
+        if await self._off_loop(lambda: self._planning.concerns(change)):
             await self._replan()
         await self._catch_up(change)
 
