@@ -16,8 +16,8 @@ CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
 ASKED = Asked("t", "asked", 0)
 
 
-def add(verdicts: Verdicts, execution: int, scoring: str = "criteria") -> None:
-    rows = frozenset({Dependency("file", "/project/data", str(execution))})
+def add(verdicts: Verdicts, execution: int, scoring: str = "criteria", read: str | None = None) -> None:
+    rows = frozenset({Dependency("file", "/project/data", read or str(execution))})
     result = CaseResult(
         case=CASE,
         eval_set_id="s",
@@ -55,3 +55,18 @@ def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:
     assert set(executions(verdicts)) == set(range(2_995, 3_000))
     assert [verdicts.row(row) for row in verdicts.rows_of(2_995)] == [Dependency("file", "/project/data", "2995")]
     assert not verdicts.rows_of(0)
+
+
+def test_a_history_that_is_deleted_and_begun_anew_is_not_mistaken_for_the_old_one() -> None:
+    verdicts = Verdicts()
+    for number in range(1, 4):
+        add(verdicts, number)
+
+    add(verdicts, 1, read="something else")
+
+    found = [
+        verdicts.row(row).fingerprint for each in verdicts.of(ASKED) for row in verdicts.rows_of(each.dependencies or 0)
+    ]
+    assert found == ["something else", "3", "2", "1"]
+    add(verdicts, 2, read="more")
+    assert len(verdicts.of(ASKED)) == 5

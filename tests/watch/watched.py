@@ -62,13 +62,20 @@ class Watched:
     def __init__(self, session: WatchSession) -> None:
         self.session = session
         self.events: list[WatchEvent] = []
+        self._shown: dict[str, str] = {}
         self._news = asyncio.Event()
 
     async def listen(self) -> None:
         """Take up what is told."""
         async for event in self.session.events():
             self.events.append(event)
+            if isinstance(event, VerdictKnown):
+                self._shown[event.case.eval_id] = event.result.status.value
             self._news.set()
+
+    def shown(self) -> dict[str, str]:
+        """What was last told of each case, from the beginning."""
+        return dict(self._shown)
 
     async def until_quiet(self) -> Round:
         """Wait until nothing is running or waiting; what was told since the last time."""

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from workbench.model.dependencies import Dependency, DependencyKind
+from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.store.garbage import without_collecting
@@ -45,6 +45,8 @@ class Verdicts:
         self._sets: dict[int, array[int]] = {}
         self._uses: Counter[int] = Counter()  # of sets
         self._unused: deque[int] = deque()
+        self._offset = 0  # of the numbers of sets and executions, from those of the history
+        self._highest = 0  # of these numbers
         self._left: dict[str, set[str]] = {}
 
     @classmethod
@@ -64,9 +66,12 @@ class Verdicts:
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
         """A run has stored a result."""
+        told = result.execution.dependencies
         with self._lock:
+            if self._is_of_another_history(stored, told):
+                self._offset = self._highest + 1
+            stored = _renumbered(stored, self._offset)
             self._add(stored)
-            told = result.execution.dependencies
             if stored.dependencies is not None and told is not None:
                 self._learn(stored.dependencies, told.rows)
             if stored.scored_with is not None:
@@ -106,10 +111,19 @@ class Verdicts:
         with self._lock:
             return frozenset(self._left)
 
+    def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
+        """Whether numbers mean others than they did: the file was deleted and begun anew, where they start from 1."""
+        stored = _renumbered(stored, self._offset)
+        if stored.execution is not None and stored.execution < self._highest - _LATELY_USED:
+            return all(each.execution != stored.execution for each in self.of(_asked(stored)))
+        known = None if stored.dependencies is None else self._sets.get(stored.dependencies)
+        return known is not None and told is not None and {*known} != {*map(self._number, told.rows)}
+
     def _add(self, stored: StoredVerdict) -> None:
+        self._highest = max(self._highest, stored.execution or 0, *_sets_of(stored))
         job = stored.job
         self._newest[job.key] = stored
-        asked = Asked(job.case.target, job.execution_key, job.key.repeat)
+        asked = _asked(stored)
         known = self._by_asked.get(asked, _NO_VERDICTS)
         for number in _sets_of(stored):
             self._uses[number] += 1
@@ -143,6 +157,19 @@ class Verdicts:
     def _note_left(self, rows: Iterable[Dependency]) -> None:
         for row in rows:
             self._left.setdefault(row.key, set()).add(row.fingerprint)
+
+
+def _asked(verdict: StoredVerdict) -> Asked:
+    job = verdict.job
+    return Asked(job.case.target, job.execution_key, job.key.repeat)
+
+
+def _renumbered(verdict: StoredVerdict, offset: int) -> StoredVerdict:
+    if not offset:
+        return verdict
+    numbers = (verdict.execution, verdict.dependencies, verdict.scored_with)
+    execution, dependencies, scored_with = (None if number is None else number + offset for number in numbers)
+    return verdict._replace(execution=execution, dependencies=dependencies, scored_with=scored_with)
 
 
 def _sets_of(verdict: StoredVerdict) -> list[int]:
