@@ -1,9 +1,15 @@
-"""The proof notices every way of being broken that there is in `broken`, after few edits."""
+"""The proof notices every way of being broken that there is in `broken`, after few edits.
+
+What its edits do not reach (they come between runs, and no criterion is code) has a scene of its own below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +18,13 @@ from tests.watch.generated.harness import prove
 from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
 from tests.watch.strategy import Affected
+from tests.watch.watched import Folder
+from workbench.engine.plan import Plan, RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.store.history import StoredVerdict
+from workbench.watch import selection
+from workbench.watch.affected import decide_plan
+from workbench.watch.selection import Action, Selector
 
 pytestmark = pytest.mark.needs_fork
 
@@ -41,3 +54,114 @@ async def test_what_is_broken_is_noticed(
     print(f"\n{variant}: noticed after {report.total.edits} edits")
     assert report.misses
     assert not report.misses[0].was_run
+
+
+SLOW = """
+import time
+from pathlib import Path
+
+def answer(prompt):
+    first = Path("data.txt").read_text()
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return first + Path("data.txt").read_text()
+"""
+
+
+def _action_after_a_change_while_it_ran(root: Path) -> Action:
+    """A file is another while a case runs, and then as it was."""
+    folder = Folder(root)
+    folder.write("agent.py", SLOW)
+    folder.write("data.txt", "a")
+    folder.cases(case="say")
+    with Workspace.open(root) as workspace:
+        plan = _plan(workspace)
+        run = workspace.start(plan)
+        deadline = time.monotonic() + 30
+        while not (root / "begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        folder.write("data.txt", "b")
+        (root / "go").touch()
+        list(run.iter_events())
+        folder.write("data.txt", "a")
+        (root / "go").unlink()
+        (decision,) = decide_plan(workspace, plan)
+        return decision.action
+
+
+def _action_after_an_edit_of_a_metric(root: Path) -> Action:
+    folder = Folder(root)
+    folder.write("agent.py", "def answer(prompt):\n    return prompt\n")
+    metric = "def judge(metric, actual, expected, scenario=None):\n    return {'score': 1.0}\n"
+    folder.write("metric.py", metric)
+    config = {"criteria": {"own": 1.0}, "custom_metrics": {"own": {"code_config": {"name": "metric.judge"}}}}
+    folder.write("test_config.json", json.dumps(config))
+    folder.cases(case="say")
+    with Workspace.open(root) as workspace:
+        plan = _plan(workspace)
+        list(workspace.start(plan).iter_events())
+        (before,) = decide_plan(workspace, plan)
+        assert before.action is Action.NOTHING
+        folder.write("metric.py", metric.replace("1.0", "0.0"))
+        (decision,) = decide_plan(workspace, plan)
+        return decision.action
+
+
+def _plan(workspace: Workspace) -> Plan:
+    return workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(adk_results=False, retries=0))
+
+
+def _taint_ignored(patch: pytest.MonkeyPatch) -> None:
+    right = selection._is_verdict
+
+    def is_verdict(stored: StoredVerdict) -> bool:
+        return right(stored._replace(is_certain=True))
+
+    patch.setattr(selection, "_is_verdict", is_verdict)
+
+
+def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
+    right = Selector.decide
+
+    class Blind:
+        """Verdicts that depend on nothing but what the agent did."""
+
+        def __init__(self, verdicts: Any) -> None:
+            self._verdicts = verdicts
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._verdicts, name)
+
+        def of(self, asked: Any) -> list[StoredVerdict]:
+            return [each._replace(scored_with=None) for each in self._verdicts.of(asked)]
+
+    def decide(self: Selector, *arguments: Any, **options: Any) -> Any:
+        if not isinstance(self._verdicts, Blind):
+            self._verdicts = Blind(self._verdicts)
+        return right(self, *arguments, **options)
+
+    patch.setattr(Selector, "decide", decide)
+
+
+@pytest.mark.parametrize(
+    ("scene", "break_it", "right"),
+    [
+        (_action_after_a_change_while_it_ran, _taint_ignored, Action.RUN),
+        (_action_after_an_edit_of_a_metric, _code_of_metrics_ignored, Action.JUDGE),
+    ],
+    ids=["taint ignored", "code of metrics ignored"],
+)
+def test_what_is_broken_is_noticed_in_a_scene_of_its_own(
+    scene: Callable[[Path], Action],
+    break_it: Callable[[pytest.MonkeyPatch], None],
+    right: Action,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert scene(tmp_path / "right") is right
+
+    break_it(monkeypatch)
+
+    assert scene(tmp_path / "broken") is Action.NOTHING

@@ -124,13 +124,15 @@ class Verdicts:
         job = stored.job
         self._newest[job.key] = stored
         asked = _asked(stored)
-        known = self._by_asked.get(asked, _NO_VERDICTS)
+        known = self._by_asked.setdefault(asked, [])
         for number in _sets_of(stored):
             self._uses[number] += 1
-        gone = _outdated(known, stored) if known else _NO_VERDICTS
-        self._by_asked[asked] = [*(each for each in known if each not in gone), stored]
-        for each in gone:
-            self._let_go(_sets_of(each))
+        gone = _outdated(known, stored) if len(known) >= TRACES_OF_A_VARIANT else _NO_VERDICTS
+        if gone:
+            known = self._by_asked[asked] = [each for each in known if each not in gone]
+            for each in gone:
+                self._let_go(_sets_of(each))
+        known.append(stored)
 
     def _let_go(self, sets: Iterable[int]) -> None:
         """Forget sets that nothing uses any more; a while later, as somebody may just be looking at them."""
