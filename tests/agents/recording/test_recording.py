@@ -581,7 +581,7 @@ async def test_what_changed_while_it_was_read_twice_taints_the_record(bench: Any
 async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WB_GET", "WB_ITEM", "WB_IN", "WB_OTHER", "WB_LOOP"):
         monkeypatch.setenv(name, "value")
-    env_file = bench.write(".env", "WB_FILE=from file\nWB_UNREAD=x\n")
+    env_file = bench.write(".env", "WB_FILE=from file\nWB_UNREAD=x\nWB_SET=y\n")
     bench.agent(
         """
         import os
@@ -606,7 +606,7 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     absent = dict.fromkeys(("WB_NONE", "WB_BYTES", "WB_MISSING"), "absent")
     hashed = {name: fingerprints.of_variable(secret, value) for name, value in expected.items()}
     assert record.of("variable") == {**hashed, **absent}
-    in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x"}
+    in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # whatever the agent does to them
     assert record.of("variables") == {".env": fingerprints.of_variables(secret, in_effect)}
     assert record.of("env_files") == {".env": "-"}
 

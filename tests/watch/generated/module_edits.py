@@ -97,7 +97,7 @@ def patched_from_outside(scene: Scene) -> str | None:
     constants = [
         (name, match)
         for name in names
-        if name not in FRAME and not name.endswith("__init__.py")
+        if name not in FRAME and not name.endswith("__init__.py") and not name.startswith("scratch/")
         for match in re.findall(r"^([A-Za-z]\w*) = ", scene.read(name), flags=re.MULTILINE)
     ]
     if not constants:

@@ -115,7 +115,8 @@ class Recorder:
         """
         roots = list(roots)
         self.places.add([*roots, *sys.path])
-        self._env_values = {name: os.environ[name] for name in defined if name in os.environ}
+        known = os.environ.keys() - self._own_variables
+        self._env_values = {name: os.environ[name] for name in defined if name in known}
         self._correct_early(defined)
         self._kind_of_variable = "variable"
         self.known_variables.intersection_update(self._own_variables)
@@ -240,8 +241,7 @@ class Recorder:
     def variables_read(self) -> None:
         """The names of all variables were read."""
         if self._kind_of_variable == "variable":
-            values = {name: value for name, value in self._env_values.items() if name not in self._own_variables}
-            self._note("variables", ".env", of_variables(self._secret, values))
+            self._note("variables", ".env", of_variables(self._secret, self._env_values))
 
     def opaque(self, why: str) -> None:
         """Something was done that may read or run anything."""
