@@ -62,6 +62,7 @@ from pathlib import Path
 
 def answer(prompt):
     first = Path("data.txt").read_text()
+    assert not Path("go").exists()  # asked before anybody can make it: what is noted is the first answer
     Path("begun").touch()
     while not Path("go").exists():
         time.sleep(0.01)
