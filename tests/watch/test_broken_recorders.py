@@ -95,7 +95,7 @@ def _action_after_a_change_while_it_ran(root: Path) -> Action:
 def _action_after_an_edit_of_a_metric(root: Path) -> Action:
     folder = Folder(root)
     folder.write("agent.py", "def answer(prompt):\n    return prompt\n")
-    metric = "def judge(metric, actual, expected, scenario=None):\n    return {'score': 1.0}\n"
+    metric = "def judge(instance):\n    return {'score': 1.0}\n"
     folder.write("metric.py", metric)
     config = {"criteria": {"own": 1.0}, "custom_metrics": {"own": {"code_config": {"name": "metric.judge"}}}}
     folder.write("test_config.json", json.dumps(config))
