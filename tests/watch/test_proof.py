@@ -18,7 +18,7 @@ from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
 from tests.watch.strategy import Affected
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.takes_minutes]
 
 _TESTS = 8
 _EDITS_OF_A_PACKAGE = 30

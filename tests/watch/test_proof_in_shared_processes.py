@@ -14,7 +14,7 @@ from tests.watch.generated.packages import ENVIRONMENT
 from tests.watch.strategy import Affected
 from workbench.agents import host
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.takes_minutes]
 
 _ONE_AT_A_TIME = '[run]\nisolation = "worker"\nconcurrency = 1\n'
 _OF_OTHERS = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names")

@@ -28,7 +28,7 @@ from workbench.model.results import CaseResult
 from workbench.watch.events import AllKnown, ChangeSeen, Decided, VerdictKnown, WatchEvent
 from workbench.watch.selection import Action
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.takes_minutes]
 
 _SECONDS = float(os.environ.get("WORKBENCH_SOAK_SECONDS", "60"))
 _PAUSES = (0.05, 0.3, 0.6, 1.0)  # seconds between edits, while cases run or when they have
