@@ -136,7 +136,13 @@ def test_only_what_is_affected_runs(folder: Folder) -> None:
     report: dict[str, Any] = json.loads(done.stdout)
     assert report["summary"]["passed"] == 2
     assert "affected: 1 of 2; the other verdicts still hold" in done.stderr
-    again = _run(folder, "run", "--affected")
+    stored = json.loads(_run(folder, "report", "--format", "json").stdout)
+    assert [case["eval_id"] for case in stored["cases"]] == ["first", "second"]
+    assert stored["summary"]["passed"] == 2
+    for _ in range(6):  # what only counts again takes no place of what else is kept
+        again = _run(folder, "run", "--affected")
+    folder.write("tools.py", TOOLS)
+    assert "affected: 0 of 2" in _run(folder, "run", "--affected").stderr
     assert "affected: 0 of 2" in again.stderr
     assert again.returncode == 0
 

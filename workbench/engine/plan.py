@@ -108,7 +108,8 @@ class Plan:
     `notices` are for the user's eyes before the run. `problems` say what is wrong with files and settings, so that
     cases are missing or verdicts may not be as meant: what can run runs, and the command ends with status 2.
     `whole_sets` are the sets of which every case runs, `selections` what was asked for. Where the plan goes on with an
-    earlier run, `resumes` is that run's id and `stored` holds its results that still count.
+    earlier run, `resumes` is that run's id and `stored` holds its results that still count. Results in `stored` that
+    are of other runs are in `taken_from`, with those runs and their jobs: the history counts them in this run too.
     """
 
     root: Path
@@ -121,6 +122,7 @@ class Plan:
     selections: tuple[Selection, ...] = ()
     resumes: str | None = None
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
+    taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
 
     @cached_property
     def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:

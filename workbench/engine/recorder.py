@@ -42,6 +42,7 @@ class HistoryRecorder:
             if self._history.notice is not None:
                 self._warn(self._history.notice)
             self._history.begin_run(_record_of(run, self._root))
+            self._history.take_over(self._run_id, run.plan.taken_from)
         except StoreError as error:
             self._give_up(error)
 

@@ -42,21 +42,23 @@ def plan_of(
 ) -> Plan:
     """The part of a plan that these decisions leave: cases whose action is in `runs`, and those to be judged again.
 
-    With `with_stored` the verdicts that hold are part of it, so that its summary counts every case. An execution that
-    is no longer stored is run again. Raises StoreError.
+    With `with_stored` the verdicts that hold are part of it, so that it is about every case still, its summary too. An
+    execution that is no longer stored is run again. Raises StoreError.
     """
-    wanted = [each for each in decisions if each.action is Action.JUDGE or each.action in runs]
-    holding = [each for each in decisions if each.action is Action.NOTHING] if with_stored else []
-    needed = [each.verdict for each in (*wanted, *holding) if each.action in _NEED_RESULT]
+    actions = {Action.JUDGE, *runs, *([Action.NOTHING] if with_stored else [])}
+    wanted = [each for each in decisions if each.action in actions]
+    needed = [each.verdict for each in wanted if each.action in _NEED_RESULT]
     stored = results_of(history, [verdict for verdict in needed if verdict is not None])
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}
-    for decision in (*wanted, *holding):
+    taken_from: dict[JobKey, Place] = {}
+    for decision in wanted:
         result = None if decision.verdict is None else stored.get(place_of(decision.verdict))
         case = replace(decision.planned, repeat=decision.job.repeat)
-        if decision.action is Action.NOTHING and result is not None:
+        if decision.action is Action.NOTHING and result is not None and decision.verdict is not None:
             named = {"case": decision.job.case, "repeat": decision.job.repeat}
             kept[decision.job] = result.model_copy(update={**named, "eval_set_id": case.eval_set_id})
+            taken_from[decision.job] = place_of(decision.verdict)
         elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
             case = replace(case, executed=result.execution)
         cases.append(case)
@@ -67,8 +69,9 @@ def plan_of(
         cases=tuple(cases),
         limits=plan.limits.model_copy(update={"runs": runs_needed}),
         stored=kept,
-        whole_sets=frozenset(),
-        selections=(),
+        taken_from=taken_from,
+        whole_sets=plan.whole_sets if with_stored else frozenset(),
+        selections=plan.selections if with_stored else (),
     )
 
 

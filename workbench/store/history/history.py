@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,6 +51,13 @@ from workbench.store.history.writing import ResultWriter
 LATEST = "latest"
 
 _VERDICTS_KEPT = 5
+_TAKE_OVER = f"""
+    INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
+        duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score)
+    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, failure, finished_at, execution_key, scoring_key,
+        execution, score
+    FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
+"""
 
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 _RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
@@ -120,6 +127,19 @@ class History:
         except BaseException:  # the sets of this transaction are not there after all
             self._writer.forget()
             raise
+
+    def take_over(self, run_id: str, jobs: Mapping[JobKey, tuple[str, JobKey]]) -> None:
+        """Count results of earlier runs (each by its run and job) in this one too, as the jobs that they are keyed by.
+
+        What is not there any more is left out.
+        """
+        run = self._run_row(run_id)
+        with self._database.writing():
+            for job, (earlier, source) in jobs.items():
+                target, eval_set, eval_id, occurrence = key_to_sql(job.case)
+                named = (run, target, eval_set, eval_id, occurrence, job.repeat)
+                place = (*key_to_sql(source.case), source.repeat, codec.name_to_sql(earlier))
+                self._database.execute(_TAKE_OVER, (*named, *place))
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
         """Store how a run came out, and forget what is older than the rules of retention keep."""

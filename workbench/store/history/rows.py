@@ -55,13 +55,17 @@ def newest(part: str = "TRUE") -> str:
 def last_verdicts(count: int) -> str:
     """The newest results of each case, by what reached the agent and what it was judged by; newest first.
 
-    Without those of which what the agent did has been forgotten: nothing could be shown of them, or judged again.
+    Without those of which what the agent did has been forgotten: nothing could be shown of them, or judged again. Of
+    those that were taken over into later runs, the last.
     """
     return f"""
         {VERDICTS} FROM (
             SELECT *, row_number() OVER (
                 PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
-            ) AS age FROM job WHERE {RAN}
+            ) AS age FROM job WHERE id IN (
+                SELECT max(id) FROM job WHERE {RAN}
+                GROUP BY target, execution_key, scoring_key, repeat, coalesce(execution, -id)
+            )
         ) AS job
         {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
         WHERE job.age <= {count} AND (job.execution IS NULL OR execution.blob IS NOT NULL) ORDER BY job.id DESC
