@@ -122,6 +122,7 @@ class FakeRun:
     jobs: Sequence[JobKey]
     problems: tuple[str, ...] = ()
     cancelled: bool = False
+    run_id: str = "r1"
     _queue: asyncio.Queue[RunEvent] = field(default_factory=asyncio.Queue)
 
     @property
@@ -140,7 +141,7 @@ class FakeRun:
             self._queue.put_nowait(event)
 
     def begin(self) -> None:
-        self.send(RunStarted(run_id="r1", total=len(self.jobs), at=datetime(2026, 1, 1, tzinfo=UTC)))
+        self.send(RunStarted(run_id=self.run_id, total=len(self.jobs), at=datetime(2026, 1, 1, tzinfo=UTC)))
 
     def finish(self, case_result: CaseResult) -> None:
         """One job from its start to its end."""

@@ -283,7 +283,7 @@ async def run_under_way(screen: Screen) -> None:
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
     run = screen.make.run(jobs)
     main = screen.app._main
-    main._runs.follow(FollowedRun(run, jobs, main.state.begin_run(total=len(jobs), now=98.0)))
+    main._runs.follow(FollowedRun(run, jobs, main.state.begin_run(run.run_id, total=len(jobs), now=98.0)))
     main.state.expect(jobs)
     run.begin()
     run.finish(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0))

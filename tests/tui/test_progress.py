@@ -15,7 +15,7 @@ from workbench.tui.state.progress import RunProgress
 
 @pytest.fixture
 def progress() -> RunProgress:
-    progress = RunProgress(total=0, began=0.0)
+    progress = RunProgress("r7", total=0, began=0.0)
     progress.apply(RunStarted(run_id="r7", total=4, at=datetime(2026, 1, 1, tzinfo=UTC)), now=10.0)
     return progress
 

@@ -45,6 +45,17 @@ def test_what_came_and_what_went_shows_with_its_folder(tmp_path: Path) -> None:
     assert look(found, tmp_path) == {"a", "a/old.py", "b", "b/new.py", ".", "c", "c/d", "c/d/e.py"}
 
 
+def test_a_folder_that_is_also_asked_for_by_itself_is_no_change(tmp_path: Path) -> None:
+    found = scanner(tree(tmp_path, "a/agent.py", "b.py"))
+
+    for used in ([tmp_path], [tmp_path, tmp_path / "a"], [tmp_path / "a"], []):
+        assert found.look(Folders(tmp_path).using(used)) == set()
+
+    found.look(Folders(tmp_path).using([tmp_path / "a"]))
+    tree(tmp_path, "a/new.py")
+    assert look(found, tmp_path) == {"a", "a/new.py"}
+
+
 def test_a_folder_that_moves_shows_with_all_in_it_at_both_places(tmp_path: Path) -> None:
     found = scanner(tree(tmp_path, "a/b/x.py", "c/y.py"))
     (tmp_path / "a/b").rename(tmp_path / "c/b")

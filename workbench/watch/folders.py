@@ -20,7 +20,7 @@ from workbench.watch.ignoring import Rules
 Signature = tuple[int, ...]
 FOLDER: Signature = (-1,)
 BROKEN_LINK: Signature = (-2,)
-_LISTING = ""  # stands for the folder itself among its files
+LISTING = ""  # stands for the folder itself among its files
 
 _LINKED_FOLDERS = 2_000  # that only links lead to: one may lead to a disk full of data
 _NAMES = 8  # of one folder: links may multiply them without end
@@ -279,7 +279,7 @@ class _Walk:
     def _want(self, path: str) -> None:
         """Watch one file or folder that somebody asked for, and the way to it."""
         if os.path.isdir(path):
-            self._part(path, _LISTING)
+            self._part(path, LISTING)
         while True:
             above, name = os.path.split(path)
             if not name:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.watch import folders as watched
 from workbench.watch import ignoring
-from workbench.watch.folders import FOLDER, Folder, Folders, Picture, Signature
+from workbench.watch.folders import FOLDER, LISTING, Folder, Folders, Picture, Signature
 
 # Where times are stored in full seconds (or every two), a file can change twice and look the same. Elsewhere they are
 # as fine as the system's clock ticks. For so long after a change, content is compared as well.
@@ -118,9 +118,9 @@ class Scanner:
 
     def _listing(self, folder: Folder) -> set[str]:
         names = watched.of_names(folder.path)
-        if names is None or names == folder.files.get(""):
+        if names is None or names == folder.files.get(LISTING):
             return set()
-        folder.files[""] = names
+        folder.files[LISTING] = names
         return set(folder.names)
 
     def _watch_closely(self, files: Iterable[tuple[str, str]]) -> None:
@@ -176,12 +176,16 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
             if new is not None:
                 files += [(path, name) for name in new.files]
             continue
+        names = old.files.keys() | new.files.keys()
+        if old.listed != new.listed:  # nobody knows what its listing was before
+            names = names - {LISTING}
         if old.files != new.files:
-            other = {name for name in old.files.keys() | new.files.keys() if old.files.get(name) != new.files.get(name)}
+            other = {name for name in names if old.files.get(name) != new.files.get(name)}
             paths.update(full for name in other for full in new.paths_of(name))
             files += [(path, name) for name in other]
         whole = old.rules is not None and new.rules is not None
-        if whole and (old.files.keys() != new.files.keys() or old.identity != new.identity or old.inner != new.inner):
+        came_or_went = any((name in old.files) != (name in new.files) for name in names)
+        if whole and (came_or_went or old.identity != new.identity or old.inner != new.inner):
             paths.update(new.names)
         if old.inner != new.inner:
             paths.update(full for name in old.inner.keys() ^ new.inner.keys() for full in new.paths_of(name))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.tui.conftest import main_screen
+from workbench.model.keys import JobKey
 from workbench.tui.messages import CaseWanted, RunWanted
 from workbench.tui.state.standing import Standing
 
@@ -135,6 +138,25 @@ async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_
 
         await screen.until("- slow", "✓ quick", "finished")
         assert screen.state.board.counts()[Standing.CANCELLED] == 2
+
+
+async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
+    waiting: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_at_a_time(waiting)
+    async with open_app(waiting) as screen:
+        await screen.until("slow", "talk")
+        await screen.press("G")
+        expect = screen.state.expect
+
+        def expect_and_stop(jobs: Sequence[JobKey]) -> None:
+            expect(jobs)
+            asyncio.get_running_loop().call_soon(main_screen(screen.app).action_cancel_case)
+
+        monkeypatch.setattr(screen.state, "expect", expect_and_stop)
+        await screen.press("R")
+
+        await screen.until("- talk", "○ quick")
 
 
 async def test_a_running_case_that_is_queued_again_ends_once(waiting: Path, open_app: Callable[..., Any]) -> None:

@@ -20,7 +20,7 @@ class Watched:
     def __init__(self, make: Any, *, total: int) -> None:
         self.make = make
         self.now = 100.0
-        self.progress = RunProgress(total=total, began=self.now)
+        self.progress = RunProgress("r1", total=total, began=self.now)
         self.rows = RunRows()
         self._apply(RunStarted(run_id="r1", total=total, at=datetime(2026, 1, 1, tzinfo=UTC)))
 

@@ -95,10 +95,14 @@ class Running(Faceless):
         for run_id, job in unfinished:
             self._hub.gateway.runs.cancel(run_id, job)
 
-    @work(group="follow")
-    async def follow(self, followed: FollowedRun) -> None:
-        """Take up what a run says, for `take`."""
+    def follow(self, followed: FollowedRun) -> None:
+        """Take up what a run says, for `take`. From now on it can be stopped."""
+        self._followed.append(followed)
         self.post_message(self.Followed(followed))
+        self._take_up(followed)
+
+    @work(group="follow")
+    async def _take_up(self, followed: FollowedRun) -> None:
         self._state.browser.freshness.planned(_hashes(followed.run))
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
@@ -106,13 +110,12 @@ class Running(Faceless):
             if followed.progress is not None:
                 followed.progress.jobs.expect(chunk)
             await asyncio.sleep(0)
-        self._followed.append(followed)
         await followed.follow()
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
         """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
         self._hub.gateway.runs.adopt(run)
-        progress = self._state.begin_run(total=len(jobs), now=time.monotonic(), why=why)
+        progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
         self._state.browser.freshness.planned(_hashes(run))
         self._state.expect(jobs)
@@ -167,7 +170,8 @@ class Running(Faceless):
             run, jobs = started
             for problem in run.plan.problems:
                 say(self, problem, severity="error")
-            self.follow(FollowedRun(run, jobs, self._state.begin_run(total=len(jobs), now=time.monotonic())))
+            progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
+            self.follow(FollowedRun(run, jobs, progress))
 
     async def _planned(self, want: Callable[[], RunWanted]) -> PlannedRun | None:
         """The plan of what is wanted, None where the user was asked about it and said no."""

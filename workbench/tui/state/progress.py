@@ -30,9 +30,9 @@ class RunProgress:
     after the first. `why` is what the watch runs it for; None for a run of the user's.
     """
 
+    run_id: str
     total: int
     began: float
-    run_id: str = ""
     ended: float | None = None
     tokens: int = 0
     retries: int = 0
@@ -60,7 +60,7 @@ class RunProgress:
         """Take one event of the run."""
         self.jobs.apply(event, now=now)
         if isinstance(event, RunStarted):
-            self.run_id, self.total, self.began = event.run_id, event.total, now
+            self.total, self.began = event.total, now
         elif isinstance(event, CaseStarted):
             self.retries += event.attempt > 1
         elif isinstance(event, InvocationFinished):
@@ -110,8 +110,7 @@ class RunProgress:
             pieces.append(Piece(f"  {thousands(self.tokens)} tokens", Tone.MUTED))
         if self.retries:
             pieces.append(Piece(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Tone.WARNING))
-        if self.run_id:
-            pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
+        pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
         return tuple(pieces)
 
     @property

@@ -160,13 +160,13 @@ class ProjectState:
         if self.read is not None and self.read.key.eval_set == listed.relative:
             self.read = None
 
-    def begin_run(self, *, total: int, now: float, why: str | None = None) -> RunProgress:
+    def begin_run(self, run_id: str, *, total: int, now: float, why: str | None = None) -> RunProgress:
         """A run of so many jobs was started; `expect` says which. `why` is what the watch started it for.
 
         Its progress is what the run line shows, unless it is the watch's while a run of the user's goes on: then it
         comes after that.
         """
-        begun = RunProgress(total=total, began=now, why=why)
+        begun = RunProgress(run_id, total=total, began=now, why=why)
         shown, self._beside = self.progress, list(self._going_on())
         if why is None:
             self.problems.begin_run()
