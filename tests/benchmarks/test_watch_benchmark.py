@@ -208,7 +208,7 @@ def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
         for _ in workspace.start(plan).iter_events():
             pass
         verdicts = workspace.verdicts
-        selector = Selector(verdicts, State(written_by_agents=verdicts.written_by_agents))
+        selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
         jobs = list(plan.jobs)
 
         def select() -> None:

@@ -15,6 +15,7 @@ from workbench.agents import sessions
 from workbench.agents.told import dependencies_told
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
+from workbench.engine.leftovers import LeftFiles
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 from workbench.watch.selection import Selector
 from workbench.watch.state import Question, State, Surroundings
@@ -163,7 +164,7 @@ def _env_file_unseen(patch: pytest.MonkeyPatch) -> None:
 
 def _coarse_stat_cache(patch: pytest.MonkeyPatch) -> None:
     """Files of the same size, changed in the same second, are taken for the same."""
-    right, known = State._file, dict[tuple[str, int, int], str]()
+    right, known = State.file, dict[tuple[str, int, int], str]()
 
     def file(self: State, path: str) -> str:
         try:
@@ -172,7 +173,7 @@ def _coarse_stat_cache(patch: pytest.MonkeyPatch) -> None:
             return right(self, path)
         return known.setdefault((path, int(found.st_mtime), found.st_size), right(self, path))
 
-    patch.setattr(State, "_file", file)
+    patch.setattr(State, "file", file)
 
 
 def _holding(holds: Callable[[Dependency], bool]) -> Break:
@@ -188,6 +189,8 @@ def _holding(holds: Callable[[Dependency], bool]) -> Break:
 
     return break_it
 
+
+_since = LeftFiles.since
 
 VARIANTS = (
     Variant("no blocks", _without(Kind.BLOCK), likely=("body",)),
@@ -213,9 +216,15 @@ VARIANTS = (
     Variant("only modules", _holding(lambda row: row.kind != Kind.MODULE)),
     Variant(
         "no files that agents write",
-        _holding(lambda row: row.kind == Kind.STATE),
+        lambda patch: patch.setattr(Selector, "_is_as_left", lambda *_: True),
         ("journal",),
         ("journal_begun_anew",),
+    ),
+    Variant(
+        "whatever agents ever left",
+        lambda patch: patch.setattr(LeftFiles, "since", lambda self, path, moment: _since(self, path, 0.0)),
+        ("journal",),
+        ("journal_begun_anew", "journal_brought_back"),
     ),
     Variant("blocks looked at once", _first_answer_counts([Kind.BLOCK]), likely=("body",)),
 )

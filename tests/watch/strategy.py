@@ -30,7 +30,7 @@ class Affected:
         """See Strategy."""
         self._workspace = Workspace.open(project)
         verdicts = self._workspace.verdicts
-        self._selector = Selector(verdicts, State(written_by_agents=verdicts.written_by_agents))
+        self._selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
         self._run(self._workspace, self._plan(self._workspace))
 
     async def after_edit(self, project: Path) -> Claims:

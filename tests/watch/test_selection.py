@@ -37,7 +37,7 @@ class Known:
         self.root = root
         self.target = Target(name="t", kind=AgentKind.FUNCTION, location="a:b", path=root, **target)
         self.verdicts = Verdicts()
-        self.state = State(written_by_agents=self.verdicts.written_by_agents)
+        self.state = State(leftovers=self.verdicts.leftovers)
         self.current = False
         self.busy = False
         self.selector = Selector(
@@ -58,7 +58,10 @@ class Known:
     ) -> StoredVerdict:
         """A verdict of a run."""
         self._number += 1
-        told = Dependencies(rows=frozenset(Dependency(*row) for row in rows), complete=certain)
+        ended = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self._number)
+        told = Dependencies(
+            rows=frozenset(Dependency(*row) for row in rows), complete=certain, told_at=ended.timestamp()
+        )
         by = Dependencies(rows=frozenset(Dependency(*row) for row in scored_with), complete=True)
         metric = MetricResult(
             name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, dependencies=by if scored_with else None
@@ -76,7 +79,7 @@ class Known:
             status=result.status,
             duration_seconds=0.1,
             failure=Failure(kind=failure, message="x") if failure else None,
-            finished_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self._number),
+            finished_at=ended,
             execution_key=asked,
             scoring_key=judged,
         )
@@ -86,6 +89,7 @@ class Known:
             1000 + self._number if known else None,
             2000 + self._number if scored_with else None,
             is_certain=certain and known,
+            began_at=ended.timestamp() - job.duration_seconds,
         )
         self.verdicts.add(stored, result)
         return stored
@@ -256,6 +260,19 @@ def test_files_that_agents_write_are_theirs(known: Known) -> None:
     assert known.decide().action is Action.NOTHING
 
 
+def test_what_agents_left_in_a_file_before_a_case_ran_is_no_longer_theirs(known: Known) -> None:
+    """Somebody has brought it back: only a verdict from before holds."""
+    _, path, first = known.file("log.txt", "left by one")
+    earlier = known.add(("state", path, first))
+    _, _, other = known.file("log.txt", "edited by hand, then left by the case")
+    later = known.add(("state", path, other))
+    assert known.decide().verdict == later
+
+    known.file("log.txt", "left by one")
+
+    assert known.decide().verdict == earlier
+
+
 def test_a_listing_does_not_count_what_agents_wrote(known: Known) -> None:
     (known.root / "data").mkdir()
     known.file("data/a.txt", "a")
@@ -265,6 +282,27 @@ def test_a_listing_does_not_count_what_agents_wrote(known: Known) -> None:
 
     assert known.decide().action is Action.NOTHING
     known.file("data/b.txt", "b")
+    assert known.decide().action is Action.RUN
+
+
+def test_what_somebody_else_deletes_of_what_agents_wrote_counts_in_a_listing(known: Known) -> None:
+    (known.root / "data").mkdir()
+    folder = str(known.root / "data")
+    names = fingerprints.of_folder(folder)
+    known.add(("folder", folder, names), ("written", f"{folder}/out.txt", "x"))
+    known.file("data/out.txt", "out")
+
+    (known.root / "data/out.txt").unlink()
+
+    assert known.decide().action is Action.RUN
+    known.busy = True  # it may be an agent that deletes it
+    assert known.decide().action is Action.NOTHING
+    known.busy = False
+    known.add(("folder", folder, fingerprints.of_names([], gone={"out.txt"})))
+    assert known.decide().action is Action.NOTHING
+    known.add(("written", f"{folder}/out.txt", fingerprints.ABSENT), asked="another case")
+    assert known.decide().action is Action.NOTHING
+    known.file("data/out.txt", "by hand")
     assert known.decide().action is Action.RUN
 
 

@@ -216,6 +216,42 @@ async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(fo
         assert edited.verdicts  # until one of them has written it again
 
 
+async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import os
+    from pathlib import Path
+
+    def answer(prompt):
+        if prompt == "list":
+            return " ".join(sorted(os.listdir("out")))
+        log = Path("log.txt")
+        first = log.read_text().splitlines()[0]
+        log.write_text(f"{first}\\n{os.getpid()}")
+        Path("out", prompt).write_text(prompt)
+        return first
+    """,
+    )
+    folder.write("out/here", "")
+    folder.write("log.txt", "one\n")
+    folder.cases(lists="list", one="one")
+    async with watching(folder.root) as watched:
+        assert (await watched.until_quiet()).verdicts["one"] == "PASSED"
+        left = (folder.root / "log.txt").read_text()
+
+        by_hand = await watched.after(lambda: folder.write("log.txt", "two\n"))
+        assert by_hand.verdicts == {"one": "FAILED"}
+        brought_back = await watched.after(lambda: folder.write("log.txt", left))
+        assert {**brought_back.verdicts, **brought_back.stored} == {"one": "PASSED"}
+
+        deleted = await watched.after((folder.root / "out/one").unlink)
+        assert deleted.verdicts == {"lists": "FAILED"}
+        assert deleted.change.reason == "out: other files are in it"
+        unrelated = await watched.after(lambda: folder.write("unrelated.txt", ""))
+        assert unrelated.verdicts == {}
+
+
 async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> None:
     folder.write(
         "agent.py",

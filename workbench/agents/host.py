@@ -7,7 +7,7 @@ closed once. Everything here is used on one event loop. How processes talk is in
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -23,12 +23,29 @@ Mode = Literal["fork", "once"]
 OnSpan = Callable[[Span], None]
 
 
+@dataclass(frozen=True, slots=True)
+class LeftByAgents:
+    """What agents wrote in earlier cases, as names by folder: a case that lists the folder does not depend on these.
+
+    `there` are those that are as agents left them, deleted or not; `gone` those that somebody else has deleted since.
+    """
+
+    there: Mapping[str, Collection[str]] = field(default_factory=dict)
+    gone: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def as_message(self) -> dict[str, dict[str, list[str]]]:
+        """As workers are told of it."""
+        return {
+            key: {folder: list(names) for folder, names in part.items()}
+            for key, part in (("there", self.there), ("gone", self.gone))
+        }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRequest:
     """How a session starts. With `alone` it gets a process of its own, whatever the isolation.
 
     With `announce_spans` steps are told when they begin too: a span with a start and no end, and again when it ends.
-    `written` are files that agents wrote earlier: where a folder is listed, they are not what the case depends on.
     """
 
     app_name: str
@@ -38,7 +55,7 @@ class SessionRequest:
     collect_spans: bool = True
     announce_spans: bool = False
     alone: bool = False
-    written: Sequence[str] = ()
+    left: LeftByAgents = LeftByAgents()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +129,7 @@ class CustomScoreRequest:
     threshold: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, Any] = field(default_factory=dict)
+    left: LeftByAgents = LeftByAgents()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

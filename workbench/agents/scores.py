@@ -92,6 +92,7 @@ def _message(number: int, request: CustomScoreRequest) -> Message:
         "options": dict(request.options),
         "actual": [_dump(item) for item in request.actual],
         "expected": None if expected is None else [_dump(item) for item in expected],
+        "left": request.left.as_message(),
         "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
         "instances": [
             _instance(request, actual, expected[index] if expected and index < len(expected) else None)

@@ -167,7 +167,7 @@ class WorkerSession:
             "state": self._request.state,
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
-            "written": list(self._request.written),
+            "left": self._request.left.as_message(),
         }
         await self._lease.take([opening, message], self._attach)
 

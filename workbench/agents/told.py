@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from workbench.agents.channel import Message
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
@@ -14,7 +15,9 @@ def dependencies_told(before: Dependencies | None, message: Message) -> Dependen
     """What was told before and now. Raises TypeError or ValueError where the message has not the shape it should."""
     intern = sys.intern  # thousands of cases tell the same words
     rows = [Dependency(intern(kind), intern(key), intern(value)) for kind, key, value in message["rows"]]
-    told = (before or Dependencies()).with_rows(rows, complete=message["complete"], tainted=message["tainted"])
+    told = (before or Dependencies()).with_rows(
+        rows, complete=message["complete"], tainted=message["tainted"], told_at=time.time()
+    )
     return _without_own_work(told)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest
+from workbench.agents.host import AgentError, AgentHost, AgentSession, LeftByAgents, SessionEnd, SessionRequest
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span
@@ -42,9 +42,9 @@ async def execute(
     timeout_seconds: float,
     alone: bool,
     listener: Listener,
-    written: Sequence[str] = (),
+    left: LeftByAgents,
 ) -> Attempt:
-    """Run the agent on a case with a fixed conversation; `written` are files that agents wrote earlier.
+    """Run the agent on a case with a fixed conversation; `left` is what agents left in earlier cases.
 
     Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. Cancelling kills the
     agent's process.
@@ -76,7 +76,7 @@ async def execute(
     session: AgentSession | None = None
     try:
         async with asyncio.timeout(timeout_seconds) as deadline:
-            request = _session_request(case, target_name, alone=alone, written=written)
+            request = _session_request(case, target_name, alone=alone, left=left)
             session = await host.open(request, on_span=keep_span)
             while (message := await user.next_message(turns)) is not None:
                 result = await session.turn(message, turn=len(turns))
@@ -105,7 +105,7 @@ async def execute(
             await session.kill()
 
 
-def _session_request(case: EvalCase, target_name: str, *, alone: bool, written: Sequence[str]) -> SessionRequest:
+def _session_request(case: EvalCase, target_name: str, *, alone: bool, left: LeftByAgents) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
         app_name=(given.app_name if given else "") or target_name,
@@ -113,7 +113,7 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool, written: 
         session_id=given.session_id if given else None,
         state=dict(given.state) if given else {},
         alone=alone,
-        written=written,
+        left=left,
     )
 
 

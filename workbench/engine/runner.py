@@ -6,12 +6,12 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from workbench.agents.host import AgentHost
+from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.case import Attempt, Listener, execute
 from workbench.engine.kept import criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
@@ -62,9 +62,9 @@ class Runner:
         services_of: Callable[[Target], MetricServices],
         recorder: Recorder,
         prepare: Callable[[Plan], None],
-        written_by_agents: Callable[[], Sequence[str]] = tuple,
+        look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
     ) -> None:
-        """`written_by_agents` gives files that agents have written in earlier runs, at most so many as can be told."""
+        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told."""
         self._run = run
         self._plan = run.plan
         self._host_of = host_of
@@ -80,8 +80,9 @@ class Runner:
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
         self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
-        self._written_by_agents = written_by_agents
-        self._written: Sequence[str] = ()
+        self._look_at_leftovers = look_at_leftovers
+        self.left_by_agents = LeftByAgents()
+        """What agents had left when the run began."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
 
     async def carry_out(self) -> None:
@@ -113,7 +114,7 @@ class Runner:
         targets = {planned.target for planned in self._plan.cases if planned.needs_agent and planned.target.watch}
         self._watched = {target: watched_by(target) for target in targets}
         if any(planned.needs_agent for planned in self._plan.cases):
-            self._written = self._written_by_agents()
+            self.left_by_agents = self._look_at_leftovers()
 
     def _begin(self) -> None:
         self._recorder.begin(self._run)
@@ -258,7 +259,7 @@ class Runner:
             timeout_seconds=self._plan.limits.timeout_seconds,
             alone=alone,
             listener=Listener(turn_finished=turn_finished, span_finished=span_finished),
-            written=self._written,
+            left=self.left_by_agents,
         )
         watched = self._watched.get(planned.target)
         if watched is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
-from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest, LeftByAgents
 from workbench.metrics.text import TextScorer
 from workbench.model.results import Failure, FailureKind
 
@@ -13,10 +14,19 @@ from workbench.model.results import Failure, FailureKind
 class RunServices:
     """The services of one run for the cases of one target. The host is only asked for when a function must run."""
 
-    def __init__(self, text: TextScorer, host: Callable[[], AgentHost], *, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        text: TextScorer,
+        host: Callable[[], AgentHost],
+        *,
+        timeout_seconds: float,
+        left: Callable[[], LeftByAgents],
+    ) -> None:
+        """`left` gives what agents had left when the run began."""
         self.text = text
         self._host = host
         self._timeout_seconds = timeout_seconds
+        self._left = left
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Run a metric function in the target's worker, for as long as a case may take.
@@ -25,7 +35,7 @@ class RunServices:
         """
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
-                return await self._host().score(request)
+                return await self._host().score(replace(request, left=self._left()))
         except TimeoutError as error:
             if not deadline.expired():
                 raise

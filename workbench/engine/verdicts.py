@@ -8,20 +8,22 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from workbench.engine.leftovers import LeftFiles, Leftovers
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.store.garbage import without_collecting
-from workbench.store.history import History, StoredVerdict
+from workbench.store.history import History, LeftFile, StoredVerdict
 from workbench.store.history.retention import TRACES_OF_A_VARIANT
 
 _NOTHING: array[int] = array("L")
 _JUDGEMENTS = 10
 """How many verdicts on one execution are kept: whoever edits criteria comes back to those of a moment ago."""
 _LATELY_USED = 1_000  # sets
+_LEFT = frozenset({DependencyKind.STATE, DependencyKind.WRITTEN})
 _NO_VERDICTS: list[StoredVerdict] = []
 
 
@@ -47,7 +49,8 @@ class Verdicts:
         self._unused: deque[int] = deque()
         self._offset = 0  # of the numbers of sets and executions, from those of the history
         self._highest = 0  # of these numbers
-        self._left: dict[str, set[str]] = {}
+        self._left = LeftFiles()
+        self._listed: set[str] = set()  # folders that something depends on as a list of names
 
     @classmethod
     def read(cls, history: History) -> Verdicts:
@@ -61,7 +64,7 @@ class Verdicts:
             for number, row in history.dependencies(verdicts._uses.keys()):
                 found.setdefault(number, []).append(verdicts._number(row))
             verdicts._sets = {number: array("L", rows) for number, rows in found.items()}
-            verdicts._note_left(history.left_by_agents())
+            verdicts._left.add(history.left_by_agents())
         return verdicts
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
@@ -74,9 +77,12 @@ class Verdicts:
             self._add(stored)
             if stored.dependencies is not None and told is not None:
                 self._learn(stored.dependencies, told.rows)
+                self._left.add(_left_by(told))
             if stored.scored_with is not None:
-                told_by = [m.dependencies.rows for m in result.metrics if m.dependencies is not None]
-                self._learn(stored.scored_with, frozenset().union(*told_by))
+                told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
+                self._learn(stored.scored_with, frozenset().union(*(each.rows for each in told_by)))
+                for each in told_by:
+                    self._left.add(_left_by(each))
 
     def of(self, asked: Asked) -> Sequence[StoredVerdict]:
         """The verdicts on what was asked, the newest first."""
@@ -101,15 +107,26 @@ class Verdicts:
         """Rows are numbered from 0 up to this, without it. Numbers never change."""
         return len(self._rows)
 
-    def left_by_agents(self, path: str) -> Collection[str]:
-        """The fingerprints of what agents have left in a file."""
+    def left_since(self, path: str, moment: float) -> Collection[str]:
+        """The states in which agents that ended at this moment (seconds since 1970) or later have left a file."""
         with self._lock:
-            return frozenset(self._left.get(path, ()))
+            return self._left.since(path, moment)
 
-    def written_by_agents(self) -> frozenset[str]:
-        """The files that agents have written."""
+    def last_left(self, path: str) -> str | None:
+        """The state in which an agent left a file last; None where none has written it."""
         with self._lock:
-            return frozenset(self._left)
+            return self._left.newest(path)
+
+    def leftovers(self) -> Leftovers:
+        """What agents have left, as it is now."""
+        with self._lock:
+            return Leftovers(self._left.are_there())
+
+    @property
+    def listed(self) -> Collection[str]:
+        """The folders that something depends on as a list of names."""
+        with self._lock:
+            return frozenset(self._listed)
 
     def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
         """Whether numbers mean others than they did: the file was deleted and begun anew, where they start from 1."""
@@ -147,18 +164,21 @@ class Verdicts:
     def _learn(self, number: int, rows: Collection[Dependency]) -> None:
         if number not in self._sets:
             self._sets[number] = array("L", [self._number(row) for row in rows])
-            self._note_left(row for row in rows if row.kind in (DependencyKind.STATE, DependencyKind.WRITTEN))
 
     def _number(self, row: Dependency) -> int:
         number = self._numbers.get(row)
         if number is None:
             number = self._numbers[row] = len(self._rows)
             self._rows.append(row)
+            if row.kind == DependencyKind.FOLDER:
+                self._listed.add(row.key)
         return number
 
-    def _note_left(self, rows: Iterable[Dependency]) -> None:
-        for row in rows:
-            self._left.setdefault(row.key, set()).add(row.fingerprint)
+
+def _left_by(told: Dependencies) -> Iterator[LeftFile]:
+    for row in told.rows:
+        if row.kind in _LEFT:
+            yield LeftFile(row.key, row.fingerprint, told.told_at)
 
 
 def _asked(verdict: StoredVerdict) -> Asked:

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from workbench.agents.host import AgentHost
+from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of
 from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
+from workbench.engine.leftovers import LeftFiles, Leftovers
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
@@ -41,7 +42,7 @@ from workbench.store.history import History, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
-_MOST_WRITTEN = 1_000
+_MOST_LEFT = 2_000  # names that every session is told of
 
 
 class Workspace:
@@ -195,12 +196,15 @@ class Workspace:
             host_of=host_of,
             services_of=_once_each(
                 lambda target: RunServices(
-                    self._text, lambda: host_of(target), timeout_seconds=plan.limits.timeout_seconds
+                    self._text,
+                    lambda: host_of(target),
+                    timeout_seconds=plan.limits.timeout_seconds,
+                    left=lambda: runner.left_by_agents,
                 )
             ),
             recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
             prepare=self._prepare,
-            written_by_agents=self._written_by_agents,
+            look_at_leftovers=self._look_at_leftovers,
         )
         run.attach(runner, self._thread.submit(runner.carry_out()))
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
@@ -245,18 +249,21 @@ class Workspace:
                     self._verdicts = Verdicts()
             return self._verdicts
 
-    def _written_by_agents(self) -> Sequence[str]:
-        """Files that agents have written, as many as every session can be told of; an unreadable history knows none."""
+    def _look_at_leftovers(self) -> LeftByAgents:
+        """What agents have left so far; an unreadable history knows nothing of it."""
         with self._verdicts_lock:
-            if self._verdicts is not None:
-                return sorted(self._verdicts.written_by_agents())[:_MOST_WRITTEN]
+            verdicts = self._verdicts
+        if verdicts is not None:
+            return verdicts.leftovers().told(verdicts.listed, most=_MOST_LEFT)
         if not file_of(self.root).exists():
-            return ()
+            return LeftByAgents()
+        files = LeftFiles()
         try:
             with self.history() as history:
-                return sorted({row.key for row in history.left_by_agents()})[:_MOST_WRITTEN]
+                files.add(history.left_by_agents())
+                return Leftovers(files.are_there()).told(history.listed_folders(), most=_MOST_LEFT)
         except StoreError:  # the run itself will say so, and go on without
-            return ()
+            return LeftByAgents()
 
     def _note_verdict(self, stored: StoredVerdict, result: CaseResult) -> None:
         with self._verdicts_lock:  # what is being read meanwhile has it, or gets it now

@@ -45,17 +45,20 @@ class Dependencies(Fact):
     """All that is known of what one execution, or one custom metric, depended on.
 
     `complete` is false where the process ended before it could tell everything. `tainted` says why the rows cannot be
-    trusted: something changed while it ran.
+    trusted: something changed while it ran. `told_at` is when the last of it was told, in seconds since 1970 (UTC).
     """
 
     rows: frozenset[Dependency] = frozenset()
     complete: bool = False
     tainted: str | None = None
+    told_at: float = 0.0
 
-    def with_rows(self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None) -> Dependencies:
+    def with_rows(
+        self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, told_at: float
+    ) -> Dependencies:
         """These and what was told later."""
         return Dependencies.model_construct(
-            rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted
+            rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, told_at=told_at
         )
 
     @property

@@ -33,7 +33,7 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     """What has to be done about each job of a plan. Raises StoreError where the history cannot be read."""
     verdicts = workspace.verdicts
-    selector = Selector(verdicts, State(written_by_agents=verdicts.written_by_agents))
+    selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
 
 

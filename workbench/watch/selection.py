@@ -14,12 +14,14 @@ from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus, FailureKind
 from workbench.store.history import StoredVerdict
-from workbench.watch.state import State, Surroundings, question_of
+from workbench.watch.state import Question, State, Surroundings, question_of
 
 _REASONS = 3
 _NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE})
-# What is opaque is asked for the set as a whole.
-_ALWAYS_HOLD = frozenset({DependencyKind.WRITTEN, DependencyKind.ENV_FILES, DependencyKind.OPAQUE})
+# What is opaque, and files that agents write, are asked for each verdict.
+_ALWAYS_HOLD = frozenset(
+    {DependencyKind.WRITTEN, DependencyKind.ENV_FILES, DependencyKind.OPAQUE, DependencyKind.STATE}
+)
 
 Kind = DependencyKind
 
@@ -88,6 +90,13 @@ class Place(NamedTuple):
     job: JobKey
 
 
+class _Special(NamedTuple):
+    """The rows of a set that hold for one verdict and not for another."""
+
+    opaque: tuple[Dependency, ...]
+    states: tuple[Dependency, ...]
+
+
 def place_of(verdict: StoredVerdict) -> Place:
     """Where this one is."""
     return Place(verdict.job.run_id, verdict.job.key)
@@ -115,7 +124,7 @@ class Selector:
         self._holds: dict[tuple[int, Surroundings], bool] = {}
         self._around: dict[tuple[int, str], Surroundings] = {}
         self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
-        self._opaque: dict[int, bool] = {}
+        self._specials: dict[int, _Special] = {}
         self._signatures: dict[tuple[int, str], int] = {}
 
     def forget(self) -> None:
@@ -135,9 +144,7 @@ class Selector:
         if known is None:
             around = self._surroundings(number, folder)
             rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
-            # Without the files that agents write: what one case writes must not stop another.
-            asked = [question_of(row, around) for row in rows if row.kind != Kind.STATE]
-            known = hash(tuple(map(self._state.answer, asked)))
+            known = hash(tuple([self._while_agents_run(row, around) for row in rows]))
             self._signatures[number, folder] = known
         return known
 
@@ -158,11 +165,11 @@ class Selector:
         for verdict in known:
             if not _is_verdict(verdict) or self._reasons(verdict, folder):
                 continue
-            if verdict.job.scoring_key == planned.scoring_hash and not self._changed(verdict.scored_with, folder):
+            if verdict.job.scoring_key == planned.scoring_hash and not self._changed_since_scored(verdict, folder):
                 return Decision(job, planned, Action.NOTHING, verdict=verdict)
             usable = usable or verdict
         if usable is not None:
-            rows = tuple(Reason(row=row) for row in self._changed(usable.scored_with, folder))
+            rows = tuple(Reason(row=row) for row in self._changed_since_scored(usable, folder))
             return Decision(job, planned, Action.JUDGE, rows or (Reason(Why.CRITERIA_CHANGED),), usable)
         if not known:
             why = Why.NEVER_RAN if self._verdicts.newest(job) is None else Why.CASE_CHANGED
@@ -191,23 +198,26 @@ class Selector:
         """Why the agent might do something else today."""
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
-        reasons = tuple(Reason(row=row) for row in self._changed(verdict.dependencies, folder))
-        if not reasons and self._is_opaque(verdict.dependencies) and not self._is_current(verdict):
-            rows = (self._verdicts.row(number) for number in self._verdicts.rows_of(verdict.dependencies))
-            return tuple(Reason(row=row) for row in rows if row.kind == Kind.OPAQUE)[:_REASONS]
-        return reasons
+        changed = self._changed(verdict.dependencies, folder, since=verdict.began_at)
+        if not changed and not self._is_current(verdict):
+            changed = self._special(verdict.dependencies).opaque[:_REASONS]
+        return tuple(Reason(row=row) for row in changed)
 
-    def _changed(self, number: int | None, folder: str) -> tuple[Dependency, ...]:
-        """The first few rows of a set that would be others today."""
-        if number is None:
+    def _changed_since_scored(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
+        """What custom metrics depended on that would be another today."""
+        if verdict.scored_with is None:
             return ()
+        return self._changed(verdict.scored_with, folder, since=verdict.began_at)
+
+    def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
+        """The first few rows of a set that would be others today, but for what agents left in files `since`."""
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._surroundings(number, folder)
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
             known = tuple(self._verdicts.row(row) for row in islice(rows, _REASONS))
             self._mismatches[number, folder] = known
-        return known
+        return known or [row for row in self._special(number).states if not self._is_as_left(row, since)][:_REASONS]
 
     def _row_holds(self, number: int, around: Surroundings) -> bool:
         known = self._holds.get((number, around))
@@ -216,18 +226,30 @@ class Selector:
         return known
 
     def _compare(self, row: Dependency, around: Surroundings) -> bool:
-        if row.kind in _ALWAYS_HOLD:
+        if row.kind in _ALWAYS_HOLD or self._state.answer(question_of(row, around)) == row.fingerprint:
             return True
-        now = self._state.answer(question_of(row, around))
-        if row.kind == Kind.STATE:
-            return now == row.fingerprint or now in self._verdicts.left_by_agents(row.key) or self._is_busy()
-        return now == row.fingerprint
+        # What agents write now and have not told of yet decides nothing.
+        return self._is_busy() and self._while_agents_run(row, around) == row.fingerprint
 
-    def _is_opaque(self, number: int) -> bool:
-        known = self._opaque.get(number)
+    def _while_agents_run(self, row: Dependency, around: Surroundings) -> str:
+        """How it is now, without what agents write: what one case writes must not stop another."""
+        if row.kind == Kind.STATE:
+            return ""
+        return self._state.names(row.key) if row.kind == Kind.FOLDER else self._state.answer(question_of(row, around))
+
+    def _is_as_left(self, row: Dependency, since: float) -> bool:
+        """Whether a file that agents write is as this case left it, or another one that ended later than it began."""
+        now = self._state.answer(Question(Kind.STATE, row.key, None))
+        return now == row.fingerprint or now in self._verdicts.left_since(row.key, since) or self._is_busy()
+
+    def _special(self, number: int) -> _Special:
+        known = self._specials.get(number)
         if known is None:
-            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
-            known = self._opaque[number] = any(row.kind == Kind.OPAQUE for row in rows)
+            rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
+            known = self._specials[number] = _Special(
+                opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
+                states=tuple([row for row in rows if row.kind == Kind.STATE]),
+            )
         return known
 
     def _surroundings(self, number: int, folder: str) -> Surroundings:

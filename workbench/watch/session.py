@@ -86,7 +86,7 @@ class WatchSession:
         self._watcher = watcher
         self._first = first
         self._verdicts = workspace.verdicts
-        self._state = State(written_by_agents=self._verdicts.written_by_agents)
+        self._state = State(leftovers=self._verdicts.leftovers)
         self._selector = Selector(
             self._verdicts, self._state, is_current=self._is_current, is_busy=lambda: bool(self._live)
         )
@@ -443,8 +443,8 @@ class WatchSession:
         return all(are_left.values())
 
     def _is_left(self, path: str) -> bool:
-        left = self._verdicts.left_by_agents(path)
-        return self._state.holds_one_of(path, left) if left else self._state.has_same_names(path)
+        left = self._verdicts.last_left(path)
+        return self._state.has_same_names(path) if left is None else self._state.file(path) == left
 
     def _is_current(self, verdict: StoredVerdict) -> bool:
         """Whether nothing at all has changed since a case of this session began to run."""

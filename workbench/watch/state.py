@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+from workbench.engine.leftovers import Leftovers
 from workbench.engine.trees import fingerprint_of_tree
 from workbench.model.dependencies import Dependency, DependencyKind
 
@@ -59,25 +60,27 @@ class State:
     def __init__(
         self,
         *,
-        written_by_agents: Callable[[], Collection[str]] = frozenset,
+        leftovers: Callable[[], Leftovers] = lambda: Leftovers({}),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`written_by_agents` gives files that do not count in listings; `environment` is ours by default."""
-        self._written_by_agents = written_by_agents
+        """`leftovers` gives what does not count in listings; `environment` is ours by default."""
+        self._look_at_leftovers = leftovers
         self._environment = os.environ if environment is None else environment
         self._answers: dict[Question, str] = {}
         self._files: dict[str, _Known] = {}
         self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
         self._effective: dict[Surroundings, dict[str, str]] = {}
         self._versions: dict[tuple[str, int], str] = {}
-        self._written: dict[str, set[str]] | None = None
+        self._leftovers: Leftovers | None = None
+        self._names: dict[str, str] = {}
         self._listings: dict[str, str] = {}
 
     def forget(self) -> None:
         """Anything may have changed: look again when asked."""
         self._answers.clear()
         self._effective.clear()
-        self._written = None
+        self._names.clear()
+        self._leftovers = None
 
     def answer(self, question: Question) -> str:
         """The fingerprint now; of a kind that has none, or that nobody knows, an empty text."""
@@ -91,13 +94,28 @@ class State:
         found = self._blocks_of(path)
         return found if isinstance(found, BrokenSource) else None
 
-    def holds_one_of(self, path: str, wanted: Collection[str]) -> bool:
-        """Whether a file is now in one of these states."""
-        return bool(wanted) and self._file(path) in wanted
+    def file(self, path: str) -> str:
+        """The fingerprint of what a file holds."""
+        now = _look(path)
+        known = self._files.get(path)
+        if known is not None and known.look == now and known.is_settled:
+            return known.fingerprint
+        fingerprint = fingerprints.of_file(path)
+        is_settled = now is not None and time.time() - max(now.changed_ns, now.modified_ns) / 1e9 > _SETTLED
+        self._files[path] = _Known(now, fingerprint, is_settled=is_settled)
+        return fingerprint
+
+    def names(self, folder: str) -> str:
+        """What a folder lists, without all that agents ever wrote there, deleted since or not."""
+        known = self._names.get(folder)
+        if known is None:
+            known = fingerprints.of_folder(folder, without=self._left().written(folder))
+            self._names[folder] = known
+        return known
 
     def has_same_names(self, folder: str) -> bool:
         """Whether a folder lists what it did when this was asked last, but for what agents wrote; False at first."""
-        before, now = self._listings.get(folder), fingerprints.of_folder(folder, without=self._written_in(folder))
+        before, now = self._listings.get(folder), self.names(folder)
         self._listings[folder] = now
         return now == before and now != fingerprints.ABSENT
 
@@ -111,13 +129,14 @@ class State:
             blocks = self._blocks_of(path)
             return blocks.bodies.get(name, fingerprints.ABSENT) if isinstance(blocks, Blocks) else _missing(blocks)
         if kind in (Kind.FILE, Kind.STATE):
-            return self._file(key)
+            return self.file(key)
         if kind == Kind.FOLDER:
-            return fingerprints.of_folder(key, without=self._written_in(key))
+            left = self._left().names(key)
+            return fingerprints.of_folder(key, without=left.there, gone=left.gone)
         if kind == Kind.PROBE:
             return fingerprints.of_probe(key)
         if kind == Kind.TREE:
-            return fingerprint_of_tree(key, file=self._file)
+            return fingerprint_of_tree(key, file=self.file)
         if kind == Kind.IMPORT:
             folder, _, names = key.rpartition("::")
             return fingerprints.of_import(folder, names.split(","))
@@ -137,19 +156,9 @@ class State:
         named = dotenv.effective(around.env_files, {})
         return fingerprints.of_variables(secret, {name: effective[name] for name in named})
 
-    def _file(self, path: str) -> str:
-        now = _look(path)
-        known = self._files.get(path)
-        if known is not None and known.look == now and known.is_settled:
-            return known.fingerprint
-        fingerprint = fingerprints.of_file(path)
-        is_settled = now is not None and time.time() - max(now.changed_ns, now.modified_ns) / 1e9 > _SETTLED
-        self._files[path] = _Known(now, fingerprint, is_settled=is_settled)
-        return fingerprint
-
     def _blocks_of(self, path: str) -> Blocks | BrokenSource | None:
         """The blocks of a source file as it is; None where there is none."""
-        fingerprint = self._file(path)
+        fingerprint = self.file(path)
         if fingerprint in (fingerprints.ABSENT, "folder"):
             return None
         known = self._blocks.get(path)
@@ -169,14 +178,10 @@ class State:
             known = self._versions[path, changed] = _version_of(path)
         return f"{known};{fingerprints.FORMAT}"
 
-    def _written_in(self, folder: str) -> Collection[str]:
-        """The names of what agents wrote into a folder."""
-        if self._written is None:
-            self._written = {}
-            for path in self._written_by_agents():
-                parent, name = os.path.split(path)
-                self._written.setdefault(parent, set()).add(name)
-        return self._written.get(folder, ())
+    def _left(self) -> Leftovers:
+        if self._leftovers is None:
+            self._leftovers = self._look_at_leftovers()
+        return self._leftovers
 
 
 class _Look(NamedTuple):

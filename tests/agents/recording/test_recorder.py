@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench.agents.worker.recording import instrument
-from workbench.agents.worker.recording.fingerprints import digest, of_folder
+from workbench.agents.worker.recording.fingerprints import digest, of_folder, of_names
 from workbench.agents.worker.recording.places import Places, is_workspace
 from workbench.agents.worker.recording.recorder import Recorder, quiet
 
@@ -39,12 +39,29 @@ def test_rows_are_told_once_to_each_who_asks(tmp_path: Path, recorder: Recorder)
 def test_files_that_other_cases_left_do_not_count_in_listings(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "out-of-another.txt").touch()
     (tmp_path / "a").touch()
-    recorder.left_by_others([str(tmp_path / "out-of-another.txt")])
+    recorder.left_by_others({str(tmp_path): ["out-of-another.txt"]}, gone={})
 
     recorder.listed(str(tmp_path))
 
     expected = of_folder(str(tmp_path), without={"out-of-another.txt"})
     assert rows(recorder)["folder", str(tmp_path)] == expected != of_folder(str(tmp_path))
+
+
+def test_what_somebody_deleted_of_it_counts_as_long_as_it_is_gone(tmp_path: Path, recorder: Recorder) -> None:
+    folders = {name: str(tmp_path / name) for name in ("gone", "back", "own", "left again")}
+    for folder in folders.values():
+        Path(folder).mkdir()
+    recorder.left_by_others({}, gone={folder: ["out.txt"] for folder in folders.values()})
+    recorder.left_by_others({folders["left again"]: ["out.txt"]}, gone={})
+    (tmp_path / "back/out.txt").touch()
+
+    recorder.wrote(f"{folders['own']}/out.txt")
+    for folder in folders.values():
+        recorder.listed(folder)
+
+    listed = {name: rows(recorder)["folder", folder] for name, folder in folders.items()}
+    assert listed["back"] == listed["own"] == listed["left again"] == of_names([])
+    assert listed["gone"] == of_names([], gone=["out.txt"]) != of_names([])
 
 
 def test_a_save_of_the_same_length_in_the_same_second_taints(tmp_path: Path, recorder: Recorder) -> None:

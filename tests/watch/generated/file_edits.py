@@ -94,7 +94,18 @@ def journal_begun_anew(scene: Scene) -> str | None:
         return None
     path = scene.root / scene.rng.choice(names)
     path.parent.mkdir(exist_ok=True)
+    if path.exists():
+        scene.journals.append((path, path.read_bytes()))
     path.write_text(f"{scene.number()}\n")
+    return path.name
+
+
+def journal_brought_back(scene: Scene) -> str | None:
+    """What agents had left in such a file before it was begun anew."""
+    if not scene.journals:
+        return None
+    path, before = scene.rng.choice(scene.journals)
+    path.write_bytes(before)
     return path.name
 
 
@@ -233,7 +244,8 @@ def notes(scene: Scene) -> str | None:
 
 
 EDITS = (
-    data_edited, data_lengthened, data_deleted, data_renamed, data_created, journal_begun_anew, probed, listed_added,
+    data_edited, data_lengthened, data_deleted, data_renamed, data_created, journal_begun_anew,
+    journal_brought_back, probed, listed_added,
     listed_removed, env_value, env_key_added, env_key_removed, env_deleted, env_created,
 )  # fmt: skip
 NEUTRAL_EDITS = (env_overruled, env_comment, touched, written_again, notes)

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from .packages import Package
@@ -39,6 +40,8 @@ class Scene:
         """Changes after which people find out that something is missing."""
         self.likely: tuple[str, ...] = ()
         """Kinds of edits that are made more often than others."""
+        self.journals: list[tuple[Path, bytes]] = []
+        """Files to which agents append, as they were before they were begun anew."""
         self._before: dict[str, bytes | None] | None = None
 
     @contextmanager

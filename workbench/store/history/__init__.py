@@ -3,6 +3,7 @@
 from workbench.store.history.history import History
 from workbench.store.history.records import (
     FinishedJob,
+    LeftFile,
     RunPart,
     RunRecord,
     StoredJob,
@@ -14,6 +15,7 @@ from workbench.store.history.records import (
 __all__ = [
     "FinishedJob",
     "History",
+    "LeftFile",
     "RunPart",
     "RunRecord",
     "StoredJob",

@@ -8,8 +8,19 @@ from collections.abc import Collection, Iterable, Iterator
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 from workbench.store.history import codec
 from workbench.store.history.database import Database
+from workbench.store.history.records import LeftFile
 
 _AT_ONCE = 500
+_LEFT = """
+    SELECT key, fingerprint, max(told_at) FROM dependency JOIN (
+        SELECT dependency_set, max(finished_at) AS told_at FROM execution
+        WHERE dependency_set IS NOT NULL GROUP BY dependency_set
+        UNION ALL
+        SELECT score.dependency_set, max(job.finished_at) FROM job JOIN score ON score.id = job.score
+        WHERE score.dependency_set IS NOT NULL GROUP BY score.dependency_set
+    ) AS used ON used.dependency_set = dependency.dependency_set
+    WHERE kind IN (?, ?) GROUP BY key, fingerprint
+"""
 
 
 class DependencySets:
@@ -53,11 +64,18 @@ def rows_of(database: Database, sets: Collection[int]) -> Iterator[tuple[int, De
             yield number, Dependency(kind, codec.name_from_sql(key), fingerprint)
 
 
-def left_by_agents(database: Database) -> Iterator[Dependency]:
-    """Every row that says what an agent left in a file, of all executions that are stored."""
-    query = "SELECT DISTINCT kind, key, fingerprint FROM dependency WHERE kind IN (?, ?)"
-    for kind, key, fingerprint in database.execute(query, (DependencyKind.STATE.value, DependencyKind.WRITTEN.value)):
-        yield Dependency(kind, codec.name_from_sql(key), fingerprint)
+def left_by_agents(database: Database) -> Iterator[LeftFile]:
+    """Every state in which an agent, or a custom metric, left a file, of all that are stored."""
+    kinds = (DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
+    for key, fingerprint, told_at in database.execute(_LEFT, kinds):
+        yield LeftFile(codec.name_from_sql(key), fingerprint, told_at)
+
+
+def listed_folders(database: Database) -> Iterator[str]:
+    """Every folder that something stored depends on as a list of names."""
+    query = "SELECT DISTINCT key FROM dependency WHERE kind = ?"
+    for (key,) in database.execute(query, (DependencyKind.FOLDER.value,)):
+        yield codec.name_from_sql(key)
 
 
 def _hash(rows: Iterable[Dependency]) -> str:

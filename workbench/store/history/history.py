@@ -16,9 +16,10 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
-from workbench.store.history.dependencies import left_by_agents, rows_of
+from workbench.store.history.dependencies import left_by_agents, listed_folders, rows_of
 from workbench.store.history.records import (
     FinishedJob,
+    LeftFile,
     RunPart,
     RunRecord,
     StoredJob,
@@ -259,10 +260,15 @@ class History:
         with self._database.reading():
             yield from rows_of(self._database, sets)
 
-    def left_by_agents(self) -> list[Dependency]:
-        """What executions that are stored left in files: rows of the kinds `state` and `written`."""
+    def left_by_agents(self) -> list[LeftFile]:
+        """In which states executions and custom metrics that are stored have left files, and when."""
         with self._database.reading():
             return list(left_by_agents(self._database))
+
+    def listed_folders(self) -> frozenset[str]:
+        """The folders in which anything stored depends on the names."""
+        with self._database.reading():
+            return frozenset(listed_folders(self._database))
 
     def close(self) -> None:
         """Close the file."""

@@ -84,7 +84,8 @@ class StoredVerdict(NamedTuple):
 
     None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
     false where the rows are not all, or something changed while the agent ran. `execution` is the number of what the
-    agent did, the same for all that judge it; None where it did nothing.
+    agent did, the same for all that judge it; None where it did nothing. `began_at` is when the agent began (seconds
+    since 1970, UTC; 0 where it did nothing).
     """
 
     job: StoredJob
@@ -92,6 +93,15 @@ class StoredVerdict(NamedTuple):
     dependencies: int | None
     scored_with: int | None
     is_certain: bool
+    began_at: float = 0.0
+
+
+class LeftFile(NamedTuple):
+    """A state in which an agent left a file that it had written, and when that was told (seconds since 1970, UTC)."""
+
+    path: str
+    fingerprint: str
+    told_at: float
 
 
 class StoredScores(NamedTuple):

@@ -18,7 +18,8 @@ FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
 """For `case_result`; to be joined WITH_RESULT."""
 SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
 """For `stored_scores`; to be joined WITH_RUN and WITH_SCORE."""
-_SETS = "execution.id, execution.dependency_set, score.dependency_set, execution.tainted"
+_BEGAN = "execution.finished_at - job.duration_seconds"
+_SETS = f"execution.id, execution.dependency_set, score.dependency_set, execution.tainted, {_BEGAN}"
 VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
 """For `stored_verdict`; see `last_verdicts`."""
 WITH_RUN = "JOIN run ON run.id = job.run"
@@ -74,8 +75,8 @@ def last_verdicts(count: int) -> str:
 
 def stored_verdict(*row: Any) -> StoredVerdict:
     """From the columns of VERDICTS."""
-    *job, execution, dependencies, scored_with, tainted = row
-    return StoredVerdict(stored_job(*job), execution, dependencies, scored_with, is_certain=tainted == 0)
+    *job, execution, dependencies, scored_with, tainted, began_at = row
+    return StoredVerdict(stored_job(*job), execution, dependencies, scored_with, tainted == 0, began_at or 0.0)
 
 
 def stored_job(*row: Any) -> StoredJob:

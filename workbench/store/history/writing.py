@@ -15,7 +15,7 @@ from workbench.store.history.records import FinishedJob, StoredJob, StoredVerdic
 from workbench.store.history.rows import key_to_sql
 
 _SAME_EXECUTION = """
-    SELECT execution.id, dependency_set, tainted FROM execution JOIN blob ON blob.id = execution.blob
+    SELECT execution.id, dependency_set, tainted = 0, finished_at FROM execution JOIN blob ON blob.id = execution.blob
     WHERE target_variant = ? AND execution_key = ? AND repeat = ? AND blob.data = ?
     ORDER BY execution.id DESC LIMIT 1
 """
@@ -25,6 +25,7 @@ class _ExecutionRow(NamedTuple):
     number: int | None = None
     dependencies: int | None = None
     is_certain: bool = False
+    finished_at: float = 0.0
 
 
 class ResultWriter:
@@ -78,7 +79,9 @@ class ResultWriter:
             execution_key=job.execution_key,
             scoring_key=job.scoring_key,
         )
-        return StoredVerdict(stored, execution.number, execution.dependencies, scored_with, execution.is_certain)
+        number, dependencies, is_certain, finished_at = execution
+        began_at = 0.0 if number is None else finished_at - result.duration_seconds
+        return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)
 
     def forget(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""
@@ -96,9 +99,11 @@ class ResultWriter:
         if job.judged_again:
             known = self._execute(_SAME_EXECUTION, (variant, key, result.repeat, data)).fetchone()
             if known is not None:
-                return _ExecutionRow(known[0], known[1], known[2] == 0)
+                return _ExecutionRow(known[0], known[1], bool(known[2]), known[3])
         is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
         rows = None if dependencies is None else self._sets.store(dependencies)
+        # Judging takes its time: what other agents wrote meanwhile came after this one.
+        finished_at = (dependencies.told_at if dependencies is not None else 0.0) or now
         number = self._execute(
             "INSERT INTO execution (target_variant, execution_key, repeat, finished_at, tainted, opaque, "
             "dependency_set, blob) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -106,14 +111,14 @@ class ResultWriter:
                 variant,
                 key,
                 result.repeat,
-                now,
+                finished_at,
                 not is_certain,
                 dependencies is not None and dependencies.is_opaque,
                 rows,
                 self._execute("INSERT INTO blob (data) VALUES (?)", (data,)).lastrowid,
             ),
         ).lastrowid
-        return _ExecutionRow(number, rows, is_certain)
+        return _ExecutionRow(number, rows, is_certain, finished_at)
 
     def _scored_with(self, result: CaseResult) -> int | None:
         """The set of what custom metrics depended on."""

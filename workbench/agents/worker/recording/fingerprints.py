@@ -61,15 +61,15 @@ def of_file(path: str) -> str:
     return hashed.hexdigest()[:16]
 
 
-def of_folder(path: str, *, without: Collection[str] = ()) -> str:
-    """The names in a folder, except some; of folders as such."""
+def of_folder(path: str, *, without: Collection[str] = (), gone: Collection[str] = ()) -> str:
+    """The names in a folder, except some; of folders as such. See `of_names`."""
     try:
         names = names_in(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return ABSENT
     except OSError:
         return _UNREADABLE
-    return of_names(names, without=without)
+    return of_names(names, without=without, gone=gone)
 
 
 def names_in(path: str) -> List[str]:
@@ -85,10 +85,12 @@ def _is_folder_entry(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def of_names(names: Iterable[str], *, without: Collection[str] = ()) -> str:
-    """The same for a folder that was listed already."""
+def of_names(names: Iterable[str], *, without: Collection[str] = (), gone: Collection[str] = ()) -> str:
+    """The same for a folder that was listed already. That names are `gone` that would not count tells, too."""
     left_out = IGNORED.union(without)
-    return digest(b"\0".join(sorted(os.fsencode(name) for name in names if name.rstrip("/") not in left_out)))
+    counted = [os.fsencode(name) for name in names if name.rstrip("/") not in left_out]
+    counted += [b"/" + os.fsencode(name) for name in gone]  # no name begins like this
+    return digest(b"\0".join(sorted(counted)))
 
 
 def of_probe(path: str) -> str:

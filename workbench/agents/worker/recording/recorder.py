@@ -81,7 +81,8 @@ class Recorder:
         self._written: Dict[str, bool] = {}  # whether it was there before
         self._appended: Set[str] = set()
         self._made: Tuple[str, ...] = ()  # folders, each with a separator behind it
-        self._left_by_others: Set[str] = set()
+        self._left_by_others: Dict[str, Set[str]] = {}  # by folder
+        self._gone: Dict[str, Set[str]] = {}
         self._ran: Set[int] = set()
 
     # What the worker tells
@@ -101,9 +102,12 @@ class Recorder:
         self._own_variables.add(name)
         self.known_variables.add(name)
 
-    def left_by_others(self, paths: Iterable[str]) -> None:
-        """Files that agents wrote before: they do not count where their folder is listed."""
-        self._left_by_others.update(paths)
+    def left_by_others(self, there: Dict[str, List[str]], *, gone: Dict[str, List[str]]) -> None:
+        """What agents wrote before does not count where its folder is listed, unless somebody else has deleted it."""
+        for left, known, other in ((there, self._left_by_others, self._gone), (gone, self._gone, self._left_by_others)):
+            for folder, names in left.items():
+                known.setdefault(folder, set()).update(names)
+                other.get(folder, set()).difference_update(names)
 
     def enter(
         self, roots: Iterable[str], *, env_files: List[str], defined: Collection[str], imported: List[str]
@@ -289,10 +293,11 @@ class Recorder:
             self._note("import", f"{folder}::{','.join(names)}", states)
         listings, self._listings = self._listings, []
         for folder, entries in listings:
-            written = [
-                os.path.basename(path) for path in (*self._written, *self._left_by_others) if _is_in(path, folder)
-            ]
-            self._told.append(("folder", folder, of_names(entries, without=written)))
+            gone = self._gone.get(folder, set())
+            own = [os.path.basename(path) for path in self._written if os.path.dirname(path) == folder]
+            without = {*own, *self._left_by_others.get(folder, ()), *gone}
+            gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
+            self._told.append(("folder", folder, of_names(entries, without=without, gone=gone)))
 
     def _note(self, kind: str, key: str, fingerprint: str) -> None:
         known = self._found.get((kind, key))
@@ -324,7 +329,3 @@ def _look(path: str) -> Any:
 
 def _is_settled(look: Any, at: int) -> bool:
     return max(look[0], look[1]) < at - _SETTLED  # type: ignore[no-any-return]
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return os.path.dirname(path) == folder

@@ -21,7 +21,8 @@ class Teller:
 
     def heed(self, request: Dict[str, Any]) -> None:
         """What a message that begins a session says of what was before."""
-        self._recorder.left_by_others(request.get("written", ()))
+        left = request.get("left") or {}
+        self._recorder.left_by_others(left.get("there", {}), gone=left.get("gone", {}))
 
     def message(self, session: int, *, complete: bool = False) -> Dict[str, Any]:
         """What is new for a session; all of it, and the last message about it, where it is `complete`."""

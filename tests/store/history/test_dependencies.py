@@ -1,0 +1,50 @@
+"""What executions depended on and left behind, as the history gives it back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.store.history.conftest import make_record, make_result
+from workbench.model.dependencies import Dependencies, Dependency
+from workbench.model.results import CaseResult
+from workbench.store.history import FinishedJob, History, LeftFile
+
+
+def told(*rows: tuple[str, str, str], at: float) -> Dependencies:
+    return Dependencies(rows=frozenset(Dependency(*row) for row in rows), complete=True, told_at=at)
+
+
+def result(eval_id: str, dependencies: Dependencies, *, seconds: float = 0.01) -> CaseResult:
+    made = make_result(eval_id)
+    execution = made.execution.model_copy(update={"dependencies": dependencies, "duration_seconds": seconds})
+    return made.model_copy(update={"execution": execution, "duration_seconds": seconds})
+
+
+def test_states_in_which_agents_left_files_with_when_that_was_last(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", result("a", told(("state", "/p/log", "one"), ("file", "/p/data", "x"), at=100.0)))
+    history.finish_job("r", result("b", told(("written", "/p/log", "two"), ("folder", "/p/out", "y"), at=200.0)))
+    history.finish_job("r", result("c", told(("state", "/p/log", "one"), ("file", "/p/data", "x"), at=300.0)))
+    scored = result("d", told(at=50.0))
+    metric = scored.metrics[0].model_copy(update={"dependencies": told(("written", "/p/scores", "z"), at=60.0)})
+    history.finish_job("r", scored.model_copy(update={"metrics": (metric,)}))
+
+    left = {(each.path, each.fingerprint): each for each in history.left_by_agents()}
+
+    assert left["/p/log", "one"] == LeftFile("/p/log", "one", 300.0)
+    assert left["/p/log", "two"] == LeftFile("/p/log", "two", 200.0)
+    assert left.keys() == {("/p/log", "one"), ("/p/log", "two"), ("/p/scores", "z")}
+    assert history.listed_folders() == {"/p/out"}
+
+
+def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history: History) -> None:
+    history.begin_run(make_record("r"))
+    ran = result("a", told(("file", "/p/data", "x"), at=1_000.0), seconds=5.0)
+    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+    history.begin_run(make_record("later"))
+    without = ran.model_copy(update={"execution": ran.execution.model_copy(update={"dependencies": None})})
+    (again,) = history.finish_jobs("later", [FinishedJob(without, "asked", "other criteria", judged_again=True)])
+
+    assert stored.began_at == again.began_at == pytest.approx(995.0)
+    assert again.execution == stored.execution
+    assert [each.began_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
