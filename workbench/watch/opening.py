@@ -9,7 +9,8 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.keys import JobKey
 from workbench.watch.planning import Planning
-from workbench.watch.session import OffLoop, WatchSession
+from workbench.watch.session import WatchSession
+from workbench.watch.stored import OffLoop
 from workbench.watch.watcher import Folders, Watcher
 
 

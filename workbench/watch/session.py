@@ -5,57 +5,32 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Holds, Run
 from workbench.engine.workspace import Workspace
-from workbench.model.dependencies import DependencyKind
 from workbench.model.events import CaseFinished, Notice
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
-from workbench.store.history import StoredVerdict
-from workbench.watch.affected import plan_of, results_of
-from workbench.watch.cap import beyond_cap
+from workbench.watch.affected import plan_of
 from workbench.watch.events import (
     RunBegun,
     RunTold,
     WatchEvent,
     WatchStarted,
 )
+from workbench.watch.live import Live, LiveJob
 from workbench.watch.news import News
 from workbench.watch.planning import Planning
-from workbench.watch.selection import Action, Decision, Place, Selector, path_of, place_of
+from workbench.watch.selection import Action, Decision, Place, Selector, path_of
 from workbench.watch.state import State
+from workbench.watch.stored import OffLoop, show_stored
 from workbench.watch.watcher import Change, Watcher
-
-T = TypeVar("T")
-
-_MOST_IN_A_ROW = 3
-"""How often a case is run again because something changed while it ran, before its verdict is shown all the same."""
+from workbench.watch.work import Work
 
 _MOMENT = 0.01  # seconds
-
-_WORK = (Action.RUN, Action.JUDGE)
-
-
-class OffLoop(Protocol):
-    """Calls a function where it does not hold up the event loop, and where the workspace may be used."""
-
-    async def __call__(self, function: Callable[[], T], /) -> T: ...
-
-
-@dataclass(frozen=True)
-class _Live:
-    """A job that is running, and how things were when it began."""
-
-    run: Run
-    planned: PlannedCase
-    signature: int | None
-    saved_at: float | None
 
 
 class WatchSession:
@@ -80,28 +55,23 @@ class WatchSession:
         """
         self._off_loop = off_loop
         self._catches_up = catches_up
-        self._let_be: dict[JobKey, tuple[object, ...]] = {}
         self._workspace = workspace
         self._planning = planning
         self._watcher = watcher
-        self._first = first
         self._verdicts = workspace.verdicts
         self._state = State(leftovers=self._verdicts.leftovers)
+        self._live = Live()
         self._selector = Selector(
-            self._verdicts, self._state, is_current=self._is_current, is_busy=lambda: bool(self._live)
+            self._verdicts, self._state, is_current=self._live.is_current, is_busy=lambda: bool(self._live)
         )
         self._news = News(workspace.root, self._state)
+        self._work = Work(workspace, selector=self._selector, live=self._live, news=self._news, first=first)
         self._jobs: dict[JobKey, PlannedCase] = {}
-        self._live: dict[JobKey, _Live] = {}
-        self._generation = 0
-        self._ran_in: dict[Place, int] = {}
-        self._in_a_row: dict[JobKey, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
         self._is_paused = False
         self._is_gone = False  # the folder of the project
         self._saved: Change | None = None  # while paused
-        self._held: set[JobKey] = set()  # they are more than the user wants to spend on one change
         self._starting = asyncio.Lock()
         self._selecting = threading.Lock()
         self._rows_watched = 0
@@ -116,8 +86,7 @@ class WatchSession:
             await watching
         finally:
             watching.cancel()
-            for live in self._live.values():
-                live.run.cancel()
+            self._live.cancel()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
@@ -160,7 +129,7 @@ class WatchSession:
 
     def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
         """A run that is none of this watch begins: what it will say is about how things are now."""
-        self._ran_in.update((Place(run_id, job), self._generation) for job in jobs)
+        self._live.note_run(run_id, jobs)
 
     def look_again(self) -> None:
         """Verdicts have come from elsewhere: tell how every case stands now. Nothing is run because of that."""
@@ -207,9 +176,8 @@ class WatchSession:
             change = change.and_then(Change(frozenset(), True, change.at))
         if await self._off_loop(lambda: self._is_by_agents(change)):
             return
-        self._generation += 1
-        self._ran_in.clear()
-        self._in_a_row.clear()
+        self._live.change_came()
+        self._work.change_came()
         if await self._off_loop(lambda: self._planning.concerns(change)):
             await self._replan()
         await self._catch_up(change)
@@ -225,105 +193,75 @@ class WatchSession:
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
             is_paused = self._is_paused
-            for decision in () if is_paused else decisions:
-                live = self._live.get(decision.job)
-                if live is not None and not self._goes_on(live, decision):
-                    live.run.cancel(decision.job)
-                    del self._live[decision.job]
+            if not is_paused:
+                self._stop_overtaken(decisions)
             if change is None and not self._catches_up:
-                self._let_be = {each.job: self._question(each) for each in decisions}
-            work = [
-                each
-                for each in decisions
-                if each.job not in self._live and self._is_work(each, all_of_it=change is None)
-            ]
-            held = "" if change is None or is_paused else self._hold_back(work)
-            self._news.decided(decisions, work, held=self._held)
+                self._work.let_be(decisions)
+            work = self._work.of(decisions, all_of_it=change is None)
+            held = "" if change is None or is_paused else self._work.hold_back(work)
+            self._news.decided(decisions, work, held=self._work.held)
             if is_paused and change is not None:
                 self._saved = change if self._saved is None else self._saved.and_then(change)
             elif change is not None:
                 self._news.change(change, decisions, work, held=held)
             self._news.wrong(decisions)
-            await self._show_stored(decisions)
-            begun = [each for each in work if each.job not in self._held]
+            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
+            begun = [each for each in work if each.job not in self._work.held]
             if not is_paused:
                 await self._start(begun, saved_at=None if change is None else change.at)
         await self._look_when_idle()
 
-    def _hold_back(self, work: Sequence[Decision]) -> str:
-        """Keep back what runs agents where that is more than the user wants by itself; why, empty where it is not."""
-        self._held.difference_update(each.job for each in work)
-        beyond = beyond_cap(work, self._workspace.settings.watch)
-        if beyond:
-            for each in work:
-                if each.action is not Action.JUDGE:
-                    self._held.add(each.job)
-                    self._let_be[each.job] = self._question(each)  # until a change concerns it again
-        return beyond
+    def _stop_overtaken(self, decisions: Iterable[Decision]) -> None:
+        """Stop what runs on what is no more."""
+        for decision in decisions:
+            live = self._live.get(decision.job)
+            if live is None:
+                continue
+            is_wanted = decision.action not in (Action.NOTHING, Action.WAIT)
+            if not is_wanted or not live.goes_on(decision, self._selector):
+                live.run.cancel(decision.job)
+                self._live.end(decision.job)
 
     async def _run_held(self) -> None:
         async with self._starting:
-            held, self._held = self._held - self._live.keys(), set()
-            decisions = await self._off_loop(lambda: [self._decide(job) for job in held])
-            await self._start([each for each in decisions if each is not None and each.action in _WORK], saved_at=None)
+            held = [job for job in self._work.held if job not in self._live]
+            self._work.held.clear()
+            decisions = await self._off_loop(lambda: self._decide_some(held))
+            await self._start(self._work.outside_changes(decisions), saved_at=None)
 
     async def _look_again(self) -> None:
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
-            self._news.decided(decisions, (), held=self._held)
-            await self._show_stored(decisions)
+            self._news.decided(decisions, (), held=self._work.held)
+            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
 
     def _decide_all(self) -> list[Decision]:
         with self._selecting:
             self._selector.forget()
-            return self._decisions()
-
-    def _decisions(self) -> list[Decision]:
-        shown = self._news.shown.get
-        return [self._selector.decide(job, planned, shown=shown(job)) for job, planned in self._jobs.items()]
+            shown = self._news.shown.get
+            return [self._selector.decide(job, planned, shown=shown(job)) for job, planned in self._jobs.items()]
 
     def _decide(self, job: JobKey) -> Decision | None:
         planned = self._jobs.get(job)
         with self._selecting:
             return None if planned is None else self._selector.decide(job, planned)
 
-    def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
-        if self._let_be.get(decision.job) == self._question(decision):
-            return False
-        if decision.action in _WORK:
-            return True
-        return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._news.known)
-
-    def _question(self, decision: Decision) -> tuple[object, ...]:
-        """What a job is about: the same as long as no change has concerned it."""
-        planned = decision.planned
-        rows = (reason.row for reason in decision.reasons)
-        is_opaque = any(row is not None and row.kind == DependencyKind.OPAQUE for row in rows)
-        generation = self._generation if is_opaque else None  # what cannot be followed any change concerns
-        return planned.execution_hash, planned.scoring_hash, self._selector.signature(decision), generation
-
-    def _goes_on(self, live: _Live, decision: Decision) -> bool:
-        """Whether what runs may end: nothing that it is known to need has changed since it began."""
-        if decision.action in (Action.NOTHING, Action.WAIT):
-            return False
-        same_question = live.planned.execution_hash == decision.planned.execution_hash
-        return same_question and live.signature == self._selector.signature(decision)
+    def _decide_some(self, jobs: Iterable[JobKey]) -> list[Decision]:
+        return [each for each in map(self._decide, jobs) if each is not None]
 
     async def _start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> None:
         """Begin a run of what has to be run or judged. Needs the lock for starting."""
         if not decisions:
             return
-        ordered = sorted(decisions, key=lambda each: (self._passed(each.job), self._first(each.job)))
+        ordered = self._work.in_order(decisions)
         try:
             run = await self._off_loop(lambda: self._run(ordered))
         except StoreError as error:
             self._news.tell(Notice(severity="error", message=str(error)))
             return
         for each in ordered:
-            self._live[each.job] = _Live(run, each.planned, self._selector.signature(each), saved_at)
-            self._ran_in[Place(run.run_id, each.job)] = self._generation
-        for each in ordered:
-            self._let_be.pop(each.job, None)
+            self._live.begin(each.job, LiveJob(run, each.planned, self._selector.signature(each), saved_at))
+        self._work.take_up(ordered)
         self._news.tell(RunBegun(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
         self._begin(self._follow(run))
 
@@ -357,11 +295,11 @@ class WatchSession:
         if event.status is CaseStatus.CANCELLED:
             await self._on_cancelled(job)
             return
-        del self._live[job]
+        self._live.end(job)
         decision = await self._off_loop(lambda: self._decide(job))
         if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
             return
-        if decision.action in (Action.RUN, Action.JUDGE) and self._may_run(decision):
+        if decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
             if not self._overtaken:
                 self._begin(self._run_again())
             self._overtaken.append(job)
@@ -373,8 +311,8 @@ class WatchSession:
         """Somebody else stopped it, who does not want it back before a change concerns it again."""
         decision = await self._off_loop(lambda: self._decide(job))
         if decision is not None:
-            self._let_be[job] = self._question(decision)
-        self._live.pop(job, None)
+            self._work.let_be([decision])
+        self._live.end(job)
 
     async def _run_again(self) -> None:
         """Run what was overtaken by a change while it ran: all that ends within a moment together."""
@@ -383,32 +321,8 @@ class WatchSession:
             if self._is_paused:
                 return
             overtaken, self._overtaken = self._overtaken, []
-            waiting = [job for job in overtaken if job not in self._live]
-            decisions = await self._off_loop(lambda: [self._decide(job) for job in waiting])
-            work = [each for each in decisions if each is not None and self._is_work(each, all_of_it=False)]
-            await self._start(work, saved_at=None)
-
-    async def _show_stored(self, decisions: Iterable[Decision]) -> None:
-        """Show verdicts of earlier runs that hold, where others are shown or none."""
-        held = {
-            each.job: each.verdict
-            for each in decisions
-            if each.action is Action.NOTHING
-            and each.verdict is not None
-            and self._news.shown.get(each.job) != place_of(each.verdict)
-        }
-        if not held:
-            return
-        results = await self._off_loop(lambda: self._stored_results(list(held.values())))
-        for job, verdict in held.items():
-            result = results.get(place_of(verdict))
-            if result is not None:
-                named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
-                self._news.verdict(self._jobs[job], named, "stored", saved_at=None, place=place_of(verdict))
-
-    def _stored_results(self, verdicts: Sequence[StoredVerdict]) -> dict[Place, CaseResult]:
-        with self._workspace.history() as history:
-            return results_of(history, verdicts)
+            decisions = await self._off_loop(lambda: self._decide_some(overtaken))
+            await self._start(self._work.of(decisions, all_of_it=False), saved_at=None)
 
     async def _look_when_idle(self) -> None:
         """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
@@ -416,22 +330,14 @@ class WatchSession:
             return
         async with self._starting:
             decisions = await self._off_loop(self._decide_all)
-            work = [each for each in decisions if self._is_work(each, all_of_it=False)]
+            work = self._work.of(decisions, all_of_it=False)
             if not self._is_paused:
-                work = [each for each in work if self._may_run(each)]
+                work = [each for each in work if self._work.may_run(each)]
             if work and not self._is_paused:
                 await self._start(work, saved_at=None)
                 return
-        self._news.decided(decisions, work, held=self._held)
+        self._news.decided(decisions, work, held=self._work.held)
         self._news.all_known(decisions)
-
-    def _may_run(self, decision: Decision) -> bool:
-        """Whether a job may be run once more though no save made work of it; says where that has gone on too long."""
-        count = self._in_a_row[decision.job] = self._in_a_row.get(decision.job, 0) + 1
-        if count == _MOST_IN_A_ROW + 1:
-            words = self._news.reason([decision])
-            self._news.tell(Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}"))
-        return count <= _MOST_IN_A_ROW
 
     def _is_by_agents(self, change: Change) -> bool:
         """Whether all of it is what agents wrote while they ran."""
@@ -445,11 +351,3 @@ class WatchSession:
     def _is_left(self, path: str) -> bool:
         left = self._verdicts.last_left(path)
         return self._state.has_same_names(path) if left is None else self._state.file(path) == left
-
-    def _is_current(self, verdict: StoredVerdict) -> bool:
-        """Whether nothing at all has changed since a case of this session began to run."""
-        return self._ran_in.get(place_of(verdict)) == self._generation
-
-    def _passed(self, job: JobKey) -> bool:
-        newest = self._verdicts.newest(job)
-        return newest is not None and newest.job.status is CaseStatus.PASSED

@@ -1,0 +1,73 @@
+"""What the watch is running now, and how things were when that began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.engine.plan import PlannedCase
+from workbench.engine.run import Run
+from workbench.model.keys import JobKey
+from workbench.store.history import StoredVerdict
+from workbench.watch.selection import Decision, Place, Selector, place_of
+
+
+@dataclass(frozen=True)
+class LiveJob:
+    """A job that is running, and how things were when it began."""
+
+    run: Run
+    planned: PlannedCase
+    signature: int | None
+    saved_at: float | None
+
+    def goes_on(self, decision: Decision, selector: Selector) -> bool:
+        """Whether it may end, by what is decided now: nothing that it is known to need has changed since it began."""
+        same_question = self.planned.execution_hash == decision.planned.execution_hash
+        return same_question and self.signature == selector.signature(decision)
+
+
+class Live:
+    """The jobs that run for the watch, by generation: a change makes a new one."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._jobs: dict[JobKey, LiveJob] = {}
+        self._ran_in: dict[Place, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def __contains__(self, job: JobKey) -> bool:
+        return job in self._jobs
+
+    def get(self, job: JobKey) -> LiveJob | None:
+        """The job as it runs; None where it does not."""
+        return self._jobs.get(job)
+
+    def begin(self, job: JobKey, live: LiveJob) -> None:
+        """It runs from now on."""
+        self._jobs[job] = live
+        self.note_run(live.run.run_id, [job])
+
+    def end(self, job: JobKey) -> None:
+        """It does not run any longer, or nobody waits for what it says."""
+        self._jobs.pop(job, None)
+
+    def cancel(self) -> None:
+        """Stop all of it."""
+        for live in self._jobs.values():
+            live.run.cancel()
+
+    def change_came(self) -> None:
+        """From now on how things were when something began is not known to be how they are."""
+        self.generation += 1
+        self._ran_in.clear()
+
+    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """A run begins, of the watch or not: what it will say is about how things are now."""
+        self._ran_in.update((Place(run_id, job), self.generation) for job in jobs)
+
+    def is_current(self, verdict: StoredVerdict) -> bool:
+        """Whether nothing at all has changed since it began to run."""
+        return self._ran_in.get(place_of(verdict)) == self.generation
