@@ -305,7 +305,7 @@ async def watch_on(screen: Screen) -> None:
     chains = [f"{WHY} <- called by 2 of 4 cases"]
     watch.take(Standings(23, 4, {}, concerned, chains, (), frozenset()), now=0)
     watch.take(Changed(AT, ["tools.py", "prompts/system.txt"], 1, 1, 0, 4, WHY, ""), now=0)
-    watch.take(Executed(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0), 0.084), now=0)
+    watch.take(Executed(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0), 0.084, holds=True), now=0)
     broken = Broken(Path("/project/tools.py"), "tools.py", 12, "invalid syntax")
     why = "tools.py:12 cannot be compiled: invalid syntax"
     watch.take(Standings(23, 4, dict.fromkeys(jobs[:2], (why,)), (), (), [broken], frozenset(jobs[2:])), now=0)

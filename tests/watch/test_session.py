@@ -286,6 +286,7 @@ async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(fold
     async with watching(folder.root, retries=0) as watched:
         start = await watched.until_quiet()
         assert start.verdicts["down"] == "ERROR"
+        assert [e.result.case.eval_id for e in start.events if isinstance(e, VerdictKnown) and not e.holds] == ["down"]
         assert start.first(AllKnown).stale == 1
 
         unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))

@@ -49,6 +49,7 @@ class JsonLines(Lines):
             data = {
                 "kind": event.kind,
                 "source": event.source,
+                "holds": event.holds,
                 "seconds_since_save": event.seconds_since_save,
                 **case_record(ReportedCase(event.result, event.case)),
             }

@@ -47,13 +47,15 @@ class ChangeSeen(Fact):
 class VerdictKnown(Fact):
     """A verdict on how things are now: "executed" just now, or "stored" where an earlier one holds (again).
 
-    `case` is the case that it is about, as it is now.
+    `case` is the case that it is about, as it is now. `holds` is false where it says nothing that could hold: there was
+    no answer, or something changed time and again while the case ran.
     """
 
     kind: Literal["verdict"] = "verdict"
     result: CaseResult
     case: EvalCase | None = None
     source: Literal["executed", "stored"]
+    holds: bool = True
     seconds_since_save: float | None = None  # None where no save made work of it
 
 

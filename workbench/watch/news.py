@@ -63,14 +63,18 @@ class News:
         *,
         saved_at: float | None,
         place: Place,
+        holds: bool = True,
     ) -> None:
         """A verdict on how things are now; `saved_at` is when the save was seen that made work of it (monotonic)."""
         job = JobKey.model_construct(case=result.case, repeat=result.repeat)
         self.shown[job] = place
         self.known[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at
-        case = planned.case
-        self.tell(VerdictKnown.model_construct(result=result, case=case, source=source, seconds_since_save=since))
+        self.tell(
+            VerdictKnown.model_construct(
+                result=result, case=planned.case, source=source, holds=holds, seconds_since_save=since
+            )
+        )
 
     def decided(self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]) -> None:
         """How every job stands, which of them are to be run or judged now, and which wait for the user's word."""

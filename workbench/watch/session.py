@@ -305,7 +305,8 @@ class WatchSession:
             self._overtaken.append(job)
             return
         place = Place(run.run_id, job)
-        self._news.verdict(self._jobs[job], event.result, "executed", saved_at=live.saved_at, place=place)
+        holds = decision.action is Action.NOTHING
+        self._news.verdict(self._jobs[job], event.result, "executed", saved_at=live.saved_at, place=place, holds=holds)
 
     async def _on_cancelled(self, job: JobKey) -> None:
         """Somebody else stopped it, who does not want it back before a change concerns it again."""

@@ -239,6 +239,37 @@ async def test_a_save_while_the_user_runs_cases_waits_for_nobody(open_shop: Open
         await watched.press("x")
 
 
+async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop: Open, shop: Shop) -> None:
+    shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\ntimeout_seconds = 1\n")
+    async with open_shop() as watched:
+        await watched.go_to("refund_1")
+        shop.save("tools.py", SLOW)
+        await watched.until_true(
+            lambda: watched.standing("refund_2") is Standing.ERROR and not watched.state.is_running
+        )
+
+        await watched.until("● STALE · ! ERROR", "stale: it got no answer", "●2")
+        assert [watched.is_stale(name) for name in ("refund_1", "refund_2", "ship_1")] == [True, True, False]
+        assert watched.watch.stale == 2
+
+        shop.save("notes.txt", "x")
+        await watched.until_true(lambda: len(watched.watch.changes) == 2)
+        assert watched.is_stale("refund_1")
+
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.screen.until_gone("STALE")
+
+
+async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_2")
+        await watched.until_true(lambda: watched.watch.changes)
+
+        await watched.until_true(lambda: watched.is_stale("ship_2"))
+        assert not watched.is_stale("ship_1")
+
+
 async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)

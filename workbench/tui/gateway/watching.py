@@ -170,7 +170,9 @@ class Watch:
                 counts = (event.run, event.judged, event.waiting, event.total)
                 return [Changed(event.at, event.paths, *counts, event.reason, event.held)]
             case told.VerdictKnown():  # stored ones are found by what is decided, and by what the screen shows
-                return [Executed(event.result, event.seconds_since_save)] if event.source == "executed" else []
+                if event.source == "stored":
+                    return []
+                return [Executed(event.result, event.seconds_since_save, event.holds)]
             case told.SourceBroken():
                 return [BrokenTold(self._broken(event), event.cases)]
             case told.RunBegun():
@@ -200,11 +202,16 @@ class Watch:
     def _standings(self, workspace: Workspace, decided: Decided) -> Sequence[WatchNews]:
         """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
         words = _Words(self._session, workspace.root)
+        verdicts = workspace.verdicts
         again = self._held_again(workspace, decided.decisions)
         standings = Standings(
             files=self._session.files,
             total=len(decided.decisions),
-            stale={each.job: words.reasons_of(each) for each in decided.decisions if _is_stale(each)},
+            stale={
+                each.job: words.reasons_of(each)
+                for each in decided.decisions
+                if each.action != "nothing" and verdicts.newest(each.job) is not None
+            },
             concerned=[
                 Concerned(each.job, words.first_of(each), is_judged=each.action == "judge") for each in decided.work
             ],
@@ -277,8 +284,3 @@ class _Words:
         if reason not in self._known:
             self._known[reason] = words_of(reason, root=self._root, state=self._session.state)
         return self._known[reason]
-
-
-def _is_stale(decision: Decision) -> bool:
-    """Whether there is a verdict, and it does not hold. One without an answer has not changed since it got none."""
-    return decision.action in ("run", "judge", "wait") and all(each.why != "never ran" for each in decision.reasons)

@@ -83,10 +83,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A case has a verdict on how things are now; `seconds` since the save that made work of it, where one did."""
+    """A case was run on how things are now; `seconds` since the save that made work of it, where one did.
+
+    `holds` is false where what came of it is no verdict, as where there was no answer.
+    """
 
     result: CaseResult
     seconds: float | None
+    holds: bool
 
 
 @dataclass(frozen=True, slots=True)

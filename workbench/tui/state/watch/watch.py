@@ -221,7 +221,7 @@ class WatchState:
     def _executed(self, news: Executed, *, now: float) -> None:
         result = news.result
         job = JobKey.model_construct(case=result.case, repeat=result.repeat)
-        if self._is_fresh_with(job):
+        if news.holds and self._is_fresh_with(job):
             self._freshness.holds(job.case)
         change = next((each for each in self.changes if job in each.jobs), None)
         if change is None:
