@@ -127,6 +127,29 @@ def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path) -> Non
     assert "nowhere" in done.stderr
 
 
+def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path: Path, watches: list[Watch]) -> None:
+    folder = Folder(tmp_path)
+    watch = Watch(folder, "--plain")
+    watches.append(watch)
+    watch.until("0 cases")
+
+    folder.write("agent.py", "def answer(prompt):\n    return prompt\n")
+    folder.cases(first="hello")
+
+    assert "✓ PASSED  set.evalset.json:first" in "".join(watch.until("1 case: 1 passed"))
+    assert watch.stop() == 130
+    assert watch.process.stderr is not None
+    (said,) = [line for line in watch.process.stderr if "the first case that is saved will run" in line]
+    assert "no eval set with an agent was found" in said
+
+
+def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path) -> None:
+    done = subprocess.run([WORKBENCH, "watch"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no eval set with an agent was found" in done.stderr
+
+
 def test_only_what_is_affected_runs(folder: Folder) -> None:
     assert _run(folder, "run", "--affected").returncode == 0
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))

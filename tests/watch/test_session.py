@@ -413,3 +413,35 @@ async def test_what_the_target_names_concerns_all_its_cases(folder: Folder) -> N
 
         back = await watched.after(lambda: folder.write("prompts/deep/a.txt", "a"))
         assert back.verdicts == {}
+
+
+async def test_a_project_without_cases_is_watched_and_the_first_one_runs(folder: Folder) -> None:
+    (folder.root / "set.evalset.json").unlink()
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.first(WatchStarted).total == 0
+        (said,) = [event for event in start.events if isinstance(event, Notice) and "eval set" in event.message]
+        assert "there is no eval set" in said.message
+
+        came = await watched.after(lambda: folder.cases(down="down"))
+        assert came.verdicts == {"down": "PASSED"}
+        assert not came.has(Notice)
+
+        gone = await watched.after((folder.root / "set.evalset.json").unlink)
+        assert gone.first(AllKnown).summary.total == 0
+        assert "there is no eval set" in gone.first(Notice).message
+
+        back = await watched.after(lambda: folder.cases(down="down"))
+        assert (back.verdicts, back.stored) == ({}, {"down": "PASSED"})
+
+
+async def test_a_set_whose_agent_comes_later_runs_then(folder: Folder) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", "")
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.first(AllKnown).summary.total == 0
+        assert "set.evalset.json" in start.first(Notice).message
+
+        found = await watched.after(lambda: folder.write("workbench.toml", settings))
+        assert set(found.verdicts) == {"up_1", "up_2", "down"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from workbench.cli.arguments import Named, split_argument
-from workbench.engine.plan import PlanError, Selection
+from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
 from workbench.store.discovery import EvalSetEntry, Project, criteria_file, find_root
@@ -27,12 +27,16 @@ def root_of(paths: Sequence[Path]) -> Path:
     roots: dict[Path, Path] = {}
     for path in paths:
         root = find_root(path)
-        marked = any((root / mark).exists() for mark in _MARKS)
-        roots.setdefault(root if marked or not root.is_relative_to(here) else find_root(here), path)
+        roots.setdefault(root if is_marked(root) or not root.is_relative_to(here) else find_root(here), path)
     if len(roots) <= 1:
         return next(iter(roots), find_root(here))
     places = "; ".join(f"{path} to {root}" for root, path in roots.items())
     raise PlanError(f"the arguments belong to different projects ({places}): run them one at a time")
+
+
+def is_marked(root: Path) -> bool:
+    """Whether a folder has a file that says that it is a project."""
+    return any((root / mark).exists() for mark in _MARKS)
 
 
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
@@ -81,13 +85,13 @@ def with_named_sets(project: Project, named: Iterable[Named], *, target: str | N
 def select(project: Project, named: Sequence[Named]) -> list[Selection]:
     """The cases of these names; without any, all that have an agent.
 
-    Raises PlanError for a folder or target without eval sets.
+    Raises NoCases for a folder, target or project without eval sets.
     """
     if named:
         return [selection for name in named for selection in _select_one(project, name)]
     entries = [entry for entry in project.eval_sets if entry.target is not None]
     if not entries:
-        raise PlanError(f"{project.root}: no eval set with an agent was found; see `workbench doctor`")
+        raise NoCases(f"{project.root}: no eval set with an agent was found; see `workbench doctor`")
     return [Selection(eval_set=entry.relative) for entry in entries]
 
 
@@ -138,7 +142,7 @@ def _require_target(project: Project, name: str) -> None:
 def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     entries = tuple(entry for entry in project.eval_sets if entry.target == target)
     if not entries:
-        raise PlanError(f"target {target}: no eval set belongs to it; see `workbench doctor`")
+        raise NoCases(f"target {target}: no eval set belongs to it; see `workbench doctor`")
     return entries
 
 
@@ -149,7 +153,7 @@ def _select_one(project: Project, named: Named) -> list[Selection]:
         folder = named.path.resolve()
         entries = [entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder)]
         if not entries:
-            raise PlanError(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
+            raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:
         return [Selection(eval_set=relative_name(named.path, project.root), cases=named.cases)]
     return [Selection(eval_set=entry.relative, cases=named.cases) for entry in entries]

@@ -50,12 +50,14 @@ def watch(
 
     At the start, verdicts of earlier runs that still hold are shown as such, and the other cases run. Then every save
     runs the cases that it affects, and no others; one that only changes what is expected is judged again without
-    running the agent. WHAT is as in `workbench run`. Ctrl-C ends it.
+    running the agent. WHAT is as in `workbench run`; a project that has no case yet is watched until it has. Ctrl-C
+    ends it.
     """
     from workbench.cli.interrupt import INTERRUPTED
     from workbench.cli.run import open_workspace, plan_of, selections_of
     from workbench.cli.running import command_line
-    from workbench.engine.plan import RunOptions
+    from workbench.cli.selecting import is_marked
+    from workbench.engine.plan import NoCases, RunOptions
     from workbench.watch.opening import open_watch
 
     workspace, named = open_workspace(what, target=target)
@@ -71,7 +73,12 @@ def watch(
         }
     )
     with workspace:
-        plan_of(workspace, selections_of(workspace, named, cases=cases), options)  # what is wrong is said now
+        try:
+            plan_of(workspace, selections_of(workspace, named, cases=cases), options)  # what is wrong is said now
+        except NoCases:
+            is_project = is_marked(workspace.root) or workspace.project.targets
+            if what or cases or target or not is_project:  # a mistake; else the watch says what is missing
+                raise
         session = open_watch(
             workspace, lambda space: selections_of(space, named, cases=cases), options, off_loop=_in_thread
         )

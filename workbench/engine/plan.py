@@ -24,6 +24,10 @@ class PlanError(Exception):
         self.problems = problems
 
 
+class NoCases(PlanError):
+    """What was asked for is right, and there is no case of it (yet)."""
+
+
 class Selection(Fact):
     """Cases to run: a set by its path relative to the root, of it these cases (None: all)."""
 

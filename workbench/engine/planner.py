@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workbench.engine.plan import Limits, Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig, default_config
@@ -41,8 +41,24 @@ class Planner:
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """The plan for these cases (of the same set named twice, the union). Raises PlanError.
 
-        `config` counts before every configuration file.
+        `config` counts before every configuration file. Having no case is a mistake.
         """
+        plan, unreadable = self._plan(selections, options, config=config)
+        if unreadable and not plan.cases:
+            raise PlanError(*unreadable)
+        if not plan.cases:
+            names = ", ".join(dict.fromkeys(selection.eval_set for selection in selections))
+            raise NoCases(f"nothing to run: there is no eval case in {names or 'the project'}")
+        return plan
+
+    def plan_what_is_there(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+        """The plan for these cases, which may be none: more may come. Raises PlanError."""
+        return self._plan(selections, options, config=None)[0]
+
+    def _plan(
+        self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None
+    ) -> tuple[Plan, Sequence[str]]:
+        """The plan, and why sets are missing in it."""
         wanted = _merge(selections)
         unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
@@ -60,11 +76,7 @@ class Planner:
             cases.extend(found)
             if ids is None:
                 whole.add(name)
-        if not cases:
-            raise PlanError(
-                *(problems or [f"nothing to run: there is no eval case in {', '.join(wanted) or 'the project'}"])
-            )
-        return Plan(
+        plan = Plan(
             root=self._project.root,
             cases=tuple(cases),
             limits=self._limits(options),
@@ -74,6 +86,7 @@ class Planner:
             whole_sets=frozenset(whole),
             selections=tuple(selections),
         )
+        return plan, problems
 
     def plan_recorded(
         self, path: Path, options: RunOptions, *, expected: Path | None, config: EvalConfig | None

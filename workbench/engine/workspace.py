@@ -151,6 +151,10 @@ class Workspace:
             planned = self._planner().plan(selections or selections_of(run), options, config=config)
             return resumed(planned, history, run)
 
+    def plan_what_is_there(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+        """The plan for these cases, which may be none: more may come. Raises PlanError."""
+        return self._planner().plan_what_is_there(selections, options)
+
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
         if not file_of(self.root).exists():

@@ -33,8 +33,8 @@ class News:
         """The verdict of each job that was told last."""
         self.known: dict[JobKey, Verdict] = {}
         """What of it counts in a summary."""
-        self.problems: list[str] = []
-        """What is wrong beside the cases, and was not told yet."""
+        self.problems: list[Notice] = []
+        """What is wrong or missing beside the cases, and was not told yet."""
 
     async def events(self) -> AsyncIterator[WatchEvent]:
         """Everything that is told, until `end`."""
@@ -87,7 +87,7 @@ class News:
         self.tell(
             ChangeSeen(
                 at=datetime.now(UTC),
-                paths=tuple(sorted(self._relative(path) for path in change.paths)),
+                paths=tuple(sorted(self._relative(path) for path in change.paths if path != self._root)),
                 run=sum(action is not Action.JUDGE for action in actions),
                 judged=actions.count(Action.JUDGE),
                 waiting=sum(each.action is Action.WAIT for each in decisions),
@@ -100,7 +100,7 @@ class News:
     def wrong(self, decisions: Sequence[Decision]) -> None:
         """Problems beside the cases, and each file that cannot be compiled, once until it is another text."""
         for problem in self.problems:
-            self.tell(Notice(severity="error", message=problem))
+            self.tell(problem)
         self.problems.clear()
         found = self._broken_for(decisions)
         for broken, cases in found.items():

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import NoCases, Plan, PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
+from workbench.model.events import Notice
 from workbench.model.results import FailureKind
+from workbench.store.discovery import Project
 from workbench.store.errors import StoreError
 from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
 
+_MOST_NAMED = 3
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _FILES = frozenset({FILE_NAME, "test_config.json"})
 _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
@@ -33,25 +36,40 @@ class Planning:
         self._last: Plan | None = None
         self._told: frozenset[str] = frozenset()
 
-    def plan(self) -> tuple[Plan, tuple[str, ...]]:
-        """The plan as things are now, and problems that were not told before.
+    def plan(self) -> tuple[Plan, tuple[Notice, ...]]:
+        """The plan as things are now, and what is wrong or missing and was not told before.
 
-        Raises PlanError and StoreError only where there was no good plan yet.
+        There may be no case yet, or none any longer. Raises PlanError and StoreError only where there was no good plan
+        yet.
         """
+        missing = ""
         problems: tuple[str, ...] = ()
         try:
-            if self._last is not None:
-                self._workspace.refresh()
-            plan, unfinished = self._with_last_good(self._workspace.plan(self._select(self._workspace), self._options))
+            plan, missing = self._plan_what_is_there()
+            plan, unfinished = self._with_last_good(plan)
             problems = (*plan.problems, *unfinished)
         except (PlanError, StoreError) as error:
             if self._last is None:
                 raise
             plan, problems = self._last, getattr(error, "problems", (str(error),))
         self._last = plan
-        new = tuple(problem for problem in problems if problem not in self._told)
-        self._told = frozenset(problems)
+        notices = [Notice(severity="error", message=problem) for problem in problems]
+        if not plan.cases and not problems:
+            notices.append(Notice(message=f"{missing}; the first case that is saved will run"))
+        new = tuple(notice for notice in notices if notice.message not in self._told)
+        self._told = frozenset(notice.message for notice in notices)
         return plan, new
+
+    def _plan_what_is_there(self) -> tuple[Plan, str]:
+        """The plan, and what is missing where it has no case."""
+        try:
+            if self._last is not None:
+                self._workspace.refresh()
+            selections = self._select(self._workspace)
+        except NoCases as error:
+            return self._workspace.plan_what_is_there((), self._options), str(error)
+        plan = self._workspace.plan_what_is_there(selections, self._options)
+        return plan, "" if plan.cases else _what_is_missing(self._workspace.project)
 
     def named(self, reason: str) -> Plan:
         """The last plan, as the history will name a run of a part of it."""
@@ -105,6 +123,18 @@ class Planning:
         ]
         cases = [case for case in plan.cases if case.key.eval_set in read]
         return (replace(plan, cases=(*cases, *lost)) if lost else plan), tuple(unfinished.values())
+
+
+def _what_is_missing(project: Project) -> str:
+    """What a project without cases lacks first."""
+    if not project.eval_sets:
+        return f"{project.root}: there is no eval set (*.evalset.json or *.test.json) yet"
+    unpaired = next((entry for entry in project.eval_sets if entry.target is None), None)
+    if unpaired is not None:
+        return f"{unpaired.relative}: {unpaired.unpaired_reason or 'no agent belongs to it'}"
+    shown = ", ".join(entry.relative for entry in project.eval_sets[:_MOST_NAMED])
+    more = len(project.eval_sets) - _MOST_NAMED
+    return f"there is no eval case in {shown}{f' and {more} more sets' if more > 0 else ''} yet"
 
 
 def _is_json(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.watch.conftest import TOOLS, Shop
+from tests.tui.watch.conftest import AGENT, TOOLS, Shop
 from workbench.tui.state.standing import Standing
 from workbench.tui.state.watch.watch import WatchMode
 
@@ -309,12 +309,35 @@ def children_of_us() -> set[int]:
     return found
 
 
-async def test_a_project_without_cases_has_nothing_to_watch(open_app: Open, make_project: Open) -> None:
-    async with open_app(make_project(empty=[])) as screen:
-        await screen.until("0 cases")
-        await screen.press("w")
-        await screen.until("the watch ended", "nothing to run")
-        assert screen.state.watch.mode is WatchMode.OFF
+async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Open, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.save("workbench.toml", "")
+    async with open_app(tmp_path) as screen:
+        await screen.press("w", "O")
+        await screen.until("◉ watching ", "there is no eval set", "There are no eval cases yet")
+
+        shop.cases("ship_1")
+        await screen.until("shop.evalset.json", "no agent")
+        shop.save("tools.py", TOOLS)
+        shop.save("agent.py", AGENT)
+        shop.save("workbench.toml", '[targets.shop]\nkind = "function"\ntarget = "agent:answer"\n')
+        await screen.until("✗ ship_1")  # by the criteria that count where there are none
+        shop.save("test_config.json", '{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+        await screen.until("✓ ship_1")
+
+
+async def test_a_watch_whose_cases_all_vanish_goes_on_and_takes_up_the_next(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        (shop.path / "shop.evalset.json").unlink()
+        await watched.until("there is no eval set")
+        assert watched.watch.mode is WatchMode.ON
+        assert watched.watch.total == watched.watch.stale == 0
+
+        shop.cases("ship_1", "ship_3")
+
+        await watched.until("ship_3")
+        await watched.until_true(lambda: watched.standing("ship_3") is Standing.PASSED)
+        assert not watched.is_stale("ship_1")
 
 
 async def test_whether_it_was_on_is_kept_with_the_layout(open_shop: Open) -> None:

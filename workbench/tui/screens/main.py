@@ -18,6 +18,7 @@ from textual.screen import Screen
 
 from workbench.model.keys import CaseKey
 from workbench.store.layouts import Layout
+from workbench.store.settings import FILE_NAME
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.messages import (
@@ -54,6 +55,7 @@ from workbench.tui.widgets.tab_bar import TabBar
 _TICK = 0.1  # seconds between two updates of what changes by itself
 _ROUNDS = 10  # in which what the watch and its runs told is taken in one tick
 _SETS = (".evalset.json", ".test.json")
+_AGENTS = ("agent.py", "__init__.py", "root_agent.yaml")
 
 
 class MainScreen(Screen[None]):
@@ -405,13 +407,21 @@ class MainScreen(Screen[None]):
     def _read_saved(self, paths: Collection[str]) -> None:
         """Files were saved that say what there is or what it is judged by: show what they say now."""
         known = {listed.relative for listed in self.state.browser.sets}
-        if known.issuperset(path for path in paths if path.endswith(_SETS)):
+        if FILE_NAME in paths or self._may_get_agents(paths):
+            self._reader.reload(None)
+        elif known.issuperset(path for path in paths if path.endswith(_SETS)):
             if not known.isdisjoint(paths):
                 self._reader.read_again(frozenset(known.intersection(paths)))
             elif any(path.endswith(".json") for path in paths):  # criteria, it may be
                 self._reader.read_again(frozenset())
         else:
             self._reader.reload(None)
+
+    def _may_get_agents(self, paths: Collection[str]) -> bool:
+        """Whether a set that had no agent may have one now."""
+        return any(path.endswith(_AGENTS) for path in paths) and not all(
+            listed.target for listed in self.state.browser.sets
+        )
 
     async def _toggle_drawer(self, name: str) -> Pane | None:
         pane = await self.query_one(Drawer).toggle(name)

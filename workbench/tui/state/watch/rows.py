@@ -131,6 +131,8 @@ def nothing_text(watch: WatchState) -> str:
     if watch.mode is WatchMode.STARTING:
         return "It looks at what there is …"
     waits = "w resumes, alt+w turns it off." if watch.mode is WatchMode.PAUSED else "w pauses, alt+w turns it off."
+    if not watch.total:
+        return f"There are no eval cases yet. The first one that is saved and has an agent runs by itself. {waits}"
     return f"Nothing has been saved since. Edit the agent, and the cases that it affects run by themselves. {waits}"
 
 
