@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from workbench.agents.host import AgentHost, host_for
 from workbench.engine.plan import Plan
@@ -27,15 +28,19 @@ class Hosts:
         return self._hosts[key]
 
     def prepare(self, plan: Plan) -> None:
-        """Start what the plan's agents need; they run code as it is now, which may have changed since last time."""
-        cases: dict[Target, int] = {}
+        """Start what the plan's agents need.
+
+        They, and the user's metrics, run code as it is now, which may have changed since last time.
+        """
+        cases: Counter[Target] = Counter()
         for key, planned in plan.jobs:
-            if planned.needs_agent and key not in plan.stored:
-                cases[planned.target] = cases.get(planned.target, 0) + 1
+            if key not in plan.stored:
+                cases[planned.target] += planned.needs_agent
         for target, count in cases.items():
             host = self.host_of(target, plan)
             host.renew()
-            host.prepare(cases=count)
+            if count:
+                host.prepare(cases=count)
 
     async def close(self) -> None:
         """Close every host."""

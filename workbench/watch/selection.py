@@ -137,9 +137,14 @@ class Selector:
     def signature(self, decision: Decision) -> int | None:
         """A number for how everything is that its agent needed last time; None where that is not known."""
         number = None if decision.verdict is None else decision.verdict.dependencies
-        if number is None:
-            return None
-        folder = str(decision.planned.target.path)
+        return None if number is None else self._signature_of(number, str(decision.planned.target.path))
+
+    def judging_signature(self, decision: Decision) -> int | None:
+        """The same for what it was judged with, where that was more than its criteria."""
+        number = None if decision.verdict is None else decision.verdict.scored_with
+        return None if number is None else self._signature_of(number, str(decision.planned.target.path))
+
+    def _signature_of(self, number: int, folder: str) -> int:
         known = self._signatures.get((number, folder))
         if known is None:
             around = self._surroundings(number, folder)

@@ -99,7 +99,8 @@ class Work:
         rows = (reason.row for reason in decision.reasons)
         is_opaque = any(row is not None and row.kind == DependencyKind.OPAQUE for row in rows)
         generation = self._live.generation if is_opaque else None  # what cannot be followed any change concerns
-        return planned.execution_hash, planned.scoring_hash, self._selector.signature(decision), generation
+        now = (self._selector.signature(decision), self._selector.judging_signature(decision), generation)
+        return planned.execution_hash, planned.scoring_hash, *now
 
     def _passed(self, job: JobKey) -> bool:
         newest = self._workspace.verdicts.newest(job)
