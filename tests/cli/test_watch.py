@@ -181,3 +181,25 @@ def test_a_case_is_explained(folder: Folder) -> None:
     assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.stdout
     assert "set.evalset.json:second: would not run: its verdict holds" in done.stdout
     assert "block          tools.py::down" in done.stdout
+
+
+def test_a_dataset_that_is_named_is_judged_where_it_has_changed(tmp_path: Path, watches: list[Watch]) -> None:
+    folder = Folder(tmp_path)
+    rows = "\n".join(json.dumps({"eval_id": name, "response": name, "reference": "a"}) for name in ("a", "b"))
+    folder.write("rows.jsonl", rows)
+    assert "would be judged\n  because never judged" in _run(folder, "explain", "rows.jsonl", "--case", "a").stdout
+
+    assert _run(folder, "run", "rows.jsonl", "--affected").returncode == 1
+    assert "affected: 0 of 2" in _run(folder, "run", "rows.jsonl", "--affected").stderr
+    folder.write("rows.jsonl", rows.replace('"response": "b"', '"response": "c"'))
+
+    assert "affected: 1 of 2, 1 only judged" in _run(folder, "run", "rows.jsonl", "--affected").stderr
+    explained = _run(folder, "explain", "rows.jsonl:a").stdout
+    assert "would not run: its verdict holds" in explained
+    assert "it depends on: nothing but what was recorded and its criteria" in explained
+
+    watch = Watch(folder, "rows.jsonl", "--plain")
+    watches.append(watch)
+    assert "(stored)" in "".join(watch.until("2 cases: 1 passed, 1 failed"))
+    folder.write("rows.jsonl", rows.replace('"response": "b"', '"response": "d"'))
+    assert "1 of 2 only judged: the case changed" in "".join(watch.until("2 cases: 1 passed, 1 failed"))

@@ -69,7 +69,7 @@ def evaluate(
     with Workspace(project, loaded) as workspace:
         selections = select(project, named)
         if cases:
-            selections = only_cases(selections, cases, document=workspace.document)
+            selections = only_cases(selections, cases, ids_of=workspace.ids_of)
         options = RunOptions.model_validate(
             {
                 "config": config_file_path,

@@ -50,7 +50,9 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
-    yield neutralise(f"{decision.job.case}{repeat}: {does[decision.action]}")
+    is_recorded = decision.planned.recorded is not None
+    would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
+    yield neutralise(f"{decision.job.case}{repeat}: {would}")
     for reason in decision.reasons:
         yield neutralise(f"  because {words_of(reason, root=workspace.root)}")
     verdict = decision.verdict
@@ -58,18 +60,20 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
         return
     ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}")
-    rows = () if verdict.dependencies is None else workspace.verdicts.rows_of(verdict.dependencies)
-    yield from _dependencies(workspace, rows, verbose=verbose)
+    number = verdict.scored_with if is_recorded else verdict.dependencies
+    rows = () if number is None else workspace.verdicts.rows_of(number)
+    nothing = "nothing but what was recorded and its criteria" if is_recorded else "nothing that is known"
+    yield from _dependencies(workspace, rows, nothing=nothing, verbose=verbose)
 
 
-def _dependencies(workspace: Workspace, rows: Sequence[int], *, verbose: bool) -> Iterator[str]:
+def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
     """How many rows of each kind there are, and with `verbose` all of them."""
     from workbench.model.text import neutralise
 
     found = sorted(workspace.verdicts.row(row) for row in rows)
     counts = Counter(row.kind for row in found)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    yield f"  it depends on: {kinds or 'nothing that is known'}"
+    yield f"  it depends on: {kinds or nothing}"
     if verbose:
         prefix = f"{workspace.root}/"
         yield from (neutralise(f"    {row.kind:<14} {row.key.replace(prefix, '')}") for row in found)

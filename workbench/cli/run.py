@@ -155,7 +155,7 @@ def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str,
     from workbench.cli.selecting import only_cases, select
 
     selections = select(workspace.project, named)
-    return only_cases(selections, cases, document=workspace.document) if cases else selections
+    return only_cases(selections, cases, ids_of=workspace.ids_of) if cases else selections
 
 
 def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
@@ -171,7 +171,7 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
         if any(job.status is not CaseStatus.PASSED for job in jobs):
             failed.setdefault(key.eval_set, []).append(key.eval_id)
     for selection in selections:
-        there = {entry.eval_id for entry in workspace.document(selection.eval_set).entries}
+        there = set(workspace.ids_of(selection.eval_set))
         ids = [name for name in failed.get(selection.eval_set, ()) if name in there]
         chosen = tuple(name for name in ids if selection.cases is None or name in selection.cases)
         if chosen:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from workbench.cli.arguments import Named, split_argument
 from workbench.engine.plan import NoCases, PlanError, Selection
+from workbench.engine.recordings import recorded_target
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
+from workbench.store.datasets import holds_rows
 from workbench.store.discovery import EvalSetEntry, Project, criteria_file, find_root
 from workbench.store.discovery.pairing import ByLocation
-from workbench.store.documents import EvalSetDocument
 
 _MARKS = ("workbench.toml", ".git", "pyproject.toml")
 
@@ -64,22 +65,30 @@ def only_target(project: Project, target: str) -> Project:
 def with_named_sets(project: Project, named: Iterable[Named], *, target: str | None) -> Project:
     """The project with the sets that were named but are called otherwise than discovery looks for.
 
-    With `target`, that agent runs all sets. Raises PlanError where there is no such target.
+    A dataset is a target of its own, whose recordings it holds. With `target`, that agent runs all sets. Raises
+    PlanError where there is no such target, and StoreError where a file cannot be read.
     """
     if target is not None:
         _require_target(project, target)
     entries = {entry.relative: entry for entry in project.eval_sets}
+    targets = dict(project.targets)
     pairing = ByLocation((t for t in project.targets.values() if not t.eval_sets), root=project.root)
     for name in named:
         relative = relative_name(name.path, project.root)
-        if name.path.is_file() and relative not in entries:
+        if not name.path.is_file() or relative in entries:
+            continue
+        if holds_rows(name.path):
+            dataset = recorded_target(name.path.resolve(), root=project.root)
+            targets[dataset.name] = dataset
+            entries[relative] = entry_of(name.path, root=project.root, target=dataset)
+        else:
             near, reason = pairing.pair(name.path.resolve())
             agent = project.targets[near] if near is not None else None
             entries[relative] = entry_of(name.path, root=project.root, target=agent, reason=reason)
     if target is not None:
         agent = project.targets[target]
         entries = {name: entry_of(entry.path, root=project.root, target=agent) for name, entry in entries.items()}
-    return project.model_copy(update={"eval_sets": tuple(entries.values())})
+    return project.model_copy(update={"eval_sets": tuple(entries.values()), "targets": targets})
 
 
 def select(project: Project, named: Sequence[Named]) -> list[Selection]:
@@ -96,14 +105,14 @@ def select(project: Project, named: Sequence[Named]) -> list[Selection]:
 
 
 def only_cases(
-    selections: Sequence[Selection], cases: Sequence[str], *, document: Callable[[str], EvalSetDocument]
+    selections: Sequence[Selection], cases: Sequence[str], *, ids_of: Callable[[str], Sequence[str]]
 ) -> list[Selection]:
     """Of these selections the cases with these ids, wherever they are. Raises PlanError for ids that are nowhere."""
     kept: list[Selection] = []
     missing = dict.fromkeys(cases)
     known: list[str] = []
     for selection in selections:
-        ids = [entry.eval_id for entry in document(selection.eval_set).entries]
+        ids = ids_of(selection.eval_set)
         known += ids
         chosen = tuple(case for case in cases if case in ids)
         if chosen:

@@ -122,7 +122,7 @@ def _change(event: ChangeSeen) -> str:
     if event.run:
         parts.append(f"{event.run} of {event.total} run")
     if event.judged:
-        parts.append(f"{event.judged} of {event.total} are judged again")
+        parts.append(f"{event.judged} of {event.total} only judged")
     if event.waiting:
         parts.append(f"{event.waiting} of {event.total} wait")
     what = "; ".join(parts) or f"concerns none of {counted(event.total, 'case')}"

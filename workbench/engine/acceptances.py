@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.engine.accepting import Hunk, Refused, refusal, refusal_of_whole
 from workbench.engine.accepting.accept import accept
 from workbench.engine.plan import Plan, PlanError
-from workbench.engine.planner import SetContext
+from workbench.engine.set_context import SetContext
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
+from workbench.engine.set_context import SetContext
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
@@ -167,14 +164,13 @@ class Planner:
         self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
-        document = self._open_document(entry.relative)
-        missing = (ids or frozenset()) - {item.eval_id for item in document.entries}
-        if missing:
-            raise PlanError(*(_unknown_case(entry.relative, name, document) for name in sorted(missing)))
         if target.kind is AgentKind.RECORDED:
             recorded = recordings_of(target, entry.path)
+            _refuse_unknown(ids, [item.eval_id for item in recorded.cases], name=entry.relative)
             yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, ids=ids)
             return
+        document = self._open_document(entry.relative)
+        _refuse_unknown(ids, [item.eval_id for item in document.entries], name=entry.relative)
         context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
@@ -186,6 +182,14 @@ class Planner:
                 message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan(key, case, problem=problem)
+
+    def ids_of(self, eval_set: str) -> Sequence[str]:
+        """The ids of the cases of a set, in its order. Raises PlanError and StoreError where it cannot be read."""
+        entry = self._entries.get(eval_set)
+        target = None if entry is None or entry.target is None else self._project.targets[entry.target]
+        if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
+            return [item.eval_id for item in recordings_of(target, entry.path).cases]
+        return [item.eval_id for item in self._open_document(eval_set).entries]
 
     def _target_of(self, entry: EvalSetEntry) -> Target:
         if entry.target is None:
@@ -201,63 +205,6 @@ def _refuse_unsound(config: EvalConfig) -> None:
     problems = [f"{config.source}: {problem}" for problem in check_criteria(config)]
     if problems:
         raise PlanError(*problems)
-
-
-_to_json = EvalCase.__pydantic_serializer__.to_json
-
-
-@dataclass(frozen=True)
-class SetContext:
-    """What the cases of one set have in common, with the hashes of it taken once."""
-
-    eval_set_id: str
-    target: Target
-    config: EvalConfig
-
-    @cached_property
-    def _target_hash(self) -> str:
-        return _hash(self.target.model_dump_json(exclude={"eval_sets", "config", "watch", "rerun"}))
-
-    @cached_property
-    def _config_hash(self) -> str:
-        return _hash(self.config.model_dump_json(exclude={"source"}))
-
-    @property
-    def hashes(self) -> tuple[str, str]:
-        """What tells the target and the criteria apart from any others that could change a verdict."""
-        return self._target_hash, self._config_hash
-
-    def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
-        """A planned case, with the hashes by which a stored result is known to be of the same case."""
-        return PlannedCase(
-            key=key,
-            eval_set_id=self.eval_set_id,
-            target=self.target,
-            config=self.config,
-            case=case,
-            problem=problem,
-            execution_hash="" if case is None else _hash(self._target_hash, _to_json(case, include=_REACHES_AGENT)),
-            scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
-        )
-
-
-_REACHES_AGENT: Any = {
-    "conversation": {"__all__": {"user_content"}},
-    "session_input": True,
-    "conversation_scenario": True,
-}
-"""The part of a case that an agent can see: what is said to it and how its session starts."""
-
-_IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
-"""The part of a case that can change no verdict on the same answers: its name and its age."""
-
-
-def _hash(*values: str | bytes) -> str:
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(value if isinstance(value, bytes) else value.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:32]
 
 
 def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
@@ -289,5 +236,7 @@ def _read_case(document: EvalSetDocument, index: int, *, name: str) -> tuple[Eva
     return case, None
 
 
-def _unknown_case(eval_set: str, name: str, document: EvalSetDocument) -> str:
-    return f"{eval_set}: no eval case {name!r}{did_you_mean(name, [item.eval_id for item in document.entries])}"
+def _refuse_unknown(wanted: frozenset[str] | None, known: Sequence[str], *, name: str) -> None:
+    missing = (wanted or frozenset()).difference(known)
+    if missing:
+        raise PlanError(*(f"{name}: no eval case {each!r}{did_you_mean(each, known)}" for each in sorted(missing)))

@@ -55,7 +55,7 @@ class HistoryRecorder:
                 result,
                 execution_key=planned.execution_hash,
                 scoring_key=planned.scoring_hash,
-                judged_again=planned.executed is not None,
+                judged_again=planned.executed is not None or planned.recorded is not None,
             )
             for planned, result in results
             if result.status is not CaseStatus.CANCELLED

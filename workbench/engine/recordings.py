@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.engine.plan import PlanError, PlannedCase
+from workbench.engine.set_context import SetContext
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.store.datasets import Recorded, read_recorded
+from workbench.store.datasets import Recorded, holds_rows, read_recorded
 
 
 def recorded_target(path: Path, *, root: Path) -> Target:
@@ -19,22 +20,33 @@ def recorded_target(path: Path, *, root: Path) -> Target:
 
 
 def recordings_of(target: Target, eval_set: Path) -> Recorded:
-    """The sessions that a recorded target holds against an eval set. Raises PlanError and StoreError."""
-    if not target.location:
-        raise PlanError(f'target {target.name!r}: found no recordings, expected target = "FILE" with recorded sessions')
-    return read_recorded(target.path / target.location, expected=eval_set)
+    """What a recorded target holds against a set; a dataset is all of it. Raises PlanError and StoreError."""
+    own = recordings_in(target)
+    if own is not None and own != eval_set:
+        return read_recorded(own, expected=eval_set)
+    if holds_rows(eval_set):
+        return read_recorded(eval_set)
+    raise PlanError(f'target {target.name!r}: found no recordings, expected target = "FILE" with recorded sessions')
+
+
+def recordings_in(target: Target) -> Path | None:
+    """The file with the recordings of a target that has one for all its sets."""
+    return target.path / target.location if target.kind is AgentKind.RECORDED and target.location else None
 
 
 def plan_recordings(
     recorded: Recorded, *, name: str, target: Target, config: EvalConfig, ids: frozenset[str] | None = None
 ) -> Iterator[PlannedCase]:
     """The cases of a recording (of `ids`), to be judged by `config`; `name` is their set's name in keys."""
+    context = SetContext(eval_set_id=recorded.eval_set_id, target=target, config=config)
     for item in recorded.cases:
         if ids is not None and item.eval_id not in ids:
             continue
-        problem = None
+        problem, hashes = None, ("", "")
         if item.problem is not None:
             problem = Failure(kind=FailureKind.FILE, message=item.problem)
+        else:
+            hashes = context.hashes_of_recorded(item.execution, item.case, item.columns)
         yield PlannedCase(
             key=CaseKey.model_construct(
                 target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence
@@ -46,4 +58,6 @@ def plan_recordings(
             problem=problem,
             recorded=item.execution,
             columns=item.columns,
+            execution_hash=hashes[0],
+            scoring_hash=hashes[1],
         )

@@ -155,6 +155,10 @@ class Workspace:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
         return self._planner().plan_what_is_there(selections, options)
 
+    def ids_of(self, eval_set: str) -> Sequence[str]:
+        """The ids of the cases of a set, in its order. Raises PlanError and StoreError where it cannot be read."""
+        return self._planner().ids_of(eval_set)
+
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
         if not file_of(self.root).exists():

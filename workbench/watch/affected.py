@@ -15,7 +15,6 @@ from workbench.store.history import History, StoredVerdict
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
 from workbench.watch.state import State
 
-_NEED_RESULT = frozenset({Action.NOTHING, Action.JUDGE})
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
@@ -24,8 +23,9 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
         part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
-    judged = sum(case.executed is not None for case in part.cases)
-    again = f", {judged} only judged again" if judged else ""
+    left = [case for job, case in part.jobs if job not in part.stored]
+    judged = sum(case.executed is not None or case.recorded is not None for case in left)
+    again = f", {judged} only judged" if judged else ""
     notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts still hold"
     return replace(part, notices=(*part.notices, notice))
 
@@ -47,7 +47,11 @@ def plan_of(
     """
     actions = {Action.JUDGE, *runs, *([Action.NOTHING] if with_stored else [])}
     wanted = [each for each in decisions if each.action in actions]
-    needed = [each.verdict for each in wanted if each.action in _NEED_RESULT]
+    needed = [
+        each.verdict
+        for each in wanted
+        if each.action is Action.NOTHING or (each.action is Action.JUDGE and each.planned.recorded is None)
+    ]
     stored = results_of(history, [verdict for verdict in needed if verdict is not None])
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from workbench.engine.plan import NoCases, Plan, PlanError, RunOptions, Selection
+from workbench.engine.recordings import recordings_in
 from workbench.engine.workspace import Workspace
 from workbench.model.events import Notice
 from workbench.model.results import FailureKind
 from workbench.store.discovery import Project
+from workbench.store.discovery.pairing import claims
 from workbench.store.errors import StoreError
 from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
 
 _MOST_NAMED = 3
 _SET_ENDINGS = (".evalset.json", ".test.json")
+_ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
 _FILES = frozenset({FILE_NAME, "test_config.json"})
 _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
 """Files that may bind an agent which was none before, or no longer do."""
@@ -77,27 +81,43 @@ class Planning:
         command = f"watch: {reason}" if reason else "watch"
         return replace(self._last, options=self._last.options.model_copy(update={"command": command}))
 
+    @property
+    def files(self) -> frozenset[Path]:
+        """The files that the last plan was made from, wherever they are: eval sets, datasets, criteria, recordings."""
+        if self._last is None:
+            return frozenset()
+        root = self._last.root
+        sets = {Path(os.path.normpath(root / name)) for name in {case.key.eval_set for case in self._last.cases}}
+        configs = {Path(source) for source in {case.config.source for case in self._last.cases}}
+        targets = {case.target.name: case.target for case in self._last.cases}.values()
+        recordings = {path for target in targets if (path := recordings_in(target)) is not None}
+        return frozenset(path for path in {*sets, *configs, *recordings} if path.is_absolute())
+
     def concerns(self, change: Change) -> bool:
         """Whether a change may make another plan."""
         if change.everything:
             return True
-        plan = self._last
-        configs = set() if plan is None else {case.config.source for case in plan.cases}
-        sets = set() if plan is None else {str(plan.root / case.key.eval_set) for case in plan.cases}
         paths = [Path(path) for path in change.paths]
-        if any(
-            path.name in _FILES or path.name.endswith(_SET_ENDINGS) or str(path) in configs or str(path) in sets
-            for path in paths
-        ):
+        if any(path.name in _FILES or path.name.endswith(_SET_ENDINGS) for path in paths):
             return True
-        return any(path.name in _AGENTS for path in paths) and self._finds_otherwise()
+        if not self.files.isdisjoint(paths):
+            return True
+        return any(path.name in _AGENTS or self._is_claimed(path) for path in paths) and self._finds_otherwise()
+
+    def _is_claimed(self, path: Path) -> bool:
+        """Whether the settings may say that a file is an eval set or dataset, whatever it is called."""
+        root = self._workspace.root
+        if path.suffix not in _ENDINGS or not path.is_relative_to(root):
+            return False
+        relative = path.relative_to(root).as_posix()
+        return any(claims(target, relative, root=root) for target in self._workspace.project.targets.values())
 
     def _finds_otherwise(self) -> bool:
         """Whether there are other agents or eval sets than before: planning ten thousand cases takes a second."""
         before = self._workspace.project
         try:
             self._workspace.refresh()
-        except StoreError:  # making the plan says so
+        except (PlanError, StoreError):  # making the plan says so
             return True
         return self._workspace.project != before
 

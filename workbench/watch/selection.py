@@ -41,7 +41,7 @@ class Action(StrEnum):
     """What has to be done so that a case has a verdict on how things are now."""
 
     NOTHING = "nothing"
-    JUDGE = "judge"  # the agent would do the same again; what it is held against has changed
+    JUDGE = "judge"  # what the agent did is known: it would do the same again, or it was recorded
     RUN = "run"
     WAIT = "wait"  # source that it needs cannot be compiled: running it would only say so
     LEAVE = "leave"  # it has no verdict, for a reason that no edit has touched (it took too long, a service was out)
@@ -57,7 +57,7 @@ class Why(StrEnum):
     NO_ANSWER = "it got no answer"
     TAINTED = "something changed while it ran"
     PROBLEM = "it cannot be run as it is"
-    RECORDED = "it is judged by what was recorded"
+    NEVER_JUDGED = "never judged"
     ALWAYS = "its target is set to run again after every change"
 
 
@@ -73,7 +73,7 @@ class Decision:
     """What has to be done about one job, and why.
 
     `verdict` is for NOTHING the one that holds, for JUDGE the one whose execution still holds, else the newest one on
-    the same question, None where there is none.
+    the same question, None where there is none, as for what was recorded and never judged.
     """
 
     job: JobKey
@@ -157,8 +157,6 @@ class Selector:
         """What has to be done about one repeat of a case. Of several verdicts that hold, the one that is `shown`."""
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
-        if planned.recorded is not None:
-            return Decision(job, planned, Action.LEAVE, (Reason(Why.RECORDED),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
         known = self._verdicts.of(asked)
         if shown is not None and len(known) > 1:
@@ -168,7 +166,7 @@ class Selector:
         if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         for verdict in known:
-            if not _is_verdict(verdict) or self._reasons(verdict, folder):
+            if not _is_verdict(verdict) or (planned.recorded is None and self._reasons(verdict, folder)):
                 continue
             if verdict.job.scoring_key == planned.scoring_hash and not self._changed_since_scored(verdict, folder):
                 return Decision(job, planned, Action.NOTHING, verdict=verdict)
@@ -177,9 +175,16 @@ class Selector:
             rows = tuple(Reason(row=row) for row in self._changed_since_scored(usable, folder))
             return Decision(job, planned, Action.JUDGE, rows or (Reason(Why.CRITERIA_CHANGED),), usable)
         if not known:
-            why = Why.NEVER_RAN if self._verdicts.newest(job) is None else Why.CASE_CHANGED
-            return Decision(job, planned, Action.RUN, (Reason(why),))
+            return self._of_unknown(job, planned)
         return self._of_stale(job, planned, known, folder)
+
+    def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
+        """This was never asked, or never recorded."""
+        is_new = self._verdicts.newest(job) is None
+        never, action = (Why.NEVER_RAN, Action.RUN)
+        if planned.recorded is not None:
+            never, action = (Why.NEVER_JUDGED, Action.JUDGE)
+        return Decision(job, planned, action, (Reason(never if is_new else Why.CASE_CHANGED),))
 
     def _of_stale(self, job: JobKey, planned: PlannedCase, known: Sequence[StoredVerdict], folder: str) -> Decision:
         newest = known[0]

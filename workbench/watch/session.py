@@ -75,6 +75,7 @@ class WatchSession:
         self._starting = asyncio.Lock()
         self._selecting = threading.Lock()
         self._rows_watched = 0
+        self._plan_files: frozenset[Path] = frozenset()
 
     async def events(self) -> AsyncIterator[WatchEvent]:
         """Watch until the listener stops listening; what runs then is stopped."""
@@ -184,6 +185,13 @@ class WatchSession:
 
     async def _replan(self) -> None:
         plan, problems = await self._off_loop(self._planning.plan)
+        files = self._planning.files
+        if not files <= self._plan_files:
+            await self._watcher.add(files)
+            if any(not file.is_relative_to(self._workspace.root) for file in files - self._plan_files):
+                plan, more = await self._off_loop(self._planning.plan)  # nobody told what changed there until now
+                problems += more
+        self._plan_files = files
         self._news.problems += problems
         self._jobs = dict(plan.jobs)
         self._news.keep(self._jobs)

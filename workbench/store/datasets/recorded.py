@@ -64,7 +64,7 @@ def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
     cannot be read at all.
     """
     with without_collecting():
-        if _is_eval_set(path):
+        if not holds_rows(path):
             return _read_sessions(path, expected)
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
@@ -72,14 +72,17 @@ def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
         return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
 
 
-def _is_eval_set(path: Path) -> bool:
-    """Told by the name, or for any other JSON file by what it holds."""
+def holds_rows(path: Path) -> bool:
+    """Whether a file is a dataset and no eval set: told by the name, or for any other JSON file by what it holds.
+
+    Raises StoreError where that cannot be read.
+    """
     if path.suffix.lower() != ".json" or path.name.endswith(EVAL_SET_SUFFIXES):
-        return path.name.endswith(EVAL_SET_SUFFIXES)
+        return not path.name.endswith(EVAL_SET_SUFFIXES)
     from workbench.store.documents import read_json
 
     data = read_json(path).data
-    return isinstance(data, dict) and not _CASES.isdisjoint(data)
+    return not isinstance(data, dict) or _CASES.isdisjoint(data)
 
 
 def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:

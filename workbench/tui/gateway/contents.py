@@ -17,7 +17,7 @@ from workbench.tui.state.browser.content import CaseContent, Hashes, content_of,
 from workbench.tui.state.browser.listed import ListedSet
 
 if TYPE_CHECKING:
-    from workbench.engine.planner import SetContext
+    from workbench.engine.set_context import SetContext
     from workbench.engine.workspace import Workspace
     from workbench.store.documents import CaseEntry, EvalSetDocument
 
@@ -135,9 +135,9 @@ class _Reading:
 def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:
     """What a plan would judge the cases of a set by; None where there can be no plan.
 
-    What a recorded target is judged by are the recordings, of which no hashes are kept.
+    What a recorded target is judged by are its recordings, which are not read for this.
     """
-    from workbench.engine.planner import SetContext
+    from workbench.engine.set_context import SetContext
     from workbench.model.criteria import default_config
     from workbench.model.target import AgentKind
     from workbench.store.documents import load_config

@@ -1,0 +1,94 @@
+"""What the cases of a set have in common, and the hashes by which a stored result is known to be of the same case."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from workbench.engine.plan import PlannedCase
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import Execution, Failure
+from workbench.model.target import Target
+
+_to_json = EvalCase.__pydantic_serializer__.to_json
+_execution_to_json = Execution.__pydantic_serializer__.to_json
+
+
+@dataclass(frozen=True)
+class SetContext:
+    """What the cases of one set have in common, with the hashes of it taken once."""
+
+    eval_set_id: str
+    target: Target
+    config: EvalConfig
+
+    @cached_property
+    def _target_hash(self) -> str:
+        return _hash(self.target.model_dump_json(exclude={"eval_sets", "config", "watch", "rerun"}))
+
+    @cached_property
+    def _config_hash(self) -> str:
+        return _hash(self.config.model_dump_json(exclude={"source"}))
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """What tells the target and the criteria apart from any others that could change a verdict."""
+        return self._target_hash, self._config_hash
+
+    def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
+        """A planned case, with the hashes by which a stored result is known to be of the same case."""
+        return PlannedCase(
+            key=key,
+            eval_set_id=self.eval_set_id,
+            target=self.target,
+            config=self.config,
+            case=case,
+            problem=problem,
+            execution_hash="" if case is None else _hash(self._target_hash, _to_json(case, include=_REACHES_AGENT)),
+            scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
+        )
+
+    def hashes_of_recorded(
+        self, execution: Execution, case: EvalCase | None, columns: Mapping[str, Any]
+    ) -> tuple[str, str]:
+        """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
+
+        No agent runs, so that nothing is won by telling what was said from what was expected; and rows in which the
+        same was said, which may be many, each keep their verdicts.
+        """
+        expected = b"" if case is None else _to_json(case, exclude=_IS_NO_MATTER)
+        judged = _hash(self._target_hash, _text_of(execution), expected, json.dumps(columns))
+        return judged, _hash(self._config_hash, judged)
+
+
+_REACHES_AGENT: Any = {
+    "conversation": {"__all__": {"user_content"}},
+    "session_input": True,
+    "conversation_scenario": True,
+}
+"""The part of a case that an agent can see: what is said to it and how its session starts."""
+
+_IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
+"""The part of a case that can change no verdict on the same answers: its name and its age."""
+
+
+def _text_of(execution: Execution) -> bytes:
+    """What was recorded: as JSON, or as Python shows it where it is no JSON or nested too deeply."""
+    try:
+        return _execution_to_json(execution)
+    except ValueError:
+        return repr(execution).encode("utf-8", "backslashreplace")
+
+
+def _hash(*values: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(value if isinstance(value, bytes) else value.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]
