@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,9 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
+from workbench.model.events import CaseStarted
 from workbench.watch.events import AllKnown, ChangeSeen, VerdictKnown, WatchEvent
 from workbench.watch.opening import open_watch
 from workbench.watch.session import WatchSession
@@ -59,8 +62,9 @@ def turn(prompt: str) -> dict[str, Any]:
 class Watched:
     """What a watch has told, and a way to wait for more."""
 
-    def __init__(self, session: WatchSession) -> None:
+    def __init__(self, session: WatchSession, workspace: Workspace) -> None:
         self.session = session
+        self.workspace = workspace
         self.events: list[WatchEvent] = []
         self._shown: dict[str, str] = {}
         self._news = asyncio.Event()
@@ -93,6 +97,15 @@ class Watched:
         del self.events[:first]
         return await self.until_quiet()
 
+    async def run_by_hand(self, *cases: str) -> ByHand:
+        """Run these cases one by one as the user does beside the watch, which is told of it."""
+        plan = self.workspace.plan(
+            [Selection(eval_set="set.evalset.json", cases=cases)], RunOptions(adk_results=False, concurrency=1)
+        )
+        run = await asyncio.to_thread(self.workspace.start, plan)
+        self.session.note_run(run, [job for job, _ in plan.jobs])
+        return ByHand(run, self.session)
+
     async def until(self, kind: type[T]) -> T:
         """Wait for an event of a kind."""
         await self._until(lambda: any(isinstance(event, kind) for event in self.events))
@@ -103,6 +116,33 @@ class Watched:
             while not condition():
                 self._news.clear()
                 await self._news.wait()
+
+
+class ByHand:
+    """A run of the user's, of which a watch is told until it is over."""
+
+    def __init__(self, run: Run, session: WatchSession) -> None:
+        self.run = run
+        self._session = session
+        self._begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._task = asyncio.create_task(self._tell())
+
+    async def until_begun(self, eval_id: str) -> None:
+        """Wait until a case of it has begun, and the watch has had time to hear that."""
+        async with asyncio.timeout(PATIENCE):
+            await self._begun[eval_id].wait()
+        await asyncio.sleep(0.2)
+
+    async def until_over(self) -> None:
+        """Wait for its end."""
+        async with asyncio.timeout(PATIENCE):
+            await self._task
+
+    async def _tell(self) -> None:
+        async for event in self.run.events():
+            self._session.note_events(self.run.run_id, [event])
+            if isinstance(event, CaseStarted):
+                self._begun[event.case.eval_id].set()
 
 
 class Round:
@@ -153,7 +193,7 @@ async def watching(root: Path, *, catches_up: bool = True, **options: Any) -> As
     try:
         run_options = RunOptions(adk_results=False, **options)
         session = open_watch(workspace, everything, run_options, off_loop=off_loop, catches_up=catches_up)
-        watched = Watched(session)
+        watched = Watched(session, workspace)
         listening = asyncio.create_task(watched.listen())
         try:
             yield watched

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run
+from workbench.model.events import CaseFinished, CaseStarted
 from workbench.model.keys import JobKey
 from workbench.store.history import StoredVerdict
 from workbench.watch.selection import Decision, Place, Selector, place_of
@@ -27,12 +28,18 @@ class LiveJob:
         return same_question and self.signature == selector.signature(decision)
 
 
+def job_of(event: CaseStarted | CaseFinished) -> JobKey:
+    """The job that an event is about."""
+    return JobKey.model_construct(case=event.case, repeat=event.repeat)
+
+
 class Live:
     """The jobs that run for the watch, by generation: a change makes a new one."""
 
     def __init__(self) -> None:
         self.generation = 0
         self._jobs: dict[JobKey, LiveJob] = {}
+        self._waiting: set[JobKey] = set()  # of them, those that have not begun
         self._ran_in: dict[Place, int] = {}
 
     def __bool__(self) -> bool:
@@ -46,13 +53,25 @@ class Live:
         return self._jobs.get(job)
 
     def begin(self, job: JobKey, live: LiveJob) -> None:
-        """It runs from now on."""
+        """It waits in a run, and runs."""
         self._jobs[job] = live
+        self._waiting.add(job)
         self.note_run(live.run.run_id, [job])
+
+    def note_begun(self, run: Run, job: JobKey) -> None:
+        """A job of a run waits no longer."""
+        live = self._jobs.get(job)
+        if live is not None and live.run is run:
+            self._waiting.discard(job)
+
+    def is_waiting(self, job: JobKey) -> bool:
+        """Whether it is to run and has not begun."""
+        return job in self._waiting
 
     def end(self, job: JobKey) -> None:
         """It does not run any longer, or nobody waits for what it says."""
         self._jobs.pop(job, None)
+        self._waiting.discard(job)
 
     def cancel(self) -> None:
         """Stop all of it."""

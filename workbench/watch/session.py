@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from pathlib import Path
 
-from workbench.engine.plan import PlannedCase
-from workbench.engine.run import Holds, Run
+from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
-from workbench.model.events import CaseFinished, Notice
+from workbench.model.events import Notice, RunEvent
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseStatus
-from workbench.store.errors import StoreError
-from workbench.watch.affected import plan_of
-from workbench.watch.events import (
-    RunBegun,
-    RunTold,
-    WatchEvent,
-    WatchStarted,
-)
-from workbench.watch.live import Live, LiveJob
+from workbench.watch.deciding import Deciding
+from workbench.watch.elsewhere import Elsewhere, ElsewhereTold
+from workbench.watch.events import WatchEvent, WatchStarted
+from workbench.watch.live import Live
 from workbench.watch.news import News
 from workbench.watch.planning import Planning
-from workbench.watch.selection import Action, Decision, Place, Selector, path_of
+from workbench.watch.runs import Runs
+from workbench.watch.selection import Decision, Place, Selector
+from workbench.watch.sources import Sources
 from workbench.watch.state import State
 from workbench.watch.stored import OffLoop, show_stored
 from workbench.watch.watcher import Change, Watcher
@@ -66,16 +59,30 @@ class WatchSession:
         )
         self._news = News(workspace.root, self._state)
         self._work = Work(workspace, selector=self._selector, live=self._live, news=self._news, first=first)
-        self._jobs: dict[JobKey, PlannedCase] = {}
+        self._elsewhere = Elsewhere(self._selector)
+        self._deciding = Deciding(self._selector, shown=self._news.shown)
+        self._selecting = self._deciding.lock
+        self._runs = Runs(
+            workspace,
+            planning,
+            selector=self._selector,
+            deciding=self._deciding,
+            live=self._live,
+            work=self._work,
+            news=self._news,
+            off_loop=off_loop,
+            run_soon=self._run_soon,
+        )
+        self._elsewhere_told = ElsewhereTold(
+            self._elsewhere, self._deciding, self._live, self._news, off_loop=off_loop, run_soon=self._run_soon
+        )
+        self._sources = Sources(watcher, self._verdicts, root=workspace.root)
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
         self._is_paused = False
         self._is_gone = False  # the folder of the project
         self._saved: Change | None = None  # while paused
         self._starting = asyncio.Lock()
-        self._selecting = threading.Lock()
-        self._rows_watched = 0
-        self._plan_files: frozenset[Path] = frozenset()
 
     async def events(self) -> AsyncIterator[WatchEvent]:
         """Watch until the listener stops listening; what runs then is stopped."""
@@ -128,9 +135,19 @@ class WatchSession:
         """Whoever listens shows these verdicts, named by their runs: where others hold, those are told."""
         self._news.shown.update((job, Place(run_id, job)) for job, run_id in verdicts.items())
 
-    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
-        """A run that is none of this watch begins: what it will say is about how things are now."""
-        self._live.note_run(run_id, jobs)
+    def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
+        """A run that is none of this watch goes on, and these jobs of it begin from now on.
+
+        What it will say is about how things are then. What waits in a run of the watch is left to it.
+        """
+        waiting = frozenset(jobs)
+        self._live.note_run(run.run_id, waiting)
+        self._elsewhere.begin(run, waiting)
+        self._begin(self._leave_to_others(waiting))
+
+    def note_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
+        """What such a run has told since the last time."""
+        self._begin(self._hear(run_id, events))
 
     def look_again(self) -> None:
         """Verdicts have come from elsewhere: tell how every case stands now. Nothing is run because of that."""
@@ -139,11 +156,11 @@ class WatchSession:
     async def _watch(self) -> None:
         async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
             await self._replan()
-            await self._watch_what_is_used()
+            await self._sources.watch_what_is_used()
             status = watcher.watching
             self._news.tell(
                 WatchStarted(
-                    total=len(self._jobs),
+                    total=len(self._deciding.jobs),
                     files=status.files,
                     folders=status.folders,
                     mode=status.mode,
@@ -157,14 +174,6 @@ class WatchSession:
 
     def _warm_up(self) -> None:
         self._workspace.warm_up(self._planning.named(""))
-
-    async def _watch_what_is_used(self) -> None:
-        """Files and folders that cases depend on are watched wherever they are."""
-        first, self._rows_watched = self._rows_watched, self._verdicts.row_count
-        rows = map(self._verdicts.row, range(first, self._rows_watched))
-        paths = {Path(path) for row in rows if (path := path_of(row))}
-        if paths:
-            await self._watcher.add(paths)
 
     async def _on_change(self, change: Change) -> None:
         was_gone, self._is_gone = self._is_gone, not await self._off_loop(self._workspace.root.is_dir)
@@ -185,28 +194,27 @@ class WatchSession:
 
     async def _replan(self) -> None:
         plan, problems = await self._off_loop(self._planning.plan)
-        files = self._planning.files
-        if not files <= self._plan_files:
-            await self._watcher.add(files)
-            if any(not file.is_relative_to(self._workspace.root) for file in files - self._plan_files):
-                plan, more = await self._off_loop(self._planning.plan)  # nobody told what changed there until now
-                problems += more
-        self._plan_files = files
+        if await self._sources.watch_plan(self._planning.files):
+            plan, more = await self._off_loop(self._planning.plan)
+            problems += more
         self._news.problems += problems
-        self._jobs = dict(plan.jobs)
-        self._news.keep(self._jobs)
+        self._deciding.jobs = dict(plan.jobs)
+        self._news.keep(self._deciding.jobs)
 
     async def _catch_up(self, change: Change | None) -> None:
         """Decide on every job anew, and do what has to be done."""
         async with self._starting:
-            decisions = await self._off_loop(self._decide_all)
+            decisions = await self._off_loop(self._deciding.all)
             is_paused = self._is_paused
             if not is_paused:
-                self._stop_overtaken(decisions)
+                self._runs.stop_overtaken(decisions)
             if change is None and not self._catches_up:
                 self._work.let_be(decisions)
             work = self._work.of(decisions, all_of_it=change is None)
-            held = "" if change is None or is_paused else self._work.hold_back(work)
+            saved_at = None if change is None else change.at
+            self._elsewhere.expect_only(each.job for each in work)
+            ours = self._elsewhere.ours(work, saved_at=saved_at)
+            held = "" if change is None or is_paused else self._work.hold_back(ours)
             self._news.decided(decisions, work, held=self._work.held)
             if is_paused and change is not None:
                 self._saved = change if self._saved is None else self._saved.and_then(change)
@@ -214,70 +222,29 @@ class WatchSession:
                 self._news.change(change, decisions, work, held=held)
             self._news.wrong(decisions)
             await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
-            begun = [each for each in work if each.job not in self._work.held]
+            begun = [each for each in ours if each.job not in self._work.held]
             if not is_paused:
-                await self._start(begun, saved_at=None if change is None else change.at)
+                await self._start(begun, saved_at=saved_at)
         await self._look_when_idle()
-
-    def _stop_overtaken(self, decisions: Iterable[Decision]) -> None:
-        """Stop what runs on what is no more."""
-        for decision in decisions:
-            live = self._live.get(decision.job)
-            if live is None:
-                continue
-            is_wanted = decision.action not in (Action.NOTHING, Action.WAIT)
-            if not is_wanted or not live.goes_on(decision, self._selector):
-                live.run.cancel(decision.job)
-                self._live.end(decision.job)
 
     async def _run_held(self) -> None:
         async with self._starting:
             held = [job for job in self._work.held if job not in self._live]
             self._work.held.clear()
-            decisions = await self._off_loop(lambda: self._decide_some(held))
-            await self._start(self._work.outside_changes(decisions), saved_at=None)
+            decisions = await self._off_loop(lambda: self._deciding.some(held))
+            await self._start(self._ours(self._work.outside_changes(decisions)), saved_at=None)
 
     async def _look_again(self) -> None:
         async with self._starting:
-            decisions = await self._off_loop(self._decide_all)
+            decisions = await self._off_loop(self._deciding.all)
             self._news.decided(decisions, (), held=self._work.held)
             await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
 
-    def _decide_all(self) -> list[Decision]:
-        with self._selecting:
-            self._selector.forget()
-            shown = self._news.shown.get
-            return [self._selector.decide(job, planned, shown=shown(job)) for job, planned in self._jobs.items()]
-
-    def _decide(self, job: JobKey) -> Decision | None:
-        planned = self._jobs.get(job)
-        with self._selecting:
-            return None if planned is None else self._selector.decide(job, planned)
-
-    def _decide_some(self, jobs: Iterable[JobKey]) -> list[Decision]:
-        return [each for each in map(self._decide, jobs) if each is not None]
-
     async def _start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> None:
         """Begin a run of what has to be run or judged. Needs the lock for starting."""
-        if not decisions:
-            return
-        ordered = self._work.in_order(decisions)
-        try:
-            run = await self._off_loop(lambda: self._run(ordered))
-        except StoreError as error:
-            self._news.tell(Notice(severity="error", message=str(error)))
-            return
-        for each in ordered:
-            self._live.begin(each.job, LiveJob(run, each.planned, self._selector.signature(each), saved_at))
-        self._work.take_up(ordered)
-        self._news.tell(RunBegun(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
-        self._begin(self._follow(run))
-
-    def _run(self, decisions: Sequence[Decision]) -> Run:
-        plan = self._planning.named(self._news.reason(decisions))
-        with self._workspace.history() as history:
-            part = plan_of(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
-        return self._workspace.start(part, holds=Holds.VERDICTS)
+        run = await self._runs.begin(decisions, saved_at=saved_at) if decisions else None
+        if run is not None:
+            self._begin(self._follow(run))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -285,68 +252,60 @@ class WatchSession:
         task.add_done_callback(self._tasks.discard)
 
     async def _follow(self, run: Run) -> None:
-        async for event in run.events():
-            if isinstance(event, Notice):
-                self._news.tell(event)
-            elif isinstance(event, CaseFinished):
-                await self._on_finished(run, event)
-            self._news.tell(RunTold(run.run_id, event))
-        await self._watch_what_is_used()
+        await self._runs.follow(run)
+        await self._sources.watch_what_is_used()
         await self._look_when_idle()
 
-    async def _on_finished(self, run: Run, event: CaseFinished) -> None:
-        """Show a verdict, unless a change has overtaken it."""
-        job = JobKey.model_construct(case=event.case, repeat=event.repeat)
-        live = self._live.get(job)
-        if live is None or live.run is not run:
-            return
-        if event.status is CaseStatus.CANCELLED:
-            await self._on_cancelled(job)
-            return
-        self._live.end(job)
-        decision = await self._off_loop(lambda: self._decide(job))
-        if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
-            return
-        if decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
-            if not self._overtaken:
-                self._begin(self._run_again())
-            self._overtaken.append(job)
-            return
-        place = Place(run.run_id, job)
-        holds = decision.action is Action.NOTHING
-        self._news.verdict(self._jobs[job], event.result, "executed", saved_at=live.saved_at, place=place, holds=holds)
+    async def _leave_to_others(self, jobs: Iterable[JobKey]) -> None:
+        """Take out of the watch's runs what has not begun in them, and waits in a run of the user's now."""
+        async with self._starting:
+            waiting = [job for job in jobs if self._live.is_waiting(job)]
+            decisions = await self._off_loop(lambda: self._deciding.some(waiting))
+            for each in decisions:
+                live = self._live.get(each.job)
+                if live is not None and not self._elsewhere.ours([each], saved_at=live.saved_at):
+                    live.run.cancel(each.job)
+                    self._live.end(each.job)
 
-    async def _on_cancelled(self, job: JobKey) -> None:
-        """Somebody else stopped it, who does not want it back before a change concerns it again."""
-        decision = await self._off_loop(lambda: self._decide(job))
-        if decision is not None:
-            self._work.let_be([decision])
-        self._live.end(job)
+    async def _hear(self, run_id: str, events: Sequence[RunEvent]) -> None:
+        waited = bool(self._elsewhere)
+        await self._elsewhere_told.take_up(run_id, events)
+        if waited and not self._elsewhere:
+            await self._look_when_idle()
+
+    def _run_soon(self, job: JobKey) -> None:
+        if not self._overtaken:
+            self._begin(self._run_again())
+        self._overtaken.append(job)
 
     async def _run_again(self) -> None:
-        """Run what was overtaken by a change while it ran: all that ends within a moment together."""
+        """Run what a change, or the user, has left without a verdict: all that ends within a moment together."""
         await asyncio.sleep(_MOMENT)
         async with self._starting:
             if self._is_paused:
                 return
             overtaken, self._overtaken = self._overtaken, []
-            decisions = await self._off_loop(lambda: self._decide_some(overtaken))
-            await self._start(self._work.of(decisions, all_of_it=False), saved_at=None)
+            decisions = await self._off_loop(lambda: self._deciding.some(overtaken))
+            await self._start(self._ours(self._work.of(decisions, all_of_it=False)), saved_at=None)
+        await self._look_when_idle()
 
     async def _look_when_idle(self) -> None:
         """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
-        if self._live or self._overtaken or self._starting.locked():
+        if self._live or self._overtaken or self._elsewhere or self._starting.locked():
             return
         async with self._starting:
-            decisions = await self._off_loop(self._decide_all)
+            decisions = await self._off_loop(self._deciding.all)
             work = self._work.of(decisions, all_of_it=False)
             if not self._is_paused:
-                work = [each for each in work if self._work.may_run(each)]
-            if work and not self._is_paused:
+                work = [each for each in self._ours(work) if self._work.may_run(each)]
+            if (work or self._elsewhere) and not self._is_paused:
                 await self._start(work, saved_at=None)
                 return
         self._news.decided(decisions, work, held=self._work.held)
         self._news.all_known(decisions)
+
+    def _ours(self, work: Sequence[Decision]) -> list[Decision]:
+        return self._elsewhere.ours(work, saved_at=None)
 
     def _is_by_agents(self, change: Change) -> bool:
         """Whether all of it is what agents wrote while they ran."""

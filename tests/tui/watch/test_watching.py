@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tui.watch.conftest import AGENT, TOOLS, Shop
+from workbench.store.history import History
 from workbench.tui.state.standing import Standing
 from workbench.tui.state.watch.watch import WatchMode
 
@@ -268,6 +270,45 @@ async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open
 
         await watched.until_true(lambda: watched.is_stale("ship_2"))
         assert not watched.is_stale("ship_1")
+
+
+async def test_what_the_user_runs_is_not_run_by_the_watch_too(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("w", "O")
+        refunded = '    return {"tool_name": "refund"'
+        shop.save("tools.py", DEARER.replace(refunded, f"    import time; time.sleep(4)\n{refunded}"))
+        await watched.until_true(lambda: watched.is_stale("refund_1"))
+        await watched.press("R")
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+
+        await watched.press("w")
+
+        await watched.until("2 of 4 run", "first verdict after")
+        await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale)
+        assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.FAILED
+        assert (watched.state.progress.why, watched.state.progress.total) == (None, 4)
+
+
+async def test_what_waits_in_the_users_run_when_the_watch_is_turned_on_runs_once(open_shop: Open, shop: Shop) -> None:
+    shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
+    async with open_shop(watches=False) as watched:
+        slow_ship = TOOLS.replace(
+            '    return {"tool_name": "ship"', '    import time; time.sleep(4)\n    return {"tool_name": "ship"'
+        )
+        shop.save("tools.py", slow_ship)
+        await watched.go_to("ship_1")
+        await watched.press("left", "R")
+        await watched.until_true(lambda: watched.standing("ship_1") is Standing.RUNNING)
+        await watched.press("w")
+        await watched.until_true(lambda: watched.watch.files)
+
+        shop.save("tools.py", slow_ship.replace('"tool_input": {}', '"tool_input": {"x": 1}'))
+
+        await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale, seconds=30)
+        assert watched.standing("ship_2") is Standing.FAILED
+        with History.open(shop.path) as history:
+            ran = Counter(job.case.eval_id for run in history.runs() for job in history.jobs(run.run_id))
+        assert (ran["ship_1"], ran["ship_2"]) == (3, 2)  # ship_1 had begun before the save
 
 
 async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) -> None:

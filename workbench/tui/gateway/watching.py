@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.model.events import CaseFinished, Notice
+from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
@@ -37,6 +37,7 @@ from workbench.tui.state.watch.news import (
 )
 
 if TYPE_CHECKING:
+    from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.store.settings import WatchSettings
     from workbench.watch.events import Decided, RunTold, SourceBroken, WatchEvent
@@ -131,9 +132,13 @@ class Watch:
         """Run what was more than a change may run by itself."""
         self._session.run_held()
 
-    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
-        """The user has begun a run."""
-        self._session.note_run(run_id, jobs)
+    def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
+        """A run of the user's goes on, and these jobs of it have not begun."""
+        self._session.note_run(run, jobs)
+
+    def note_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
+        """What such a run has told since the last time."""
+        self._session.note_events(run_id, events)
 
     def note_results(self, shown: Mapping[JobKey, str]) -> None:
         """The screen shows results of these runs of the user's: look which of them hold."""

@@ -75,7 +75,10 @@ class MainScreen(Screen[None]):
         self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
         self._visits = Visits(hub)
         self._watching = Watching(
-            hub, follow=self._runs.follow_watch, in_sight=lambda: self.query_one(CaseList).cases_in_sight()
+            hub,
+            follow=self._runs.follow_watch,
+            going_on=self._runs.going_on,
+            in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
         )
         self._sides = Sides(self)
         self._shown = Shown(self, hub.state)
@@ -214,7 +217,7 @@ class MainScreen(Screen[None]):
     @on(Running.Followed)
     def _on_followed(self, message: Running.Followed) -> None:
         if self._watching.is_on:
-            self._watching.note_run(message.followed.run.run_id, message.followed.jobs)
+            self._watching.note_run(message.followed.run, message.followed.jobs)
 
     @on(Watching.Turned)
     def _on_turned(self) -> None:

@@ -12,7 +12,7 @@ from textual import work
 from textual.message import Message
 
 from workbench.engine.plan import PlanError, Selection
-from workbench.model.events import CaseFinished, RunEvent
+from workbench.model.events import CaseFinished, CaseStarted, RunEvent, RunFinished
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
@@ -129,6 +129,10 @@ class Running(Faceless):
         for begun in await self._hub.gateway.accepting.score_undone(eval_sets):
             self.follow(FollowedRun(begun.run, begun.jobs))
 
+    def going_on(self) -> Sequence[FollowedRun]:
+        """The user's runs that are not over."""
+        return [followed for followed in self._followed if not _is_of_watch(followed)]
+
     def take(self, *, now: float) -> tuple[bool, set[CaseKey]]:
         """Put what runs said since the last time into the state: whether there was anything, and the changed cases."""
         is_news, changed = False, set[CaseKey]()
@@ -142,14 +146,17 @@ class Running(Faceless):
                 say(self, notice.message, severity=notice.severity)
             if has_ended(events):
                 self._followed.remove(followed)
-                changed.update(self._state.board.settle(job.case for job in followed.jobs))
+                changed.update(self._state.board.settle(_left_of(followed)))
         self._state.show_next_run()
         return is_news, changed
 
     def _note_results(self, followed: FollowedRun, events: Iterable[RunEvent]) -> None:
         """The watch, where there is one, does not know of what the user's runs say."""
-        if not self._state.watch.is_on or (followed.progress is not None and followed.progress.why is not None):
+        if not self._state.watch.is_on or _is_of_watch(followed):
             return
+        told = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
+        if told:
+            self._state.told_elsewhere.append((followed.run.run_id, told))
         for event in events:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 job = JobKey.model_construct(case=event.case, repeat=event.repeat)
@@ -182,6 +189,16 @@ class Running(Faceless):
         runs = self._hub.gateway.runs
         planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask)
         return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
+
+
+def _left_of(followed: FollowedRun) -> Sequence[CaseKey]:
+    """The cases of jobs whose end a run that is over has not told; those that ended may be in another run by now."""
+    ended = followed.progress.jobs.finished_job if followed.progress is not None else lambda _: None
+    return [job.case for job in followed.jobs if ended(job) is None]
+
+
+def _is_of_watch(followed: FollowedRun) -> bool:
+    return followed.progress is not None and followed.progress.why is not None
 
 
 def _hashes(run: Run) -> dict[CaseKey, Hashes]:

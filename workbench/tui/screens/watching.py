@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,12 +63,20 @@ class Watching(Faceless):
     class Turned(Message):
         """It was turned on, off, paused or resumed."""
 
-    def __init__(self, hub: Hub, *, follow: Follow, in_sight: Callable[[], Collection[CaseKey]]) -> None:
-        """`in_sight` gives the cases that are on the screen, which run before others."""
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        follow: Follow,
+        going_on: Callable[[], Sequence[FollowedRun]],
+        in_sight: Callable[[], Collection[CaseKey]],
+    ) -> None:
+        """`going_on` gives the user's runs, `in_sight` the cases that are on the screen, which run before others."""
         super().__init__()
         self._hub = hub
         self._state = hub.state
         self._follow = follow
+        self._going_on = going_on
         self._in_sight = in_sight
         self._sight: Collection[CaseKey] = ()
         self._watch: Watch | None = None
@@ -112,16 +120,19 @@ class Watching(Faceless):
         if self._watch is not None:
             self._watch.run_held()
 
-    def note_run(self, run_id: str, jobs: Sequence[JobKey]) -> None:
-        """A run of the user's has begun."""
+    def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
+        """A run of the user's goes on, and these jobs of it have not begun."""
         if self._watch is not None:
-            self._watch.note_run(run_id, jobs)
+            self._watch.note_run(run, jobs)
 
     def take(self, *, now: float) -> Taken:
         """Put what it told since the last time into the state."""
         taken = Taken()
         if self._watch is None:
             return taken
+        for run_id, events in self._state.told_elsewhere:
+            self._watch.note_events(run_id, events)
+        self._state.told_elsewhere.clear()
         self._sight = self._in_sight()
         self._untaken.extend(self._watch.take())
         while self._untaken and not taken.has_more:
@@ -185,7 +196,11 @@ class Watching(Faceless):
             say(self, f"it cannot be watched: {error}", severity="error")
         else:
             self._state.results_elsewhere.clear()
+            self._state.told_elsewhere.clear()
             self._watch = watch
+            for followed in self._going_on():
+                if followed.progress is not None:
+                    watch.note_run(followed.run, tuple(followed.progress.jobs.waiting))
             if self._state.watch.mode is WatchMode.PAUSED:
                 watch.pause()
         self.post_message(self.Turned())

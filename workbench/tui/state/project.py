@@ -73,6 +73,7 @@ class ProjectState:
     is_preparing: bool = False  # a run is being planned
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
+    told_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
     _beside: list[RunProgress] = field(default_factory=list)  # runs that go on and that the run line does not show
     _said: set[str] = field(default_factory=set)
 
