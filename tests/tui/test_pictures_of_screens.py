@@ -304,12 +304,12 @@ async def watch_on(screen: Screen) -> None:
     concerned = [Concerned(jobs[0], WHY, is_judged=False), Concerned(jobs[1], WHY, is_judged=True)]
     chains = [f"{WHY} <- called by 2 of 4 cases"]
     watch.take(Standings(23, 4, {}, concerned, chains, (), frozenset()), now=0)
-    watch.take(Changed(AT, ["tools.py", "prompts/system.txt"], 1, 1, 0, 4, WHY, ""), now=0)
+    watch.take(Changed(AT, ["tools.py", "prompts/system.txt"], frozenset(), 1, 1, 0, 4, WHY, ""), now=0)
     watch.take(Executed(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0), 0.084, holds=True), now=0)
     broken = Broken(Path("/project/tools.py"), "tools.py", 12, "invalid syntax")
     why = "tools.py:12 cannot be compiled: invalid syntax"
     watch.take(Standings(23, 4, dict.fromkeys(jobs[:2], (why,)), (), (), [broken], frozenset(jobs[2:])), now=0)
-    watch.take(Changed(AT.replace(minute=1), ["tools.py"], 0, 0, 2, 4, "", ""), now=0)
+    watch.take(Changed(AT.replace(minute=1), ["tools.py"], frozenset(), 0, 0, 2, 4, "", ""), now=0)
     watch.take(BrokenTold(broken, 2), now=0)
     await screen.pilot.press("O")
     main._shown.show_all()

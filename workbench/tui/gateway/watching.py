@@ -172,8 +172,9 @@ class Watch:
             case told.Decided():
                 return await self._call(lambda workspace: self._standings(workspace, event))
             case told.ChangeSeen():
+                gone = await self._call(lambda workspace: _gone(workspace.root, event.paths))
                 counts = (event.run, event.judged, event.waiting, event.total)
-                return [Changed(event.at, event.paths, *counts, event.reason, event.held)]
+                return [Changed(event.at, event.paths, gone, *counts, event.reason, event.held)]
             case told.VerdictKnown():  # stored ones are found by what is decided, and by what the screen shows
                 if event.source == "stored":
                     return []
@@ -253,6 +254,10 @@ class Watch:
                 named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
                 found.append(HoldsAgain(named, decision.verdict.job.finished_at, hashes))
         return found
+
+
+def _gone(root: Path, paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(path for path in paths if not (root / path).exists())
 
 
 class _Words:

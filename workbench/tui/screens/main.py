@@ -395,7 +395,7 @@ class MainScreen(Screen[None]):
             changed |= more
         is_news, changed = is_news or told.is_news, changed | told.changed
         if told.saved:
-            self._read_saved(told.saved)
+            self._read_saved(told.saved, gone=told.gone)
         if changed or told.is_news:
             self.query_one(BrowserPane).results_changed()
         if is_news:
@@ -407,10 +407,11 @@ class MainScreen(Screen[None]):
         if is_news or self.state.is_running:
             self._shown.show_drawer()
 
-    def _read_saved(self, paths: Collection[str]) -> None:
+    def _read_saved(self, paths: Collection[str], *, gone: Collection[str]) -> None:
         """Files were saved that say what there is or what it is judged by: show what they say now."""
         known = {listed.relative for listed in self.state.browser.sets}
-        if FILE_NAME in paths or self._may_get_agents(paths):
+        is_less = any(path in known or path.endswith(_AGENTS) for path in gone)
+        if is_less or FILE_NAME in paths or self._may_get_agents(paths):
             self._reader.reload(None)
         elif known.issuperset(path for path in paths if path.endswith(_SETS)):
             if not known.isdisjoint(paths):

@@ -41,7 +41,7 @@ class Follow(Protocol):
 
 @dataclass
 class Taken:
-    """What the watch told: whether anything, which cases stand otherwise now, and which files were saved.
+    """What the watch told: whether anything, which cases stand otherwise now, which files were saved, which are gone.
 
     With `has_more` the rest comes once what its runs said so far is shown: it is told in the order in which it is true.
     """
@@ -49,11 +49,13 @@ class Taken:
     is_news: bool = False
     changed: set[CaseKey] = field(default_factory=set)
     saved: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     has_more: bool = False
 
     def and_then(self, later: Taken) -> Taken:
         """Both in one."""
-        return Taken(self.is_news or later.is_news, self.changed | later.changed, self.saved | later.saved)
+        gone = (self.gone - later.saved) | later.gone
+        return Taken(self.is_news or later.is_news, self.changed | later.changed, self.saved | later.saved, gone)
 
 
 class Watching(Faceless):
@@ -172,6 +174,8 @@ class Watching(Faceless):
                 say(self, f"{news.broken.where} cannot be compiled: {news.broken.message}", severity="warning")
             case Changed():
                 taken.saved.update(news.paths)
+                taken.gone.difference_update(news.paths)
+                taken.gone.update(news.gone)
                 if news.held:
                     say(self, f"{news.held}: they are not run by themselves, alt+r runs them", severity="warning")
             case Quiet():

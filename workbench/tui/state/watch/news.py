@@ -69,10 +69,14 @@ class Standings:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something was saved. The `Standings` before this say what it concerns; `held` why that does not run by itself."""
+    """Something was saved. The `Standings` before this say what it concerns; `held` why that does not run by itself.
+
+    Of `paths` those in `gone` are there no longer.
+    """
 
     at: datetime
     paths: Sequence[str]
+    gone: frozenset[str]
     run: int
     judged: int
     waiting: int
