@@ -203,3 +203,23 @@ def test_a_dataset_that_is_named_is_judged_where_it_has_changed(tmp_path: Path, 
     assert "(stored)" in "".join(watch.until("2 cases: 1 passed, 1 failed"))
     folder.write("rows.jsonl", rows.replace('"response": "b"', '"response": "d"'))
     assert "1 of 2 only judged: the case changed" in "".join(watch.until("2 cases: 1 passed, 1 failed"))
+
+
+def test_what_is_named_is_watched_wherever_it_is_and_may_go_and_come(tmp_path: Path, watches: list[Watch]) -> None:
+    folder = Folder(tmp_path / "project")
+    folder.write("rows.jsonl", json.dumps({"eval_id": "a", "response": "a", "reference": "b"}))
+    folder.write("../criteria.json", '{"criteria": {"exact_match": 1.0}}')
+    watch = Watch(folder, "rows.jsonl", "--config", "../criteria.json", "--plain")
+    watches.append(watch)
+    watch.until("1 case: 1 failed")
+
+    folder.write("../criteria.json", '{"criteria": {"exact_match": 0.0}}')
+    watch.until("1 case: 1 passed")
+
+    (folder.root / "rows.jsonl").unlink()
+    watch.until("0 cases")
+    folder.write("rows.jsonl", json.dumps({"eval_id": "a", "response": "a", "reference": "b"}))
+    assert "(stored)" in "".join(watch.until("1 case: 1 passed"))
+    watch.stop()
+    assert watch.process.stderr is not None
+    assert "rows.jsonl: it is gone" in watch.process.stderr.read()

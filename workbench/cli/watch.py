@@ -63,7 +63,7 @@ def watch(
     workspace, named = open_workspace(what, target=target)
     options = RunOptions.model_validate(
         {
-            "config": config,
+            "config": None if config is None else config.resolve(),  # by which a change of it is known
             "runs": runs,
             "concurrency": concurrency,
             "timeout_seconds": timeout,

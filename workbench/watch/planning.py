@@ -38,6 +38,7 @@ class Planning:
         self._select = select
         self._options = options
         self._last: Plan | None = None
+        self._wanted: frozenset[str] = frozenset()  # eval sets, of which some may be gone
         self._told: frozenset[str] = frozenset()
 
     def plan(self) -> tuple[Plan, tuple[Notice, ...]]:
@@ -72,8 +73,13 @@ class Planning:
             selections = self._select(self._workspace)
         except NoCases as error:
             return self._workspace.plan_what_is_there((), self._options), str(error)
-        plan = self._workspace.plan_what_is_there(selections, self._options)
-        return plan, "" if plan.cases else _what_is_missing(self._workspace.project)
+        self._wanted = frozenset(each.eval_set for each in selections)
+        there = {entry.relative for entry in self._workspace.project.eval_sets}
+        gone = self._wanted - there if self._last is not None else frozenset()
+        left = [each for each in selections if each.eval_set not in gone]
+        plan = self._workspace.plan_what_is_there(left, self._options)
+        problems = (*plan.problems, *(f"{name}: it is gone, and its cases with it" for name in sorted(gone)))
+        return replace(plan, problems=problems), "" if plan.cases else _what_is_missing(self._workspace.project)
 
     def named(self, reason: str) -> Plan:
         """The last plan, as the history will name a run of a part of it."""
@@ -83,11 +89,12 @@ class Planning:
 
     @property
     def files(self) -> frozenset[Path]:
-        """The files that the last plan was made from, wherever they are: eval sets, datasets, criteria, recordings."""
+        """The files that a plan is made from, wherever they are: eval sets, datasets, criteria, recordings."""
         if self._last is None:
             return frozenset()
         root = self._last.root
-        sets = {Path(os.path.normpath(root / name)) for name in {case.key.eval_set for case in self._last.cases}}
+        names = self._wanted.union(case.key.eval_set for case in self._last.cases)
+        sets = {Path(os.path.normpath(root / name)) for name in names}
         configs = {Path(source) for source in {case.config.source for case in self._last.cases}}
         targets = {case.target.name: case.target for case in self._last.cases}.values()
         recordings = {path for target in targets if (path := recordings_in(target)) is not None}
