@@ -25,7 +25,9 @@ from tests.watch.generated.outcomes import Outcome, outcome_of
 from tests.watch.generated.packages import CRITERIA, ENVIRONMENT
 from tests.watch.watched import Watched, watching
 from workbench.model.results import CaseResult
-from workbench.watch.events import AllKnown, ChangeSeen, Decided, VerdictKnown, WatchEvent
+from workbench.store.history import History
+from workbench.watch.affected import results_of
+from workbench.watch.events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
 from workbench.watch.selection import Action
 
 pytestmark = [pytest.mark.needs_fork, pytest.mark.takes_minutes]
@@ -56,6 +58,7 @@ class Taken(NamedTuple):
 class Claims(Watched):
     """What the watch claims of each case now; of what it told nothing else is kept."""
 
+    root: Path
     results: dict[str, CaseResult]
     stale: frozenset[str]
     changes = 0
@@ -67,8 +70,11 @@ class Claims(Watched):
         self.at, self.is_quiet = time.monotonic(), isinstance(event, AllKnown)
         self.changes += isinstance(event, ChangeSeen)
         if isinstance(event, VerdictKnown):
-            self.executed += event.source == "executed"
+            self.executed += 1
             self.results[event.case.eval_id] = event.result
+        elif isinstance(event, VerdictsHold):
+            with History.open(self.root) as history:
+                self.results.update((job.case.eval_id, each) for job, each in results_of(history, event.verdicts))
         elif isinstance(event, Decided):
             stale = [each.job.case.eval_id for each in event.decisions if each.action is not Action.NOTHING]
             self.stale = frozenset(stale)
@@ -88,7 +94,7 @@ async def test_what_a_watch_takes_levels_off_and_in_the_end_it_is_right(tmp_path
     taken: list[Taken] = []
     edits = 0
     async with watching(scene.root, retries=0) as watched:
-        claims = _claims_of(watched)
+        claims = _claims_of(watched, scene.root)
         await _until_quiet(claims)
         started = sampled = time.monotonic()
         while time.monotonic() - started < _SECONDS:
@@ -119,9 +125,10 @@ async def test_what_a_watch_takes_levels_off_and_in_the_end_it_is_right(tmp_path
     assert fourth.history < 2 * third.history + _MEGA
 
 
-def _claims_of(watched: Watched) -> Claims:
+def _claims_of(watched: Watched, root: Path) -> Claims:
     """Have a watch told to claims instead of a list."""
     claims = Claims.__new__(Claims)
+    claims.root = root
     claims.results, claims.stale, claims.at = {}, frozenset(), time.monotonic()
 
     class Taking(list[WatchEvent]):

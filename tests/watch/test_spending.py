@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, watching
-from workbench.watch.events import AllKnown, Decided, RunBegun, RunTold
+from workbench.watch.events import AllKnown, Decided, RunBegun, RunTold, VerdictsHold
 from workbench.watch.session import WatchSession
 
 AGENT = "import tools\n\ndef answer(prompt):\n    return tools.upper(prompt) if prompt.startswith('up') else prompt\n"
@@ -106,5 +106,4 @@ async def test_what_is_shown_is_not_told_again_and_what_came_from_elsewhere_hold
 
         session.shows(dict.fromkeys(run.jobs, "another"))
         session.look_again()
-        await asyncio.sleep(0.5)
-        assert len({event.result.case.eval_id for event in watched.events if hasattr(event, "result")}) == 3
+        assert len((await watched.until(VerdictsHold)).verdicts) == 3

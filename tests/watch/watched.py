@@ -15,7 +15,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.events import CaseStarted
-from workbench.watch.events import AllKnown, ChangeSeen, VerdictKnown, WatchEvent
+from workbench.watch.events import AllKnown, ChangeSeen, VerdictKnown, VerdictsHold, WatchEvent
 from workbench.watch.opening import open_watch
 from workbench.watch.session import WatchSession
 
@@ -75,6 +75,8 @@ class Watched:
             self.events.append(event)
             if isinstance(event, VerdictKnown):
                 self._shown[event.case.eval_id] = event.result.status.value
+            elif isinstance(event, VerdictsHold):
+                self._shown.update(_statuses(event))
             self._news.set()
 
     def shown(self) -> dict[str, str]:
@@ -154,12 +156,14 @@ class Round:
     @property
     def verdicts(self) -> dict[str, str]:
         """The verdicts of agents that ran, by case."""
-        return self._verdicts("executed")
+        told = [event.result for event in self.events if isinstance(event, VerdictKnown)]
+        return {result.case.eval_id: result.status.value for result in told}
 
     @property
     def stored(self) -> dict[str, str]:
         """The verdicts of earlier runs that hold, by case."""
-        return self._verdicts("stored")
+        told = [_statuses(event) for event in self.events if isinstance(event, VerdictsHold)]
+        return {eval_id: status for each in told for eval_id, status in each.items()}
 
     @property
     def change(self) -> ChangeSeen:
@@ -174,9 +178,9 @@ class Round:
         """Whether there was an event of a kind."""
         return any(isinstance(event, kind) for event in self.events)
 
-    def _verdicts(self, source: str) -> dict[str, str]:
-        found = [event for event in self.events if isinstance(event, VerdictKnown) and event.source == source]
-        return {event.result.case.eval_id: event.result.status.value for event in found}
+
+def _statuses(event: VerdictsHold) -> dict[str, str]:
+    return {job.case.eval_id: verdict.job.status.value for job, verdict in event.verdicts.items()}
 
 
 @asynccontextmanager

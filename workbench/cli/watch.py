@@ -11,7 +11,7 @@ import click
 from workbench.cli.options import FILE, execution_options
 
 if TYPE_CHECKING:
-    from workbench.watch.events import WatchEvent
+    from workbench.cli.watch_lines import Lines
     from workbench.watch.session import WatchSession
 
 T = TypeVar("T")
@@ -57,6 +57,7 @@ def watch(
     from workbench.cli.run import open_workspace, plan_of, selections_of
     from workbench.cli.running import command_line
     from workbench.cli.selecting import is_marked
+    from workbench.cli.watch_lines import JsonLines, TextLines
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.watch.opening import open_watch
 
@@ -82,7 +83,12 @@ def watch(
         session = open_watch(
             workspace, lambda space: selections_of(space, named, cases=cases), options, off_loop=_in_thread
         )
-        _listen(session, report_format=report_format, plain=plain, verbose=verbose)
+        lines = (
+            JsonLines(open_history=workspace.history)
+            if report_format == "jsonl"
+            else TextLines(plain=plain, verbose=verbose)
+        )
+        _listen(session, lines)
     return INTERRUPTED
 
 
@@ -92,19 +98,15 @@ async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.to_thread(function)
 
 
-def _listen(session: WatchSession, *, report_format: str, plain: bool, verbose: bool) -> None:
+def _listen(session: WatchSession, lines: Lines) -> None:
     """Print what happens until Ctrl-C or SIGTERM."""
     import asyncio
     import contextlib
     import signal
 
-    from workbench.cli.watch_lines import JsonLines, TextLines
-
-    lines = JsonLines() if report_format == "jsonl" else TextLines(plain=plain, verbose=verbose)
-
     async def listen() -> None:
         async for event in session.events():
-            _show(lines, event)
+            lines.show(event)
 
     async def until_stopped() -> None:
         listening = asyncio.ensure_future(listen())
@@ -116,10 +118,3 @@ def _listen(session: WatchSession, *, report_format: str, plain: bool, verbose: 
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(until_stopped())
-
-
-def _show(lines: object, event: WatchEvent) -> None:
-    from workbench.cli.watch_lines import Lines
-
-    assert isinstance(lines, Lines)
-    lines.show(event)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Any
 
 from workbench.cli.output import stdout_style
 from workbench.cli.streams import message, write_document, write_lines
 from workbench.model.events import Notice
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseStatus
 from workbench.model.text import counted, one_line
 from workbench.report.explain import explain, explain_at_length
 from workbench.report.json_format import case_record, dump
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS, counts_text, duration_text
+from workbench.store.history import History
+from workbench.watch.affected import results_of
 from workbench.watch.events import (
     AllKnown,
     ChangeSeen,
@@ -23,6 +27,7 @@ from workbench.watch.events import (
     RunTold,
     SourceBroken,
     VerdictKnown,
+    VerdictsHold,
     WatchEvent,
     WatchStarted,
 )
@@ -41,21 +46,28 @@ class Lines(ABC):
 class JsonLines(Lines):
     """One object a line, with its `kind`; a verdict has the case as `workbench run --format json` writes it."""
 
+    def __init__(self, *, open_history: Callable[[], History]) -> None:
+        """Of verdicts that hold, what the agents did is read from the history."""
+        self._open_history = open_history
+
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
         if isinstance(event, RunBegun | RunTold | Decided):
             return
         if isinstance(event, VerdictKnown):
-            data = {
-                "kind": event.kind,
-                "source": event.source,
-                "holds": event.holds,
-                "seconds_since_save": event.seconds_since_save,
-                **case_record(ReportedCase(event.result, event.case)),
-            }
+            case = ReportedCase(event.result, event.case)
+            self._verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save)
+        elif isinstance(event, VerdictsHold):
+            with self._open_history() as history:
+                for job, result in results_of(history, event.verdicts):
+                    case = ReportedCase(result, event.planned[job].case)
+                    self._verdict("stored", case, holds=True, seconds=None)
         else:
-            data = event.model_dump(mode="json")
-        write_document(dump(data) + "\n")
+            _write(event.model_dump(mode="json"))
+
+    def _verdict(self, source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> None:
+        told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
+        _write({**told, **case_record(case)})
 
 
 class TextLines(Lines):
@@ -84,6 +96,9 @@ class TextLines(Lines):
             yield self._style.paint(one_line(f"! {place} cannot be compiled: {event.message} ({waits})"), "35")
         elif isinstance(event, VerdictKnown):
             yield from self._verdict(event)
+        elif isinstance(event, VerdictsHold):
+            for job, verdict in event.verdicts.items():
+                yield self._headline(verdict.job.status, job, "(stored)")
         elif isinstance(event, AllKnown):
             stale = f", {event.stale} without a verdict that holds" if event.stale else ""
             total = counted(event.summary.total, "case")
@@ -91,28 +106,31 @@ class TextLines(Lines):
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
-        name = one_line(_name(result))
-        parts = [f"{SYMBOLS[result.status]} {result.status.value}", name]
-        if event.source == "stored":
-            parts.append("(stored)")
-        else:
-            parts.append(duration_text(result.duration_seconds))
-            if event.seconds_since_save is not None:
-                parts.append(f"({duration_text(event.seconds_since_save)} after the save)")
-        yield self._style.paint("  ".join(parts), _COLOURS.get(result.status, "0"))
-        if result.status is not CaseStatus.PASSED and event.source == "executed":
+        times = [duration_text(result.duration_seconds)]
+        if event.seconds_since_save is not None:
+            times.append(f"({duration_text(event.seconds_since_save)} after the save)")
+        yield self._headline(result.status, JobKey.model_construct(case=result.case, repeat=result.repeat), *times)
+        if result.status is not CaseStatus.PASSED:
             case = ReportedCase(result, event.case)
             yield from (f"    {line}" for line in explain(case))
             if self._style.verbose:
                 yield from (f"    {line}" for line in explain_at_length(case))
 
+    def _headline(self, status: CaseStatus, job: JobKey, *more: str) -> str:
+        words = "  ".join((f"{SYMBOLS[status]} {status.value}", one_line(_name(job)), *more))
+        return self._style.paint(words, _COLOURS.get(status, "0"))
+
 
 _COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}
 
 
-def _name(result: CaseResult) -> str:
-    repeat = f" [{result.repeat + 1}]" if result.repeat else ""
-    return f"{result.case}{repeat}"
+def _write(data: dict[str, Any]) -> None:
+    write_document(dump(data) + "\n")
+
+
+def _name(job: JobKey) -> str:
+    repeat = f" [{job.repeat + 1}]" if job.repeat else ""
+    return f"{job.case}{repeat}"
 
 
 def _change(event: ChangeSeen) -> str:

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.results import CaseResult, CaseStatus, FailureKind
+from workbench.model.results import CaseResult, CaseStatus, FailureKind, MetricScores
 
 
 class Verdict(NamedTuple):
-    """What of a result counts in a summary: scores come as the metric's name and its score (None: it had none)."""
+    """What of a result counts in a summary."""
 
     status: CaseStatus
     failure: FailureKind | None
-    scores: tuple[tuple[str, float | None], ...]
+    scores: MetricScores
 
 
 def verdict_of(result: CaseResult) -> Verdict:

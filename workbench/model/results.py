@@ -151,6 +151,10 @@ class MetricResult(Fact):
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
 
+MetricScores = tuple[tuple[str, float | None], ...]
+"""The metrics of a case by name with what each scored, None where it had no score: what of them counts in a summary."""
+
+
 class CaseResult(Fact):
     """One case of one repeat, executed and judged."""
 

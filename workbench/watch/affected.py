@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.workspace import Workspace
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult
+from workbench.model.results import CaseResult, MetricScores
 from workbench.store.errors import StoreError
 from workbench.store.history import History, StoredVerdict
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
@@ -47,21 +47,21 @@ def plan_of(
     """
     actions = {Action.JUDGE, *runs, *([Action.NOTHING] if with_stored else [])}
     wanted = [each for each in decisions if each.action in actions]
-    needed = [
-        each.verdict
+    needed = {
+        each.job: each.verdict
         for each in wanted
-        if each.action is Action.NOTHING or (each.action is Action.JUDGE and each.planned.recorded is None)
-    ]
-    stored = results_of(history, [verdict for verdict in needed if verdict is not None])
+        if each.verdict is not None
+        and (each.action is Action.NOTHING or (each.action is Action.JUDGE and each.planned.recorded is None))
+    }
+    stored = dict(results_of(history, needed))
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}
     taken_from: dict[JobKey, Place] = {}
     for decision in wanted:
-        result = None if decision.verdict is None else stored.get(place_of(decision.verdict))
+        result = stored.get(decision.job)
         case = replace(decision.planned, repeat=decision.job.repeat)
         if decision.action is Action.NOTHING and result is not None and decision.verdict is not None:
-            named = {"case": decision.job.case, "repeat": decision.job.repeat}
-            kept[decision.job] = result.model_copy(update={**named, "eval_set_id": case.eval_set_id})
+            kept[decision.job] = result.model_copy(update={"eval_set_id": case.eval_set_id})
             taken_from[decision.job] = place_of(decision.verdict)
         elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
             case = replace(case, executed=result.execution)
@@ -79,25 +79,25 @@ def plan_of(
     )
 
 
-def results_of(history: History, verdicts: Iterable[StoredVerdict]) -> dict[Place, CaseResult]:
-    """The results of these verdicts with what the agents did, by run and job: those that are still stored."""
-    wanted: dict[str, set[JobKey]] = {}
-    for verdict in verdicts:
-        wanted.setdefault(verdict.job.run_id, set()).add(verdict.job.key)
-    found: dict[Place, CaseResult] = {}
-    for run_id, jobs in wanted.items():
+def results_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Iterator[tuple[JobKey, CaseResult]]:
+    """The results of these verdicts with what the agents did, each named as the job that its verdict holds for.
+
+    Those that are still stored, one after the other: all of them at once may be more than anybody wants to hold.
+    """
+    for job, verdict in verdicts.items():
         with contextlib.suppress(StoreError):  # the history may have been deleted, with all or some of its runs
-            found |= _results_of_run(history, run_id, jobs)
+            result = history.result(verdict.job.run_id, verdict.job.key)
+            if result is not None:
+                yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})
+
+
+def scores_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
+    """What the metrics of these verdicts scored: those that are still stored."""
+    found: dict[JobKey, MetricScores] = {}
+    for job, verdict in verdicts.items():
+        with contextlib.suppress(StoreError):  # as above
+            found[job] = history.metric_scores(verdict.job.run_id, verdict.job.key)
     return found
-
-
-def _results_of_run(history: History, run_id: str, jobs: Collection[JobKey]) -> dict[Place, CaseResult]:
-    if len(jobs) == 1:
-        (job,) = jobs
-        result = history.result(run_id, job)
-        return {} if result is None else {Place(run_id, job): result}
-    results = ((JobKey.model_construct(case=each.case, repeat=each.repeat), each) for each in history.results(run_id))
-    return {Place(run_id, job): result for job, result in results if job in jobs}
 
 
 def _can_be_judged(result: CaseResult) -> bool:

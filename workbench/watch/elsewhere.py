@@ -153,4 +153,4 @@ class ElsewhereTold:
             self._run_soon(job)
         elif decision.verdict is not None and place_of(decision.verdict) == place:
             holds = decision.action is Action.NOTHING
-            self._news.verdict(decision.planned, event.result, "executed", saved_at=saved_at, place=place, holds=holds)
+            self._news.verdict(decision.planned, event.result, saved_at=saved_at, place=place, holds=holds)

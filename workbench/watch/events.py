@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import AwareDatetime
 
+from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run
 from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
 from workbench.model.events import Notice, RunEvent, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
+from workbench.store.history import StoredVerdict
 from workbench.watch.selection import Decision
 from workbench.watch.state import BrokenSource
 
@@ -45,7 +48,7 @@ class ChangeSeen(Fact):
 
 
 class VerdictKnown(Fact):
-    """A verdict on how things are now: "executed" just now, or "stored" where an earlier one holds (again).
+    """A verdict on how things are now, of a case that was run or judged again just now.
 
     `case` is the case that it is about, as it is now. `holds` is false where it says nothing that could hold: there was
     no answer, or something changed time and again while the case ran.
@@ -54,7 +57,6 @@ class VerdictKnown(Fact):
     kind: Literal["verdict"] = "verdict"
     result: CaseResult
     case: EvalCase | None = None
-    source: Literal["executed", "stored"]
     holds: bool = True
     seconds_since_save: float | None = None  # None where no save made work of it
 
@@ -79,6 +81,17 @@ class AllKnown(Fact):
 
 WatchFact = WatchStarted | ChangeSeen | VerdictKnown | SourceBroken | AllKnown | Notice
 """What can be written down."""
+
+
+@dataclass(frozen=True)
+class VerdictsHold:
+    """Verdicts of earlier runs hold (again), each for the job that it is keyed by; `planned` has all jobs as they are.
+
+    There may be thousands of them, so that what the agents did is left in the history: see `results_of`.
+    """
+
+    verdicts: Mapping[JobKey, StoredVerdict]
+    planned: Mapping[JobKey, PlannedCase]
 
 
 @dataclass(frozen=True)
@@ -112,4 +125,4 @@ class RunTold:
     event: RunEvent
 
 
-WatchEvent = WatchFact | RunBegun | RunTold | Decided
+WatchEvent = WatchFact | VerdictsHold | RunBegun | RunTold | Decided

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from workbench.engine.plan import PlannedCase
 from workbench.engine.summary import Verdict, summarise, verdict_of
 from workbench.model.events import Notice
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult
-from workbench.watch.events import AllKnown, ChangeSeen, Decided, SourceBroken, VerdictKnown, WatchEvent
+from workbench.model.results import CaseResult, MetricScores
+from workbench.store.history import StoredVerdict
+from workbench.watch.events import AllKnown, ChangeSeen, Decided, SourceBroken, VerdictKnown, VerdictsHold, WatchEvent
 from workbench.watch.reasons import summary_of
-from workbench.watch.selection import Action, Decision, Place, path_of
+from workbench.watch.selection import Action, Decision, Place, path_of, place_of
 from workbench.watch.state import BrokenSource, State
 from workbench.watch.watcher import Change
 
@@ -51,30 +51,32 @@ class News:
 
     def keep(self, jobs: Collection[JobKey]) -> None:
         """Forget what was told of jobs other than these."""
-        for job in [job for job in self.known if job not in jobs]:
-            del self.known[job]
-            self.shown.pop(job, None)
+        for job in [job for job in self.shown if job not in jobs]:
+            del self.shown[job]
+            self.known.pop(job, None)
 
     def verdict(
-        self,
-        planned: PlannedCase,
-        result: CaseResult,
-        source: Literal["executed", "stored"],
-        *,
-        saved_at: float | None,
-        place: Place,
-        holds: bool = True,
+        self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, place: Place, holds: bool = True
     ) -> None:
         """A verdict on how things are now; `saved_at` is when the save was seen that made work of it (monotonic)."""
         job = JobKey.model_construct(case=result.case, repeat=result.repeat)
         self.shown[job] = place
         self.known[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at
-        self.tell(
-            VerdictKnown.model_construct(
-                result=result, case=planned.case, source=source, holds=holds, seconds_since_save=since
-            )
-        )
+        self.tell(VerdictKnown.model_construct(result=result, case=planned.case, holds=holds, seconds_since_save=since))
+
+    def verdicts_hold(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
+        """Verdicts of earlier runs hold. What their metrics scored is told to `count`, as reading it takes longer."""
+        self.shown.update((job, place_of(verdict)) for job, verdict in verdicts.items())
+        self.tell(VerdictsHold(verdicts, planned))
+
+    def count(self, verdicts: Mapping[JobKey, StoredVerdict], scores: Mapping[JobKey, MetricScores]) -> None:
+        """Let verdicts that hold count in summaries, those that are still the last that was told."""
+        for job, verdict in verdicts.items():
+            if self.shown.get(job) == place_of(verdict):
+                failure = verdict.job.failure
+                kind = None if failure is None else failure.kind
+                self.known[job] = Verdict(verdict.job.status, kind, scores.get(job, ()))
 
     def decided(self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]) -> None:
         """How every job stands, which of them are to be run or judged now, and which wait for the user's word."""

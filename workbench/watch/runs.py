@@ -108,7 +108,7 @@ class Runs:
             return
         place = Place(run.run_id, job)
         holds = decision.action is Action.NOTHING
-        self._news.verdict(decision.planned, event.result, "executed", saved_at=live.saved_at, place=place, holds=holds)
+        self._news.verdict(decision.planned, event.result, saved_at=live.saved_at, place=place, holds=holds)
 
     async def _on_cancelled(self, job: JobKey) -> None:
         """Somebody else stopped it, who does not want it back before a change concerns it again."""

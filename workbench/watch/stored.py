@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from workbench.engine.workspace import Workspace
-from workbench.model.results import CaseResult
+from workbench.model.keys import JobKey
+from workbench.model.results import MetricScores
 from workbench.store.history import StoredVerdict
-from workbench.watch.affected import results_of
+from workbench.watch.affected import scores_of
 from workbench.watch.news import News
-from workbench.watch.selection import Action, Decision, Place, place_of
+from workbench.watch.selection import Action, Decision, place_of
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ class OffLoop(Protocol):
 async def show_stored(decisions: Iterable[Decision], news: News, workspace: Workspace, *, off_loop: OffLoop) -> None:
     """Tell the verdicts that hold and are not the ones that were told last."""
     held = {
-        each.job: (each.planned, each.verdict)
+        each.job: each
         for each in decisions
         if each.action is Action.NOTHING
         and each.verdict is not None
@@ -32,14 +33,11 @@ async def show_stored(decisions: Iterable[Decision], news: News, workspace: Work
     }
     if not held:
         return
-    results = await off_loop(lambda: _results(workspace, [verdict for _, verdict in held.values()]))
-    for job, (planned, verdict) in held.items():
-        result = results.get(place_of(verdict))
-        if result is not None:
-            named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
-            news.verdict(planned, named, "stored", saved_at=None, place=place_of(verdict))
+    verdicts = {job: each.verdict for job, each in held.items() if each.verdict is not None}
+    news.verdicts_hold(verdicts, {job: each.planned for job, each in held.items()})
+    news.count(verdicts, await off_loop(lambda: _scores(workspace, verdicts)))
 
 
-def _results(workspace: Workspace, verdicts: Sequence[StoredVerdict]) -> dict[Place, CaseResult]:
+def _scores(workspace: Workspace, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
     with workspace.history() as history:
-        return results_of(history, verdicts)
+        return scores_of(history, verdicts)

@@ -7,20 +7,21 @@ promise. Values of unknown types, which only a mistake could bring here, are kep
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from workbench.model.results import Execution, Failure, MetricResult
+from workbench.model.results import Execution, Failure, MetricResult, MetricScores
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metrics = _METRICS.serializer.to_python
 
-UNREADABLE = (ValueError, zlib.error)
+UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
 
 # Large traces compress well even so; small ones are most of what there is.
@@ -56,6 +57,11 @@ def metrics_to_blob(metrics: Iterable[MetricResult]) -> bytes:
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
     """The metrics of a case."""
     return _METRICS.validate_python(json.loads(zlib.decompress(blob)))
+
+
+def scores_from_blob(blob: bytes) -> MetricScores:
+    """What the metrics of a case scored."""
+    return tuple((sys.intern(metric["name"]), metric["score"]) for metric in json.loads(zlib.decompress(blob)))
 
 
 def failure_to_text(failure: Failure | None) -> str | None:

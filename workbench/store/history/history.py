@@ -10,7 +10,7 @@ from typing import Any, Self
 from workbench.model.dependencies import Dependency
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseResult, CaseStatus, MetricScores
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
@@ -33,6 +33,7 @@ from workbench.store.history.rows import (
     IS_CASE,
     LIGHT,
     NEWEST_OF_ONE,
+    ONE,
     RAN,
     SCORES,
     WITH_RESULT,
@@ -179,8 +180,17 @@ class History:
 
     def result(self, run_id: str, job: JobKey) -> CaseResult | None:
         """One result of a run; None where the run has none of that job."""
-        query = f"{FULL} {WITH_RESULT} WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
-        return next(self._results(query, (self._run_row(run_id), *key_to_sql(job.case), job.repeat)), None)
+        return next(self._results(f"{FULL} {WITH_RESULT} {ONE}", self._one(run_id, job)), None)
+
+    def metric_scores(self, run_id: str, job: JobKey) -> MetricScores:
+        """What the metrics of one job of a run scored, without what its agent did. Nothing where they are forgotten."""
+        query = f"SELECT score.metrics FROM job {WITH_SCORE} {ONE}"
+        with self._database.reading():
+            (metrics,) = self._database.execute(query, self._one(run_id, job)).fetchone() or (None,)
+        try:
+            return () if metrics is None else codec.scores_from_blob(metrics)
+        except codec.UNREADABLE as error:
+            raise StoreError(self.path, f"the scores of {job.case} cannot be read: {error}") from error
 
     def scores(self, run_id: str) -> Iterator[StoredScores]:
         """The jobs of a run with their metrics, without what the agents did."""
@@ -279,6 +289,10 @@ class History:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _one(self, run_id: str, job: JobKey) -> tuple[Any, ...]:
+        """What ONE takes."""
+        return (self._run_row(run_id), *key_to_sql(job.case), job.repeat)
 
     def _run_row(self, run_id: str) -> int:
         """The row of a run by its id, the start of its id, or "latest"."""

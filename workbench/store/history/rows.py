@@ -33,6 +33,8 @@ RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
 """Of jobs that say something about their case."""
 IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 """Takes what `key_to_sql` gives."""
+ONE = f"WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
+"""One job of a run."""
 # The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
 NEWEST_OF_ONE = f"""
     WHERE {IS_CASE} AND {RAN}

@@ -175,10 +175,10 @@ class Watch:
                 gone = await self._call(lambda workspace: _gone(workspace.root, event.paths))
                 counts = (event.run, event.judged, event.waiting, event.total)
                 return [Changed(event.at, event.paths, gone, *counts, event.reason, event.held)]
-            case told.VerdictKnown():  # stored ones are found by what is decided, and by what the screen shows
-                if event.source == "stored":
-                    return []
+            case told.VerdictKnown():
                 return [Executed(event.result, event.seconds_since_save, event.holds)]
+            case told.VerdictsHold():  # they are found by what is decided, and by what the screen shows
+                return []
             case told.SourceBroken():
                 return [BrokenTold(self._broken(event), event.cases)]
             case told.RunBegun():
@@ -234,7 +234,7 @@ class Watch:
         from workbench.watch.selection import place_of
 
         other = {
-            each.job: each
+            each.job: (each.planned, each.verdict)
             for each in decisions
             if each.action == "nothing"
             and each.verdict is not None
@@ -242,17 +242,13 @@ class Watch:
         }
         if not other:
             return []
-        with workspace.history() as history:
-            results = results_of(history, [each.verdict for each in other.values() if each.verdict is not None])
         found: list[WatchNews] = []
-        for job, decision in other.items():
-            assert decision.verdict is not None
-            result = results.get(place_of(decision.verdict))
-            if result is not None:
-                self._shown[job] = place_of(decision.verdict)
-                hashes = (decision.planned.execution_hash, decision.planned.scoring_hash)
-                named = result.model_copy(update={"case": job.case, "repeat": job.repeat})
-                found.append(HoldsAgain(named, decision.verdict.job.finished_at, hashes))
+        with workspace.history() as history:
+            for job, result in results_of(history, {job: verdict for job, (_, verdict) in other.items()}):
+                planned, verdict = other[job]
+                self._shown[job] = place_of(verdict)
+                hashes = (planned.execution_hash, planned.scoring_hash)
+                found.append(HoldsAgain(result, verdict.job.finished_at, hashes))
         return found
 
 
