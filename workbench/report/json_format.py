@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from workbench.model.criteria import EvalConfig
@@ -164,22 +165,33 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
 def dump(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON text that any reader takes and no terminal obeys."""
     text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=indent, default=str)
+    if text.isascii() and "\x7f" not in text:  # most are
+        return text
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _clean(value: Any) -> Any:
     """The value with secrets removed, and without the numbers and half characters that JSON has no way to write."""
+    if value is None:
+        return None
     if isinstance(value, str):
         return redact(value) if value.isascii() else _SURROGATES.sub("\ufffd", redact(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {_clean(str(key)): _clean_member(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
+    if isinstance(value, dict | Mapping):  # whether it is another mapping takes longer to find out
+        return dict(_clean_member(str(key), item) for key, item in value.items())
     return value
 
 
-def _clean_member(key: str, value: Any) -> Any:
+def _clean_member(key: str, value: Any) -> tuple[str, Any]:
     """As `_clean`, for a value that is a secret where its key says so."""
-    return REDACTED if isinstance(value, str) and names_secret(key) else _clean(value)
+    cleaned, is_of_secret = _clean_key(key)
+    return cleaned, REDACTED if is_of_secret and isinstance(value, str) else _clean(value)
+
+
+@lru_cache(maxsize=1_000)  # a report has the same few again and again
+def _clean_key(key: str) -> tuple[str, bool]:
+    """The key cleaned, and whether it says that its value is a secret."""
+    return _clean(key), names_secret(key)
