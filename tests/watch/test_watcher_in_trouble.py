@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -203,8 +203,10 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
 async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py", "a/b.py")
 
-    def hear_nothing(self: listening.Listener, seconds: float, stop: threading.Event) -> frozenset[str]:
-        stop.wait(seconds)
+    def hear_nothing(self: listening.Listener, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
+        until = time.monotonic() + seconds
+        while not enough() and time.monotonic() < until:
+            time.sleep(0.01)
         return frozenset()
 
     monkeypatch.setattr(listening.Listener, "wait", hear_nothing)

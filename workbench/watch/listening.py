@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 STEP = 0.020  # seconds of quiet after which what happened is told
 _DEBOUNCE = 0.060  # at most so long for one batch; whoever wants longer asks again
@@ -47,13 +46,13 @@ class Listener:
         except (OSError, RuntimeError, TypeError) as error:
             raise Unavailable(_reason(error)) from None
 
-    def wait(self, seconds: float, stop: threading.Event) -> frozenset[str]:
-        """The paths of which something was told; none where nothing was for so long, or when `stop` is set.
+    def wait(self, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
+        """The paths of which something was told; none where nothing was for so long, or once `enough` says so.
 
         What happens in the very moment in which it returns with nothing may be missed: look at everything now and then.
         """
         # The time-out of the library goes by the wall clock, which may jump; the deadline does not.
-        deadline = _Deadline(stop, time.monotonic() + seconds + _SPARE)
+        deadline = _Deadline(enough, time.monotonic() + seconds + _SPARE)
         try:
             told = self._notify.watch(int(_DEBOUNCE * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline)
         except RuntimeError as error:
@@ -66,12 +65,12 @@ class Listener:
 
 
 class _Deadline:
-    def __init__(self, stop: threading.Event, at: float) -> None:
-        self._stop = stop
+    def __init__(self, enough: Callable[[], bool], at: float) -> None:
+        self._enough = enough
         self._at = at
 
     def is_set(self) -> bool:
-        return self._stop.is_set() or time.monotonic() > self._at
+        return self._enough() or time.monotonic() > self._at
 
 
 def _reason(error: Exception) -> str:

@@ -168,7 +168,8 @@ class Observer:
             self._stop.wait(min(due, 0.1))
             return frozenset()
         try:
-            return self._listener.wait(due, self._stop)
+            # Somebody waits for what was asked, and everything is looked at then: what was about to be told as well.
+            return self._listener.wait(due, lambda: self._stop.is_set() or bool(self._asked))
         except listening.Lost as reason:
             self._lose(str(reason))
             return frozenset()
@@ -241,7 +242,7 @@ class Observer:
 
     def _drain(self, before: Listener) -> None:
         try:
-            for path in before.wait(0.001, self._stop):
+            for path in before.wait(0.001, self._stop.is_set):
                 self._note(self._scanner.touch(path).paths, time.monotonic())
         except listening.Lost:
             self._note_everything()
