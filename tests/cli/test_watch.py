@@ -150,6 +150,28 @@ def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path) -> None:
     assert "no eval set with an agent was found" in done.stderr
 
 
+def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: list[Watch]) -> None:
+    settings = folder.root / "workbench.toml"
+    settings.write_text(settings.read_text() + "colour = 1\n")
+
+    watch = Watch(folder, "--plain")
+    watches.append(watch)
+    watch.until("2 cases: 2 passed")
+    watch.process.terminate()
+
+    assert watch.process.communicate(timeout=30)[1].count("targets.sample.colour: unknown key") == 1
+
+
+def test_criteria_that_cannot_be_read_end_the_watch_at_once(folder: Folder) -> None:
+    folder.write("test_config.json", "{")
+
+    done = _run(folder, "watch")
+
+    assert done.returncode == 2
+    assert "test_config.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_only_what_is_affected_runs(folder: Folder) -> None:
     assert _run(folder, "run", "--affected").returncode == 0
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))

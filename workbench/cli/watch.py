@@ -57,8 +57,9 @@ def watch(
     from workbench.cli.run import open_workspace, plan_of, selections_of
     from workbench.cli.running import command_line
     from workbench.cli.selecting import is_marked
+    from workbench.cli.streams import message
     from workbench.cli.watch_lines import JsonLines, TextLines
-    from workbench.engine.plan import NoCases, RunOptions
+    from workbench.engine.plan import RunOptions
     from workbench.watch.opening import open_watch
 
     workspace, named = open_workspace(what, target=target)
@@ -74,21 +75,19 @@ def watch(
         }
     )
     with workspace:
-        try:
-            plan_of(workspace, selections_of(workspace, named, cases=cases), options)  # what is wrong is said now
-        except NoCases:
-            is_project = is_marked(workspace.root) or workspace.project.targets
-            if what or cases or target or not is_project:  # a mistake; else the watch says what is missing
-                raise
+        if what or cases or target or not (is_marked(workspace.root) or workspace.project.targets):
+            # To have no case is a mistake then; else the watch says what is missing, and waits for it.
+            plan_of(workspace, selections_of(workspace, named, cases=cases), options)
         session = open_watch(
             workspace, lambda space: selections_of(space, named, cases=cases), options, off_loop=_in_thread
         )
-        lines = (
-            JsonLines(open_history=workspace.history)
-            if report_format == "jsonl"
-            else TextLines(plain=plain, verbose=verbose)
-        )
-        _listen(session, lines)
+        said = workspace.problems
+        for problem in said:
+            message(problem)
+        if report_format == "jsonl":
+            _listen(session, JsonLines(open_history=workspace.history))
+        else:
+            _listen(session, TextLines(plain=plain, verbose=verbose, said=said))
     return INTERRUPTED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -73,13 +73,17 @@ class JsonLines(Lines):
 class TextLines(Lines):
     """Lines for people: verdicts and changes to standard output, what went wrong beside the cases to standard error."""
 
-    def __init__(self, *, plain: bool, verbose: bool) -> None:
+    def __init__(self, *, plain: bool, verbose: bool, said: Iterable[str]) -> None:
+        """`said` are problems that were told before anything was watched: the watch will tell some of them too."""
         self._style = stdout_style(plain=plain, verbose=verbose)
+        self._said = set(said)
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
         if isinstance(event, Notice):
-            message(event.message)
+            if event.message not in self._said:
+                message(event.message)
+            self._said.discard(event.message)  # where it is wrong again later, that is news
         else:
             write_lines(self._lines(event))
 

@@ -82,10 +82,10 @@ class Planning:
         return replace(plan, problems=problems), "" if plan.cases else _what_is_missing(self._workspace.project)
 
     def named(self, reason: str) -> Plan:
-        """The last plan, as the history will name a run of a part of it."""
+        """The last plan, as the history will name a run of a part of it; its problems have been told by `plan`."""
         assert self._last is not None
         command = f"watch: {reason}" if reason else "watch"
-        return replace(self._last, options=self._last.options.model_copy(update={"command": command}))
+        return replace(self._last, options=self._last.options.model_copy(update={"command": command}), problems=())
 
     @property
     def files(self) -> frozenset[Path]:
