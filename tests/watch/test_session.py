@@ -11,6 +11,7 @@ import pytest
 
 from tests.watch.watched import Folder, watching
 from workbench.model.events import Notice
+from workbench.store.history import History
 from workbench.watch.events import AllKnown, ChangeSeen, RunBegun, SourceBroken, VerdictKnown, WatchStarted
 
 AGENT = """
@@ -67,6 +68,20 @@ async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:
         assert undone.verdicts == {}
         assert undone.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
         assert not undone.has(RunBegun)
+
+
+async def test_verdicts_that_hold_are_told_without_reading_what_the_agents_did(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(folder.root) as watched:
+        first = (await watched.until_quiet()).first(AllKnown).summary
+    monkeypatch.setattr(History, "result", lambda *_: pytest.fail("what an agent did was read"))
+
+    async with watching(folder.root) as watched:
+        again = await watched.until_quiet()
+
+    assert again.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+    assert again.first(AllKnown).summary.metrics["exact_match"] == first.metrics["exact_match"]
 
 
 async def test_comments_and_layout_concern_nobody(folder: Folder) -> None:
