@@ -42,8 +42,7 @@ from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
 from workbench.tui.panes.run import pane as run_pane
-from workbench.tui.screens import main as main_module
-from workbench.tui.screens import shown
+from workbench.tui.screens import arrivals, shown
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.state.browser.freshness import Freshness
@@ -383,7 +382,7 @@ async def test_screens_look_as_they_should(
 ) -> None:
     if name == "run":
         still = SimpleNamespace(monotonic=lambda: 100.0)
-        monkeypatch.setattr(main_module, "time", still)
+        monkeypatch.setattr(arrivals, "time", still)
         monkeypatch.setattr(shown, "time", still)
         monkeypatch.setattr(run_pane, "time", still)
     async with opened() as screen:

@@ -1,0 +1,230 @@
+"""What the keys of the main screen do: each changes the state, or asks it of the part whose work it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from workbench.store.layouts import Layout
+from workbench.tui.hub import Hub
+from workbench.tui.keys import bindings
+from workbench.tui.messages import RunWanted
+from workbench.tui.panes.browser import BrowserPane
+from workbench.tui.panes.copying import copy, copyable_at
+from workbench.tui.panes.diff.pane import DiffPane
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screens.drawer import Drawer
+from workbench.tui.screens.frame import TABS, Frame
+from workbench.tui.screens.keeper import Keeper
+from workbench.tui.screens.reader import Reader
+from workbench.tui.screens.running import Running
+from workbench.tui.screens.shown import Shown
+from workbench.tui.screens.sides import Sides
+from workbench.tui.screens.visits import Visits
+from workbench.tui.screens.watching import Watching
+from workbench.tui.state.possible import makes_sense
+from workbench.tui.widgets.case_list import CaseList
+
+
+class MainActions(Screen[None]):
+    """The parts that work for the main screen, and its actions. What is on it, and what its panes ask, is elsewhere."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("screen",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
+
+    def __init__(self, hub: Hub, layout: Layout) -> None:
+        super().__init__()
+        self._layout = layout
+        self._tab = layout.tab if layout.tab in TABS else "diff"
+        self.state = hub.state
+        self._hub = hub
+        self._reader = Reader(hub)
+        self._keeper = Keeper(hub)
+        self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
+        self._visits = Visits(hub)
+        self._watching = Watching(
+            hub,
+            follow=self._runs.follow_watch,
+            going_on=self._runs.going_on,
+            in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
+        )
+        self._sides = Sides(self)
+        self._shown = Shown(self, hub.state)
+        self._drawer: str | None = None  # what is open in it
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
+        if action == "go_left":
+            return not self.query_one(BrowserPane).has_focus_within
+        return makes_sense(action, self.state)
+
+    def action_run_selected(self) -> None:
+        """Run the selected case, set or target."""
+        place = self.state.selected_place
+        self._start(lambda: RunWanted(self.state.selections_at(place)))
+
+    def action_plan_selected(self) -> None:
+        """See the plan of a run of the selected case, set or target."""
+        place = self.state.selected_place
+        self._start(lambda: RunWanted(self.state.selections_at(place), ask=True))
+
+    def action_criteria(self) -> None:
+        """Choose what the selected case, set or target is judged by."""
+        self._runs.choose_criteria(self.state.selections_at(self.state.selected_place))
+
+    def action_run_all(self) -> None:
+        """Run every case that can run."""
+        self._start(lambda: RunWanted(self.state.all_selections()))
+
+    def action_run_failed(self) -> None:
+        """Run the cases that did not pass when they last ran."""
+        self._start(lambda: RunWanted(self.state.failed_selections()))
+
+    def action_cancel_run(self) -> None:
+        """Stop the run; what has finished stays."""
+        self._runs.cancel()
+        self._shown.show()
+
+    def action_toggle_watch(self) -> None:
+        """Turn the watch on; once it is on, pause or resume it."""
+        self._watching.toggle()
+
+    def action_end_watch(self) -> None:
+        """Turn the watch off, and stop what it runs."""
+        self._watching.turn_off()
+
+    def action_run_held(self) -> None:
+        """Run what the watch holds back."""
+        self._watching.run_held()
+
+    def action_cancel_case(self) -> None:
+        """Stop the marked cases, else the selected one; the others go on."""
+        self._runs.cancel_cases(self.state.wanted_cases)
+
+    def action_back(self) -> None:
+        """One step back: to the newest result, to all panes, to the eval sets; there, stop the run."""
+        if self.state.unpin():
+            self._shown.show_all()
+        elif self.has_class("-zoomed"):
+            self.action_zoom()
+        elif not self.query_one(CaseList).has_focus:
+            self.query_one(CaseList).focus()
+        elif self.state.is_running:
+            self.action_cancel_run()
+
+    def action_go_left(self) -> None:
+        """Go back to the eval sets."""
+        self.query_one(BrowserPane).focus_list()
+
+    def action_next_failing(self) -> None:
+        """Go to the next case that did not pass."""
+        self.state.go_to_failing()
+        self._after_cursor()
+
+    def action_previous_failing(self) -> None:
+        """Go to the previous case that did not pass."""
+        self.state.go_to_failing(backwards=True)
+        self._after_cursor()
+
+    def action_step_repeat(self, by: int) -> None:
+        """Look at another repeat of the case."""
+        self.state.step_repeat(by)
+        self._shown.show_detail()
+
+    async def action_open_tab(self, tab: str) -> None:
+        """Open a tab and go there."""
+        (await self._open_tab(tab)).focus_first()
+
+    async def action_edit(self) -> None:
+        """Edit the case."""
+        await self.action_open_tab("case")
+
+    async def action_accept(self) -> None:
+        """Accept the difference under the cursor of the diff; elsewhere, go there first."""
+        frame = self.query_one(Frame)
+        if isinstance(frame.pane, DiffPane):
+            frame.pane.action_accept_hunk()
+        else:
+            await self.action_open_tab("diff")
+
+    def action_review(self) -> None:
+        """Go through the cases that did not pass; a review that was left for the editor is gone on with."""
+        self._visits.review()
+
+    def action_edit_text(self) -> None:
+        """Edit the text of the case in the user's editor."""
+        if self.state.selected_case is not None:
+            self._keeper.edit_case_text(self.state.selected_case)
+
+    async def action_toggle_drawer(self, name: str) -> None:
+        """Show or hide what is in the drawer."""
+        drawer = self.query_one(Drawer)
+        if drawer.has_focus_within:  # what is hidden leaves no focus behind
+            self.query_one(CaseList).focus()
+        pane = await self._toggle_drawer(name)
+        if pane is not None:
+            pane.show(self.state.subject())
+            pane.focus_first()
+
+    def action_zoom(self) -> None:
+        """Give the focused part the whole screen, or end that."""
+        self.toggle_class("-zoomed")
+        self._sides.show(is_zoomed=self.has_class("-zoomed"))
+
+    def action_widen(self, by: int) -> None:
+        """Give the eval sets more columns, or fewer."""
+        self._sides.widen_left(by)
+
+    def action_open_table(self) -> None:
+        """Show the newest results as a table, and go to the case that is chosen there."""
+        self._visits.open_table()
+
+    def action_copy(self) -> None:
+        """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
+        copy(self, self.get_selected_text() or copyable_at(self.focused, otherwise=self.query_one(Frame).pane))
+
+    def action_undo(self) -> None:
+        """Take back the last edit of the selected eval set, or what was done last with the files of sets."""
+        self._keeper.undo(self.state.selected_set)
+
+    def action_redo(self) -> None:
+        """Do again what was taken back last."""
+        self._keeper.redo(self.state.selected_set)
+
+    def action_save(self) -> None:
+        """Save the edits of the selected eval set."""
+        if self.state.selected_set is not None:
+            self._keeper.save_and_say(self.state.selected_set)
+
+    def action_reload(self) -> None:
+        """Look again which eval sets there are and what is in them."""
+        if self.state.project is not None:
+            self._reader.reload(None)
+
+    def _start(self, want: Callable[[], RunWanted]) -> None:
+        self._runs.start(want)
+        self._shown.show()
+
+    async def _toggle_drawer(self, name: str) -> Pane | None:
+        pane = await self.query_one(Drawer).toggle(name)
+        self._drawer = name if pane is not None else None
+        return pane
+
+    async def _open_tab(self, tab: str) -> Pane:
+        before = self.query_one(Frame).pane
+        had_focus = before.has_focus_within
+        pane = await self.query_one(Frame).open(tab)
+        self._tab = tab
+        self._shown.show_detail()
+        if had_focus and pane is not before:  # what is hidden leaves no focus behind
+            pane.focus_first()
+        self.refresh_bindings()
+        return pane
+
+    def _after_cursor(self) -> None:
+        self.state.leave_row()
+        self._shown.show()
+        self._reader.read_selected_soon()
