@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FOLDER, adk_options, display_options, execution_options, feature_options
+from workbench.cli.options import FOLDER, adk_options, case_option, display_options, execution_options, feature_options
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("sets", nargs=-1, metavar="[EVAL_SET_FILE_OR_ID[:ID,ID]]...")
 @click.option("--config_file_path", type=click.Path(path_type=Path), help="The criteria; without it, test_config.json.")
 @click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
-@click.option("--case", "cases", multiple=True, metavar="ID", help="Run only this case; may be given several times.")
+@case_option
 @adk_options
 @feature_options
 @execution_options

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.options import case_options
+
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.watch.selection import Decision
 
 
 @click.command()
-@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
-@click.option("--case", "cases", multiple=True, metavar="ID", help="Explain only this case; may be repeated.")
-@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@case_options
 @click.option("--verbose", is_flag=True, help="List everything that the verdict depends on.")
 def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None, verbose: bool) -> int:
     """Say why a case would run after the last changes, or would not.

@@ -17,6 +17,21 @@ FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
+case_option: Option = click.option(
+    "--case", "cases", multiple=True, metavar="ID", help="Only this case; may be given several times."
+)
+config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
+
+
+def case_options(command: Command) -> Command:
+    """WHAT, `--case`, `--target`: which cases are meant, and by which agent."""
+    options: list[Option] = [
+        click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]..."),
+        case_option,
+        click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set."),
+    ]
+    return _with(options, command)
+
 
 def display_options(command: Command) -> Command:
     """`--format`, `--output`, `--plain`, `--verbose`: how results are shown."""

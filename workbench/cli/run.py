@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FILE, display_options, execution_options
+from workbench.cli.options import case_options, config_option, display_options, execution_options
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
@@ -22,10 +22,8 @@ _LATEST = "latest"
 
 
 @click.command()
-@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
-@click.option("--case", "cases", multiple=True, metavar="ID", help="Run only this case; may be given several times.")
-@click.option("--target", metavar="NAME", help="The agent to run, instead of the one that belongs to the eval set.")
-@click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
+@case_options
+@config_option
 @execution_options
 @click.option("--failed", is_flag=True, help="Of these cases, run those that did not pass last time.")
 @click.option(

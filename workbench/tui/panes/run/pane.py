@@ -14,17 +14,16 @@ from textual.widgets import Static
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.messages import CaseWanted, RunWanted
-from workbench.tui.panes.pane import Pane
+from workbench.tui.panes.rows_pane import RowsPane
 from workbench.tui.state.browser.wanted import selections_of
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.run.rows import RunRows, summary_lines
-from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
 
 
-class RunPane(Pane):
+class RunPane(RowsPane):
     """The run that is going on, or went last in this session."""
 
     TAB = "Run"
@@ -36,9 +35,11 @@ class RunPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("run",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
 
+    rows: RunRows
+
     def __init__(self, hub: Hub, *, id: str) -> None:
         super().__init__(hub, id=id)
-        self._rows = RunRows()
+        self.rows = RunRows()
         self._shown: RunProgress | None = None
 
     def compose(self) -> ComposeResult:
@@ -51,62 +52,43 @@ class RunPane(Pane):
             id="run-nothing",
         )
 
-    def on_mount(self) -> None:
-        """Show what there is."""
-        self._show_rows()
-
-    def show(self, subject: Subject) -> None:  # noqa: ARG002 - it shows the run, whatever is selected
-        """Show the run as it is now."""
-        if self.is_mounted:
-            self._show_rows()
-
-    def focus_first(self) -> None:
-        """The rows."""
-        self.query_one(RowList).focus()
-
     def copyable(self) -> str | None:
         """What went wrong, or the id of the case of the selected row."""
-        job = self._rows.selected_job
+        job = self.rows.selected_job
         return None if job is None else str(job.case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Which actions make sense for the selected row."""
         if action == "stop_case":
-            return True if self._rows.is_stoppable else None
+            return True if self.rows.is_stoppable else None
         if action == "run_again":
-            return None if self._rows.selected_job is None or self._rows.is_on_waiting else True
+            return None if self.rows.selected_job is None or self.rows.is_on_waiting else True
         return True
-
-    @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self._rows)
-        self.query_one(RowList).show(self._rows)
-        self.refresh_bindings()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        job = self._rows.selected_job
+        job = self.rows.selected_job
         if job is not None:
             self.post_message(CaseWanted(job.case))
 
     def action_stop_case(self) -> None:
         """Stop the selected case, which then is not begun or goes no further."""
-        progress, job = self._shown, self._rows.selected_job
+        progress, job = self._shown, self.rows.selected_job
         if progress is not None and job is not None:
             self.hub.gateway.runs.cancel(progress.run_id, job)
 
     def action_run_again(self) -> None:
         """Queue the selected case again, or all that went wrong in the selected way: a new run where it is over."""
-        progress, job = self._shown, self._rows.selected_job
+        progress, job = self._shown, self.rows.selected_job
         if progress is None or job is None:
             return
-        jobs = self._rows.selected_failures or (job,)
+        jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
             self.hub.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.hub.gateway.runs.requeue(progress.run_id, jobs)
-            self._show_rows()
+            self.show_rows()
             say(
                 self,
                 f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
@@ -114,10 +96,11 @@ class RunPane(Pane):
             return
         self.post_message(RunWanted(selections_of(key.case for key in jobs)))
 
-    def _show_rows(self) -> None:
+    def show_rows(self) -> None:
+        """Show the run as it is now."""
         progress = self.hub.state.progress
         if progress is not self._shown:
-            self._shown, self._rows = progress, RunRows()
+            self._shown, self.rows = progress, RunRows()
         for widget in self.query("#run-how-far, #run-counts, #run-rows"):
             widget.display = progress is not None
         self.query_one("#run-nothing").display = progress is None
@@ -127,5 +110,5 @@ class RunPane(Pane):
         how_far, counts = summary_lines(progress, now=now, width=self.size.width)
         self.query_one("#run-how-far", StatusLine).show(how_far)
         self.query_one("#run-counts", StatusLine).show(counts)
-        self._rows.show(progress, now=now)
-        self.query_one(RowList).show(self._rows)
+        self.rows.show(progress, now=now)
+        self.query_one(RowList).show(self.rows)

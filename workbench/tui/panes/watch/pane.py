@@ -14,15 +14,14 @@ from workbench.tui.external_editor import open_file
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.messages import CaseWanted
-from workbench.tui.panes.pane import Pane
-from workbench.tui.state.subject import Subject
+from workbench.tui.panes.rows_pane import RowsPane
 from workbench.tui.state.watch.news import Broken
 from workbench.tui.state.watch.rows import WatchRows, how_line, nothing_text
 from workbench.tui.widgets.lines import StatusLine
 from workbench.tui.widgets.row_list import RowList
 
 
-class WatchPane(Pane):
+class WatchPane(RowsPane):
     """The last changes, the newest first."""
 
     TAB = "Watch"
@@ -35,9 +34,11 @@ class WatchPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("watch",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
 
+    rows: WatchRows
+
     def __init__(self, hub: Hub, *, id: str) -> None:
         super().__init__(hub, id=id)
-        self._rows = WatchRows()
+        self.rows = WatchRows()
 
     def compose(self) -> ComposeResult:
         """What the watch does, and the rows; or what to do where there are none."""
@@ -45,57 +46,39 @@ class WatchPane(Pane):
         yield RowList(id="watch-rows")
         yield Static(id="watch-nothing")
 
-    def on_mount(self) -> None:
-        """Show what there is."""
-        self._show_rows()
-
-    def show(self, subject: Subject) -> None:  # noqa: ARG002 - changes are the same whatever is selected
-        """Show the watch as it is now."""
-        if self.is_mounted:
-            self._show_rows()
-
-    def focus_first(self) -> None:
-        """The rows, where there are any."""
-        self.query_one(RowList).focus()
-
     def copyable(self) -> str | None:
         """All rows."""
-        return self._rows.text or None
-
-    @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self._rows)
-        self.query_one(RowList).show(self._rows)
-        self.refresh_bindings()
+        return self.rows.text or None
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        if self._rows.selected_case is not None:
-            self.post_message(CaseWanted(self._rows.selected_case))
+        if self.rows.selected_case is not None:
+            self.post_message(CaseWanted(self.rows.selected_case))
         else:
             self.action_open_file()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Only what cannot be compiled is opened."""
-        return True if action != "open_file" or self._rows.selected_broken is not None else None
+        return True if action != "open_file" or self.rows.selected_broken is not None else None
 
     def action_open_file(self) -> None:
         """Open the file that cannot be compiled in the user's editor."""
-        if self._rows.selected_broken is not None:
-            self._open(self._rows.selected_broken)
+        if self.rows.selected_broken is not None:
+            self._open(self.rows.selected_broken)
 
     @work(group="editor")
     async def _open(self, broken: Broken) -> None:
         await open_file(self.app, broken.path, line=broken.line)
 
-    def _show_rows(self) -> None:
+    def show_rows(self) -> None:
+        """Show the watch as it is now."""
         watch = self.hub.state.watch
-        self._rows.show(watch, self.hub.state.board)
-        is_empty = len(self._rows) == 0
+        self.rows.show(watch, self.hub.state.board)
+        is_empty = len(self.rows) == 0
         self.query_one("#watch-how", StatusLine).show(how_line(watch))
         rows, nothing = self.query_one(RowList), self.query_one("#watch-nothing", Static)
         nothing.display = is_empty
         rows.display = not is_empty
         if is_empty:
             nothing.update(Content(nothing_text(watch)))
-        rows.show(self._rows)
+        rows.show(self.rows)
