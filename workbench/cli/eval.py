@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FOLDER, adk_options, case_option, display_options, execution_options, feature_options
+from workbench.cli.options import (
+    FOLDER,
+    Execution,
+    adk_options,
+    case_option,
+    display_options,
+    execution_options,
+    feature_options,
+)
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
@@ -37,10 +45,7 @@ def evaluate(
     cases: tuple[str, ...],
     enable_features: tuple[str, ...],
     disable_features: tuple[str, ...],
-    runs: int | None,
-    concurrency: int | None,
-    timeout: float | None,
-    isolation: str | None,
+    execution: Execution,
     report_format: str | None,
     output: Path | None,
     plain: bool,
@@ -73,10 +78,7 @@ def evaluate(
         options = RunOptions.model_validate(
             {
                 "config": config_file_path,
-                "runs": runs,
-                "concurrency": concurrency,
-                "timeout_seconds": timeout,
-                "isolation": isolation,
+                **execution,
                 "command": command_line(),
             }
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
+Execution = Mapping[str, int | float | str | None]
+"""What `execution_options` gives."""
 
 # The formats of workbench.report.formats and "text"; named here because importing that for `--help` would be waste.
 FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
@@ -54,7 +57,18 @@ def display_options(command: Command) -> Command:
 
 
 def execution_options(command: Command) -> Command:
-    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml."""
+    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml.
+
+    The command gets them together as `execution`, by the names that they have in RunOptions.
+    """
+
+    @wraps(command)
+    def with_execution(
+        *, runs: int | None, concurrency: int | None, timeout: float | None, isolation: str | None, **others: Any
+    ) -> Any:
+        times = {"runs": runs, "concurrency": concurrency, "timeout_seconds": timeout}
+        return command(execution={**times, "isolation": isolation}, **others)
+
     options: list[Option] = [
         click.option("--runs", type=click.IntRange(min=1), help="Run each case so many times."),
         click.option("--concurrency", type=click.IntRange(min=1), help="Run so many cases at a time."),
@@ -65,7 +79,7 @@ def execution_options(command: Command) -> Command:
             help="A process for each case (default), or one for all cases of an agent.",
         ),
     ]
-    return _with(options, command)
+    return cast(Command, _with(options, with_execution))
 
 
 def adk_options(command: Command) -> Command:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import case_options, config_option, display_options, execution_options
+from workbench.cli.options import Execution, case_options, config_option, display_options, execution_options
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
@@ -48,10 +48,7 @@ def run(
     cases: tuple[str, ...],
     target: str | None,
     config: Path | None,
-    runs: int | None,
-    concurrency: int | None,
-    timeout: float | None,
-    isolation: str | None,
+    execution: Execution,
     failed: bool,
     affected: bool,
     resume: str | None,
@@ -88,10 +85,7 @@ def run(
         options = RunOptions.model_validate(
             {
                 "config": config,
-                "runs": runs,
-                "concurrency": concurrency,
-                "timeout_seconds": timeout,
-                "isolation": isolation,
+                **execution,
                 "resume": resume,
                 "command": command_line(),
             }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from workbench.cli.options import case_options, config_option, execution_options
+from workbench.cli.options import Execution, case_options, config_option, execution_options
 
 if TYPE_CHECKING:
     from workbench.cli.watch_lines import Lines
@@ -36,10 +36,7 @@ def watch(
     cases: tuple[str, ...],
     target: str | None,
     config: Path | None,
-    runs: int | None,
-    concurrency: int | None,
-    timeout: float | None,
-    isolation: str | None,
+    execution: Execution,
     report_format: str,
     plain: bool,
     verbose: bool,
@@ -64,10 +61,7 @@ def watch(
     options = RunOptions.model_validate(
         {
             "config": None if config is None else config.resolve(),  # by which a change of it is known
-            "runs": runs,
-            "concurrency": concurrency,
-            "timeout_seconds": timeout,
-            "isolation": isolation,
+            **execution,
             "command": command_line(),
             "adk_results": False,
         }
