@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import is_running
 from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.results import TurnResult
@@ -141,15 +142,6 @@ def eventually() -> Callable[[Callable[[], Any]], Any]:
         raise AssertionError("it never came to be so")
 
     return wait
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import is_running
 from workbench.engine.chat import Chat, ChatError
 from workbench.model.chat import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.evalset import Content, SessionInput
@@ -70,14 +71,6 @@ class Listener:
 def chat_with(project: Project, agent: str, **given: Any) -> Listener:
     project.add_agent(agent)
     return Listener(project.workspace().chat("sample", **given))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 def test_a_conversation_tells_its_story_in_order(project: Project) -> None:

@@ -12,7 +12,7 @@ import pytest
 from workbench.metrics.judge import JudgedCase, judge_case
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
-from workbench.model.results import Execution, TurnResult
+from workbench.model.results import Execution, MetricResult, TurnResult
 
 pytestmark = pytest.mark.needs_adk
 
@@ -136,6 +136,22 @@ def subject_of(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
     )
 
 
+def assert_same(
+    judged: MetricResult,
+    adk: SimpleNamespace,
+    evaluator: Any,
+    actual: list[dict[str, Any]],
+    expected: list[dict[str, Any]],
+) -> None:
+    """Our judgement is that of an evaluator of ADK."""
+    answer = evaluator.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
+    assert judged.score == pytest.approx(answer.overall_score, abs=TOLERANCE), (actual, expected)
+    assert [turn.score for turn in judged.per_invocation] == pytest.approx(
+        [turn.score for turn in answer.per_invocation_results], abs=TOLERANCE
+    )
+    assert judged.status.name == answer.overall_eval_status.name
+
+
 @pytest.mark.parametrize("ignore_args", [False, True])
 @pytest.mark.parametrize("match_type", ["EXACT", "IN_ORDER", "ANY_ORDER"])
 async def test_trajectory_scores_are_adk_s(
@@ -148,12 +164,7 @@ async def test_trajectory_scores_are_adk_s(
     for _ in range(1500):
         actual, expected = generator.case()
         judged = await judge_case(subject_of(actual, expected), ours, services)
-        answer = theirs.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
-        assert judged[0].score == pytest.approx(answer.overall_score, abs=TOLERANCE), (actual, expected)
-        assert [turn.score for turn in judged[0].per_invocation] == pytest.approx(
-            [turn.score for turn in answer.per_invocation_results], abs=TOLERANCE
-        )
-        assert judged[0].status.name == answer.overall_eval_status.name
+        assert_same(judged[0], adk, theirs, actual, expected)
         seen.add(judged[0].score)
     assert {0.0, 1.0} < seen  # the invocations are worth comparing
 
@@ -167,12 +178,7 @@ async def test_response_scores_are_adk_s(
     for _ in range(3000):
         actual, expected = generator.case()
         judged = await judge_case(subject_of(actual, expected), ours, services)
-        answer = theirs.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
-        assert judged[0].score == pytest.approx(answer.overall_score, abs=TOLERANCE), (actual, expected)
-        assert [turn.score for turn in judged[0].per_invocation] == pytest.approx(
-            [turn.score for turn in answer.per_invocation_results], abs=TOLERANCE
-        )
-        assert judged[0].status.name == answer.overall_eval_status.name
+        assert_same(judged[0], adk, theirs, actual, expected)
         seen.add(round(judged[0].score, 3))
     assert len(seen) > 100
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from textual.widgets import TextArea
 
+from tests.processes import is_running
 from workbench.tui.messages import ProjectChanged, SessionWanted
 from workbench.tui.panes.chat.pane import ChatPane
 from workbench.tui.panes.chat.prompt import Prompt
@@ -66,14 +67,6 @@ def draft(screen: Any) -> str:
 def cases_in(path: Path) -> list[Any]:
     found: list[Any] = json.loads(path.read_text())["eval_cases"]
     return found
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return state.rpartition(")")[2].split()[0] not in "ZX"
 
 
 async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path, open_app: Any) -> None:

@@ -31,14 +31,16 @@ class Problem(Fact):
         return ": ".join(part for part in (where, self.severity, self.place, self.message) if part)
 
     @classmethod
-    def of_error(cls, error: StoreError, *, rule: str) -> Problem:
-        """The problem that an error is."""
+    def of_error(
+        cls, error: StoreError, *, rule: str, severity: Severity = "error", message: str | None = None
+    ) -> Problem:
+        """The problem that an error is, in its words where `message` has none."""
         return cls(
             path=error.path,
             rule=rule,
-            severity="error",
+            severity=severity,
             place=error.place,
             line=error.line,
             column=error.column,
-            message=error.message,
+            message=error.message if message is None else message,
         )

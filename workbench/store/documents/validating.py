@@ -170,12 +170,4 @@ def _placed_in_header(document: EvalSetDocument, finding: Finding) -> Problem:
 
 
 def _problem(finding: Finding, placed: StoreError) -> Problem:
-    return Problem(
-        path=placed.path,
-        rule=finding.rule,
-        severity=finding.severity,
-        message=finding.message,
-        place=placed.place,
-        line=placed.line,
-        column=placed.column,
-    )
+    return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message)
