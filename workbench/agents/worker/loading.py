@@ -15,7 +15,7 @@ from importlib.machinery import (
 
 from . import dotenv
 from .adapters.base import Adapter, LoadError
-from .recording import hooks
+from .recording import hooks, spy
 from .recording.fingerprints import digest
 from .recording.instrument import Compiled, compile_source, known
 from .recording.places import is_workspace
@@ -123,7 +123,7 @@ def enter(adapter: Adapter) -> None:
         recorder = hooks.active()
         if recorder is not None:
             recorder.enter(roots, env_files=files, defined=dotenv.effective(files, {}), imported=imported)
-            hooks.stay_first(recorder)
+            spy.stay_first(recorder)
 
 
 _imported: Tuple[int, List[str]] = (0, [])

@@ -1,42 +1,23 @@
 """How the recorder learns what happens: audit events, and what stands in front of functions that raise none.
 
-No event is raised for `stat` and for reading variables, so these are wrapped; the one for imports is not raised by
-`importlib.import_module`, so a finder that finds nothing stands first among the finders. Nothing here raises into the
-agent: what goes wrong makes the record say that anything may have been read.
+Nothing of it raises into the agent: what goes wrong makes the record say that anything may have been read.
 """
 
 from __future__ import annotations
 
-import _imp
-import os
-import stat
 import sys
-from _thread import _local
-from importlib.machinery import EXTENSION_SUFFIXES
 
-from .entries import Entries
-from .fingerprints import of_file
-from .places import (
-    instruction,
-    is_asked_by_agent,
-    is_called_by,
-    is_import_of_library,
-    is_probe,
-    is_raised_by_others,
-    is_view,
-)
-from .recorder import Recorder, quiet
+from .events import Events
+from .guard import guarded
+from .in_front import stand_in_front
+from .spy import stay_first
+from .variables import watch_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
-_ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
-_LISTS_DISTRIBUTIONS = ("importlib.metadata", "importlib_metadata", "pkg_resources")
-_ASKS_THE_SYSTEM = ("platform", "uuid", "ctypes.util", "sysconfig", "_osx_support")
-_SPAWNS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_win32")
-_C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C on Windows, where they ask nobody
-
+    from .recorder import Recorder
 
 _active: List[Recorder] = []
 
@@ -49,34 +30,10 @@ def active() -> Optional[Recorder]:
 def install(recorder: Recorder) -> None:
     """Have everything that happens in this process told to the recorder. Cannot be undone."""
     _active.append(recorder)
-    events = _Events(recorder)
-    sys.addaudithook(_audit_hook(recorder, events.handlers()))
-    for name, look in (("stat", events.looked), ("lstat", events.looked), ("access", events.probed)):
-        _put_in_front(os, name, recorder, look)
-    for name in _C_PROBES:
-        if not hasattr(getattr(os.path, name), "__code__"):
-            _put_in_front(os.path, name, recorder, events.probed)
-    _replace(os, "scandir", _Scan(os.scandir, recorder, events.looked))
-    _watch_variables(recorder)
+    sys.addaudithook(_audit_hook(recorder, Events(recorder).handlers()))
+    stand_in_front(recorder)
+    watch_variables(recorder)
     stay_first(recorder)
-
-
-def stay_first(recorder: Recorder) -> None:
-    """Stand before all finders, also those that came since."""
-    sys.meta_path[:] = [_Spy(recorder), *(finder for finder in sys.meta_path if not isinstance(finder, _Spy))]
-
-
-def _guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **options: Any) -> None:
-    """Call, unless this thread is quiet. What is raised by others meanwhile, in a handler of a signal, goes through."""
-    if quiet:
-        return
-    with quiet:
-        try:
-            call(*arguments, **options)
-        except Exception as error:
-            if is_raised_by_others(error):
-                raise
-            recorder.opaque(f"recorder {type(error).__name__}")
 
 
 def _audit_hook(recorder: Recorder, handlers: Dict[str, Callable[..., None]]) -> Callable[[str, Tuple[Any, ...]], None]:
@@ -85,327 +42,6 @@ def _audit_hook(recorder: Recorder, handlers: Dict[str, Callable[..., None]]) ->
     def hook(event: str, arguments: Tuple[Any, ...]) -> None:
         handler = find(event)
         if handler is not None:
-            _guarded(recorder, handler, *arguments)
+            guarded(recorder, handler, *arguments)
 
     return hook
-
-
-class _Events:
-    """What each event means."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def handlers(self) -> Dict[str, Callable[..., None]]:
-        return {
-            "open": self._opened,
-            "os.listdir": self._listed,
-            "os.scandir": self._listed,
-            "os.mkdir": self._made_folder,
-            "os.rmdir": self._wrote,
-            "os.remove": self._wrote,
-            "os.truncate": self._truncated,
-            "os.rename": self._renamed,
-            "os.link": self._linked,
-            "os.symlink": self._symlinked,
-            "os.putenv": self._set_variable,
-            "os.unsetenv": self._set_variable,
-            "os.chdir": self._changed_folder,
-            "sqlite3.connect": self._connected,
-            "subprocess.Popen": self._ran_command,
-            "os.system": lambda *_: self._ran_something("os.system"),
-            "os.exec": lambda path, *_: self._ran_something(f"os.exec {_name(path)}"),
-            "os.posix_spawn": lambda path, *_: self._ran_something(f"os.posix_spawn {_name(path)}"),
-            "os.spawn": lambda _, path, *__: self._ran_something(f"os.spawn {_name(path)}"),
-            "os.startfile": lambda path, *_: self._ran_something(f"os.startfile {_name(path)}"),
-            "os.fork": lambda: self._ran_something("os.fork"),
-            "os.forkpty": lambda: self._ran_something("os.forkpty"),
-            "pty.spawn": lambda *_: self._ran_something("pty.spawn"),
-            "ctypes.dlopen": self._loaded_native,
-        }
-
-    def looked(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """`os.stat` or `os.lstat`."""
-        full = _full(path, dir_fd)
-        if full is None or self._recorder.places.is_inside(full) is False:
-            return
-        if is_probe():
-            self._recorder.probed(full)
-        elif not _is_of_warning(full):
-            self._recorder.read(full)
-
-    def probed(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """`os.access` or another question for what is there."""
-        full = _full(path, dir_fd)
-        if full is not None and self._recorder.places.is_inside(full) is not False:
-            self._recorder.probed(full)
-
-    def _opened(self, path: Any, mode: Any, flags: Any, *_: Any) -> None:
-        full = _full(path)
-        if full is None or self._recorder.places.is_inside(full) is False:
-            return
-        number = flags if isinstance(flags, int) else 0
-        reads, writes, keeps = _purpose(mode, number)
-        if writes and not _can_be_written(full, number):
-            reads, writes = True, False
-        elif number & os.O_EXCL:
-            reads = False  # it is new
-        if reads and not _is_of_warning(full):
-            self._recorder.read(full)
-        if writes:
-            self._recorder.wrote(full, keeps=keeps)
-
-    def _listed(self, path: Any, *_: Any) -> None:
-        full = _full("." if path is None else path, follow=True)
-        if full is None or self._recorder.places.is_inside(full) is False:
-            return
-        if is_called_by("importlib._bootstrap_external", "importlib._bootstrap"):
-            return  # to find a module: the spy has seen which
-        if is_called_by(*_LISTS_DISTRIBUTIONS, within=3):
-            self._recorder.listed_for_distributions(full)
-        else:
-            self._recorder.listed(full)
-
-    def _made_folder(self, path: Any, _mode: Any = None, dir_fd: Any = -1, *_: Any) -> None:
-        full = _full(path, dir_fd)
-        if full is not None:
-            self._recorder.made_folder(full)
-
-    def _wrote(self, path: Any, dir_fd: Any = -1, *_: Any) -> None:
-        full = _full(path, dir_fd)
-        if full is not None:
-            self._recorder.wrote(full)
-
-    def _truncated(self, path: Any, *_: Any) -> None:
-        full = _full(path)
-        if full is not None:
-            self._recorder.read(full)
-            self._recorder.wrote(full)
-
-    def _renamed(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
-        old, new = _full(source, source_fd), _full(target, target_fd)
-        if old is not None and new is not None:
-            self._recorder.moved(old, new)
-
-    def _linked(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
-        old, new = _full(source, source_fd), _full(target, target_fd)
-        if old is not None and new is not None:
-            self._recorder.read(old)
-            self._recorder.wrote(new)
-
-    def _symlinked(self, _source: Any, target: Any, dir_fd: Any = -1, *_: Any) -> None:
-        self._wrote(target, dir_fd)
-
-    def _set_variable(self, name: Any, *_: Any) -> None:
-        self._recorder.own_variable(os.fsdecode(name))
-
-    def _changed_folder(self, path: Any, *_: Any) -> None:
-        full = _full(path, follow=True)
-        if full is not None:
-            self._recorder.places.add([full])
-
-    def _connected(self, database: Any, *_: Any) -> None:
-        text = os.fsdecode(database)
-        if text.startswith("file:"):
-            text = _path_of_uri(text)
-        full = None if text in ("", ":memory:") else _full(text)
-        if full is not None:
-            self._recorder.connected(full)
-
-    def _ran_command(self, executable: Any, arguments: Any = (), *_: Any) -> None:
-        if not is_called_by(*_ASKS_THE_SYSTEM, within=6):
-            command = executable or (arguments if isinstance(arguments, (str, bytes)) else next(iter(arguments), ""))
-            self._ran_something(f"subprocess {_name(command)}")
-
-    def _ran_something(self, why: str) -> None:
-        if not is_import_of_library():
-            self._recorder.opaque(why)
-
-    def _loaded_native(self, name: Any, *_: Any) -> None:
-        if name is None:
-            return
-        full = _full(name)
-        if is_asked_by_agent() or (full and os.sep in os.fsdecode(name) and self._recorder.places.is_inside(full)):
-            self._recorder.opaque(f"ctypes {_name(name)}")
-
-
-class _InFront:
-    """Stands for a function of `os`. No Python function: as an attribute of a class that would become a method."""
-
-    def __init__(self, function: Any, module: str, recorder: Recorder, look: Callable[..., None]) -> None:
-        self.__name__ = self.__qualname__ = function.__name__
-        self.__module__ = module
-        self.__doc__ = function.__doc__
-        self.__wrapped__ = function
-        self.__text_signature__ = getattr(function, "__text_signature__", None)
-        self._recorder = recorder
-        self._look = look
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if not quiet:
-            _guarded(self._recorder, self._look, *arguments, **options)
-        return self.__wrapped__(*arguments, **options)
-
-    def __reduce__(self) -> str:
-        return str(self.__name__)
-
-    def __repr__(self) -> str:
-        return repr(self.__wrapped__)
-
-
-class _Scan(_InFront):
-    """Stands for `os.scandir`: what it gives tells of a file what `os.stat` does."""
-
-    def __init__(self, function: Any, recorder: Recorder, look: Callable[..., None]) -> None:
-        super().__init__(function, "os", recorder, look)
-
-    def __call__(self, path: Any = ".") -> Any:
-        found = self.__wrapped__(path)
-        full = None if quiet else _full("." if path is None else path, follow=True)
-        if full is None or self._recorder.places.is_inside(full) is False:
-            return found
-        return Entries(found, full, self._looked)
-
-    def _looked(self, path: str) -> None:
-        _guarded(self._recorder, self._look, path)
-
-
-def _put_in_front(module: Any, name: str, recorder: Recorder, look: Callable[..., None]) -> None:
-    _replace(module, name, _InFront(getattr(module, name), module.__name__, recorder, look))
-
-
-def _replace(module: Any, name: str, wrapper: _InFront) -> None:
-    function = wrapper.__wrapped__
-    setattr(module, name, wrapper)
-    for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-        if function in supporting:
-            supporting.add(wrapper)
-    accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # Python 3.10, imported before us
-    if getattr(accessor, name, None) is function:
-        setattr(accessor, name, wrapper)
-
-
-def _watch_variables(recorder: Recorder) -> None:
-    kind: Any = type(os.environ)
-    original_get, original_iterate = kind.__getitem__, kind.__iter__
-    known = recorder.known_variables
-    here: Any = _local()  # the call that runs over all variables: `dict(os.environ)` asks for each value, too
-
-    def get(environ: Any, key: Any) -> Any:
-        try:
-            value = original_get(environ, key)
-        except KeyError:
-            if key not in known:
-                _guarded(recorder, read, key, None)
-            raise
-        if key not in known:  # frameworks read some again and again
-            _guarded(recorder, read, key, value)
-        return value
-
-    def read(key: Any, value: Any) -> None:
-        name = os.fsdecode(key)
-        name = name.upper() if os.name == "nt" else name
-        if not is_view() and instruction() != getattr(here, "call", None):
-            recorder.variable_read(name, None if value is None else os.fsdecode(value))
-
-    def iterate(environ: Any) -> Iterator[Any]:
-        _guarded(recorder, read_all)
-        return original_iterate(environ)  # type: ignore[no-any-return]
-
-    def read_all() -> None:
-        here.call = instruction()
-        recorder.variables_read()
-
-    kind.__getitem__, kind.__iter__ = get, iterate
-
-
-class _Spy:
-    """The first finder. Finds nothing, and sees what is looked for."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def find_spec(self, name: str, path: Any = None, _target: Any = None) -> None:
-        _guarded(self._recorder, self._seek, name, path)
-
-    def invalidate_caches(self) -> None:
-        """Nothing is kept."""
-
-    def _seek(self, name: str, path: Any) -> None:
-        if name in _SPAWNS:
-            self._recorder.opaque(name)
-        if path is None and (name in sys.builtin_module_names or _imp.is_frozen(name)):
-            return
-        last = name.rpartition(".")[2]
-        if "," in last or "::" in last:
-            self._recorder.opaque("import of what is no name")
-            return
-        for folder in sys.path if path is None else path:
-            if not isinstance(folder, str):
-                continue
-            found = self._recorder.sought(folder or os.getcwd(), last)
-            if found in ("extension", "extension+module"):
-                self._note_extension(folder, last)
-            if found in ("package", "module", "extension", "extension+module"):
-                return
-
-    def _note_extension(self, folder: str, name: str) -> None:
-        for suffix in EXTENSION_SUFFIXES:
-            path = os.path.join(folder, name + suffix)
-            fingerprint = of_file(path)
-            if fingerprint not in ("absent", "folder"):
-                self._recorder.loaded(path, fingerprint)
-                return
-
-
-def _purpose(mode: Any, flags: int) -> Tuple[bool, bool, bool]:
-    """Whether what is opened will be read as it was before, whether it will be written, and keep what it holds then."""
-    if flags:
-        access, keeps = flags & _ACCESS, not flags & os.O_TRUNC
-        return access != os.O_WRONLY and keeps, access != os.O_RDONLY or not keeps, keeps
-    text = mode if isinstance(mode, str) else "r"
-    return "r" in text or "a+" in text, any(letter in text for letter in "wax+"), "w" not in text
-
-
-def _can_be_written(path: str, flags: int) -> bool:
-    """Whether opening for writing will succeed. Where it fails, that it fails is all the agent learns of the file."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return os.path.isdir(os.path.dirname(path))
-    if stat.S_ISDIR(mode):
-        return False
-    return not flags & os.O_EXCL and os.access(path, os.W_OK)
-
-
-def _is_of_warning(path: str) -> bool:
-    """Whether a source is only read to show a line of it in a warning."""
-    return path.endswith(".py") and is_called_by("linecache", within=2) and is_called_by("warnings", within=8)
-
-
-def _full(path: Any, dir_fd: Any = None, *, follow: bool = False) -> Optional[str]:
-    """The absolute path; None where it cannot be told, or is none. A descriptor is followed only where asked for."""
-    try:
-        if isinstance(path, int):
-            return os.readlink(f"/proc/self/fd/{path}") if follow else None
-        text = os.fsdecode(path)
-        if isinstance(dir_fd, int) and dir_fd >= 0 and not os.path.isabs(text):
-            text = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), text)
-        return os.path.abspath(text)
-    except (OSError, TypeError, ValueError):
-        return None
-
-
-def _path_of_uri(uri: str) -> str:
-    """The path in a URI as SQLite takes them: `file:/a%20b?mode=ro`, `file:a`, `file://localhost/a`."""
-    path = uri[5:].partition("?")[0].partition("#")[0]
-    if path.startswith("//"):
-        path = path[path.find("/", 2) :]
-    first, *others = path.encode("utf-8", "surrogateescape").split(b"%")
-    return os.fsdecode(first + b"".join(bytes.fromhex(other[:2].decode()) + other[2:] for other in others))
-
-
-def _name(command: Any) -> str:
-    """The name of a program or library, without its folder and arguments."""
-    words = os.fsdecode(command).split() or [""]
-    return os.path.basename(words[0])

@@ -12,6 +12,7 @@ import time
 from _thread import _local
 
 from . import instrument
+from .callers import is_asked_by_agent
 from .fingerprints import (
     ABSENT,
     names_in,
@@ -309,7 +310,10 @@ class Recorder:
 
     def _is_ours_to_ignore(self, path: str) -> bool:
         """Whether what a file holds is this process's own doing, or no business of anybody's."""
-        return self._is_written(path) or not self.places.counts(path)
+        if self._is_written(path):
+            return True
+        inside = self.places.is_inside(path)
+        return not (is_asked_by_agent() if inside is None else inside)
 
     def _is_written(self, path: str) -> bool:
         return path in self._written or (bool(self._made) and (path + os.sep).startswith(self._made))

@@ -1,0 +1,154 @@
+"""Who asks: what the frames of those who called tell of why something is done."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .places import LIBRARY_FOLDERS, OURS, STANDARD, is_workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Dict, Optional, Tuple
+
+_PROBES = frozenset(
+    (
+        "exists", "lexists", "isfile", "isdir", "islink", "ismount", "isjunction", "samefile", "realpath",
+        "_joinrealpath", "resolve", "is_file", "is_dir", "is_symlink", "is_mount", "is_junction",
+    )
+)  # fmt: skip
+_PATH_MODULES = ("genericpath", "posixpath", "ntpath", "pathlib")
+_PACKAGES = ("importlib", "ctypes")
+_NO_READER, _WORKSPACE, _LIBRARY = range(3)
+_RECORDING = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+_readers: Dict[str, int] = {}
+
+
+def _reader(filename: str) -> int:
+    """Whose code a file is. Python's own, and what was made from text, reads for somebody else."""
+    try:
+        return _readers[filename]
+    except KeyError:
+        if filename.startswith(("<", STANDARD)) and not any(folder in filename for folder in LIBRARY_FOLDERS):
+            found = _NO_READER
+        elif filename.startswith(OURS) or is_workspace(filename):
+            found = _WORKSPACE
+        else:
+            found = _LIBRARY
+        _readers[filename] = found
+        return found
+
+
+def is_asked_by_agent() -> bool:
+    """Whether the nearest caller that is not Python's own is code of the workspace (or ours, in its place)."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_RECORDING):
+            reader = _reader(name)
+            if reader != _NO_READER:
+                return reader == _WORKSPACE
+        frame = frame.f_back
+    return False
+
+
+def is_raised_by_others(error: BaseException) -> bool:
+    """Whether it was code of neither ours nor Python's that raised."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return False
+    name = place.tb_frame.f_code.co_filename
+    return not name.startswith(OURS) and _reader(name) != _NO_READER
+
+
+def is_import_of_library() -> bool:
+    """Whether a library is being imported, and nothing of the agent has been called for it."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return True
+        if not name.startswith(_RECORDING) and _reader(name) == _WORKSPACE:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def is_probe() -> bool:
+    """Whether whoever asks about a file only wants to know what it is: a function such as `os.path.exists`."""
+    frame = caller()
+    while frame is not None and _module(frame.f_code.co_filename) in _PATH_MODULES:
+        if frame.f_code.co_name in _PROBES:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_for_warning(path: str) -> bool:
+    """Whether a source is only read to show a line of it in a warning."""
+    return path.endswith(".py") and is_called_by("linecache", within=2) and is_called_by("warnings", within=8)
+
+
+def is_view() -> bool:
+    """Whether a mapping is read by a view that runs over all of it."""
+    frame = caller()
+    code = None if frame is None else frame.f_code
+    return code is not None and code.co_name == "__iter__" and _module(code.co_filename) == "_collections_abc"
+
+
+def instruction() -> Optional[Tuple[int, int]]:
+    """Which call of the nearest caller outside `collections` this is: the same one for all that `dict(x)` does."""
+    frame = caller()
+    while frame is not None and _module(frame.f_code.co_filename) == "_collections_abc":
+        frame = frame.f_back
+    return None if frame is None else (id(frame), frame.f_lasti)
+
+
+def is_called_by(*modules: str, within: int = 1) -> bool:
+    """Whether one of the nearest callers is in one of these modules, of Python's own or installed."""
+    frame = caller()
+    for _ in range(within):
+        if frame is None:
+            return False
+        if _module(frame.f_code.co_filename) in modules:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def caller() -> Optional[FrameType]:
+    """The nearest caller that does not record."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_RECORDING):
+        frame = frame.f_back
+    return frame
+
+
+_modules: Dict[str, str] = {}
+
+
+def _module(filename: str) -> str:
+    """The name of a module by its file, below some packages dotted; nothing where it is of the workspace."""
+    try:
+        return _modules[filename]
+    except KeyError:
+        found = _modules[filename] = _module_name(filename)
+        return found
+
+
+def _module_name(filename: str) -> str:
+    if filename.startswith("<"):
+        return filename[8:-1] if filename.startswith("<frozen ") else ""
+    if is_workspace(filename):
+        return ""
+    parts = os.path.splitext(filename)[0].split(os.sep)
+    if parts[-1] == "__init__":
+        del parts[-1]
+    if parts[-2] == "pathlib":  # a package in some versions
+        return "pathlib"
+    return ".".join(parts[-2:]) if parts[-2] in _PACKAGES else parts[-1]

@@ -1,0 +1,50 @@
+"""How the reading of environment variables is seen, of which no audit event tells."""
+
+from __future__ import annotations
+
+import os
+from _thread import _local
+
+from .callers import instruction, is_view
+from .guard import guarded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from .recorder import Recorder
+
+
+def watch_variables(recorder: Recorder) -> None:
+    """Have the reading of variables told to the recorder."""
+    kind: Any = type(os.environ)
+    original_get, original_iterate = kind.__getitem__, kind.__iter__
+    known = recorder.known_variables
+    here: Any = _local()  # the call that runs over all variables: `dict(os.environ)` asks for each value, too
+
+    def get(environ: Any, key: Any) -> Any:
+        try:
+            value = original_get(environ, key)
+        except KeyError:
+            if key not in known:
+                guarded(recorder, read, key, None)
+            raise
+        if key not in known:  # frameworks read some again and again
+            guarded(recorder, read, key, value)
+        return value
+
+    def read(key: Any, value: Any) -> None:
+        name = os.fsdecode(key)
+        name = name.upper() if os.name == "nt" else name
+        if not is_view() and instruction() != getattr(here, "call", None):
+            recorder.variable_read(name, None if value is None else os.fsdecode(value))
+
+    def iterate(environ: Any) -> Iterator[Any]:
+        guarded(recorder, read_all)
+        return original_iterate(environ)  # type: ignore[no-any-return]
+
+    def read_all() -> None:
+        here.call = instruction()
+        recorder.variables_read()
+
+    kind.__getitem__, kind.__iter__ = get, iterate
