@@ -81,9 +81,12 @@ def test_what_is_in_the_four_folders_of_others_or_in_the_system_never_counts(tmp
     for path in (tmp_path / ".git" / "HEAD", tmp_path / "a" / "__pycache__" / "x.pyc", "/proc/self/stat", "/dev/null"):
         assert places.is_inside(str(path)) is False
     assert places.is_inside(os.__file__) is False
-    assert places.is_inside("/elsewhere/file") is None
+    assert places.is_inside("/elsewhere") is places.is_inside("/elsewhere/file") is None
+    assert places.own_folder("/elsewhere") is None
     places.add(["/elsewhere"])
-    assert places.is_inside("/elsewhere/file")
+    assert places.is_inside("/elsewhere") and places.is_inside("/elsewhere/file")
+    assert places.own_folder("/elsewhere/") == "/elsewhere"
+    assert places.is_inside("/elsewhere/.git") is False
 
 
 def test_an_environment_inside_the_project_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

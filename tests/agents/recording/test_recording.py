@@ -365,6 +365,7 @@ LOOKS = {
     "os.path.getsize('there')": {"file": ["there"]},
     "os.stat('there').st_size": {"file": ["there"]},
     "__import__('pathlib').Path('there').stat()": {"file": ["there"]},
+    "__import__('_thread').start_new_thread(os.stat, ('there',)), __import__('time').sleep(0.3)": {"file": ["there"]},
     "os.path.exists('there')": {"probe": ["there"]},
     "os.path.isfile('none')": {"probe": ["none"]},
     "os.path.isdir('folder')": {"probe": ["folder"]},
@@ -594,6 +595,7 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
             dict(os.environ); {**os.environ}; os.environ.copy(); list(os.environ.items()); os.environ | {}
             for name in os.environ:
                 if name == "WB_LOOP": os.environ[name]
+            for name, value in os.environ.items(): os.environ.get("WB_AMID")
             return os.environ["WB_FILE"]
         """
     )
@@ -603,7 +605,7 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     assert record.responses == ["from file"]
     secret = fingerprints.secret_of(str(bench.folder))
     expected = {"WB_GET": "value", "WB_ITEM": "value", "WB_IN": "value", "WB_LOOP": "value", "WB_FILE": "from file"}
-    absent = dict.fromkeys(("WB_NONE", "WB_BYTES", "WB_MISSING"), "absent")
+    absent = dict.fromkeys(("WB_NONE", "WB_BYTES", "WB_MISSING", "WB_AMID"), "absent")
     hashed = {name: fingerprints.of_variable(secret, value) for name, value in expected.items()}
     assert record.of("variable") == {**hashed, **absent}
     in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # whatever the agent does to them

@@ -79,9 +79,8 @@ def is_import_of_library() -> bool:
     return False
 
 
-def is_probe() -> bool:
-    """Whether whoever asks about a file only wants to know what it is: a function such as `os.path.exists`."""
-    frame = caller()
+def is_probe(frame: Optional[FrameType]) -> bool:
+    """Whether this caller, who asks about a file, only wants to know what it is: a function like `os.path.exists`."""
     while frame is not None and _module(frame.f_code.co_filename) in _PATH_MODULES:
         if frame.f_code.co_name in _PROBES:
             return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **options: Any) -> None:
     """Call, unless this thread is quiet. What is raised by others meanwhile, in a handler of a signal, goes through."""
-    if quiet:
+    if quiet.depth:
         return
     with quiet:
         try:
@@ -32,7 +32,7 @@ def full_path(path: Any, dir_fd: Any = None, *, follow: bool = False) -> Optiona
     try:
         if isinstance(path, int):
             return os.readlink(f"/proc/self/fd/{path}") if follow else None
-        text = os.fsdecode(path)
+        text = path if type(path) is str else os.fsdecode(path)
         if isinstance(dir_fd, int) and dir_fd >= 0 and not os.path.isabs(text):
             text = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), text)
         return os.path.abspath(text)

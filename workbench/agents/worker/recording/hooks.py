@@ -10,6 +10,7 @@ import sys
 from .events import Events
 from .guard import guarded
 from .in_front import stand_in_front
+from .recorder import quiet
 from .spy import stay_first
 from .variables import watch_variables
 
@@ -37,11 +38,8 @@ def install(recorder: Recorder) -> None:
 
 
 def _audit_hook(recorder: Recorder, handlers: Dict[str, Callable[..., None]]) -> Callable[[str, Tuple[Any, ...]], None]:
-    find = handlers.get
-
     def hook(event: str, arguments: Tuple[Any, ...]) -> None:
-        handler = find(event)
-        if handler is not None:
-            guarded(recorder, handler, *arguments)
+        if event in handlers and not quiet.depth:  # most events are `id(x)` and the like: frameworks raise hundreds
+            guarded(recorder, handlers[event], *arguments)
 
     return hook

@@ -22,8 +22,9 @@ _C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C o
 def stand_in_front(recorder: Recorder) -> None:
     """Have looks at files told to the recorder."""
     looks = _Looks(recorder)
-    for name, look in (("stat", looks.looked), ("lstat", looks.looked), ("access", looks.probed)):
-        _put_in_front(os, name, recorder, look)
+    for name in ("stat", "lstat"):
+        _replace(os, name, _Stat(getattr(os, name), recorder, looks))
+    _put_in_front(os, "access", recorder, looks.probed)
     for name in _C_PROBES:
         if not hasattr(getattr(os.path, name), "__code__"):
             _put_in_front(os.path, name, recorder, looks.probed)
@@ -37,19 +38,15 @@ class _Looks:
         self._recorder = recorder
 
     def looked(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """`os.stat` or `os.lstat`."""
+        """More is asked than whether something is there."""
         full = full_path(path, dir_fd)
-        if full is None or self._recorder.places.is_inside(full) is False:
-            return
-        if is_probe():
-            self._recorder.probed(full)
-        elif not is_for_warning(full):
+        if full is not None and self._recorder.places.is_inside(full) is not False and not is_for_warning(full):
             self._recorder.read(full)
 
     def probed(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """`os.access` or another question for what is there."""
+        """It is asked what is there."""
         full = full_path(path, dir_fd)
-        if full is not None and self._recorder.places.is_inside(full) is not False:
+        if full is not None:
             self._recorder.probed(full)
 
 
@@ -66,7 +63,7 @@ class _InFront:
         self._look = look
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if not quiet:
+        if not quiet.depth:
             guarded(self._recorder, self._look, *arguments, **options)
         return self.__wrapped__(*arguments, **options)
 
@@ -75,6 +72,23 @@ class _InFront:
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
+
+
+class _Stat(_InFront):
+    """Stands for `os.stat` or `os.lstat`."""
+
+    def __init__(self, function: Any, recorder: Recorder, looks: _Looks) -> None:
+        super().__init__(function, "os", recorder, looks.looked)
+        self._probe = looks.probed
+        self._known = recorder.known_probes
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not quiet.depth:
+            if not is_probe(sys._getframe().f_back):
+                guarded(self._recorder, self._look, *arguments, **options)
+            elif not arguments or type(arguments[0]) is not str or arguments[0] not in self._known:
+                guarded(self._recorder, self._probe, *arguments, **options)
+        return self.__wrapped__(*arguments, **options)
 
 
 class _Scan(_InFront):

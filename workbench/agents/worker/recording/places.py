@@ -9,12 +9,14 @@ from .fingerprints import IGNORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterable, List, Optional, Set
+    from typing import Dict, Iterable, Iterator, List, Optional, Set
 
-LIBRARY_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_LIBRARIES = ("site-packages", "dist-packages")
+LIBRARY_FOLDERS = tuple(os.sep + name + os.sep for name in _LIBRARIES)
 STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INSTALLED = (STANDARD, OURS)
+_OUTSIDE = IGNORED.union(_LIBRARIES)
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/") if os.sep == "/" else ()
 
 
@@ -33,44 +35,76 @@ class Places:
     def __init__(self, target_path: str) -> None:
         self._home = os.path.abspath(target_path)
         self._inside: List[str] = []
-        self._known: Dict[str, bool] = {}  # never cleared: in a forked child that would copy many pages of memory
+        self._added: Set[str] = set()
+        # By folder, not by file: in a forked child each one that is new copies a page of memory, or several.
+        self._known: Dict[str, bool] = {}
         self._elsewhere: Set[str] = set()
         prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
         around = _with_separator(self._home)
         outside = (*_SYSTEM, *map(_with_separator, prefixes))  # but disks are mounted below /run, too
-        self._outside = tuple(folder for folder in outside if not around.startswith(folder))
+        self._outside = (*_INSTALLED, *(folder for folder in outside if not around.startswith(folder)))
+        self._edges = {folder[:-1]: False for folder in self._outside}  # folders that are not where those around are
+        self._to_import_from: Dict[str, str] = {}
+        self.above = frozenset(_folders_above(self._home))
+        """The target's folder and those that hold it: they will be there for as long as the target is."""
         self.add([self._home])
 
     def add(self, folders: Iterable[str]) -> None:
         """Folders that are the agent's own, too."""
-        for folder in map(_with_separator, folders):
+        for path in folders:
+            if path in self._added:
+                continue
+            if os.path.isabs(path):
+                self._added.add(path)
+            folder = _with_separator(path)
             if folder not in self._inside and is_workspace(folder):
                 self._inside.append(folder)
+                self._edges.setdefault(folder[:-1], True)
                 self._elsewhere = set()
 
     def is_inside(self, path: str) -> Optional[bool]:
         """Whether a path (absolute) lies where the agent is at home; None where it lies elsewhere, but may count."""
-        known = self._known.get(path)
-        if known is not None or path in self._elsewhere:
-            return known
-        found = self._place(path)
-        if found is None:
-            self._elsewhere.add(path)
-        else:
-            self._known[path] = found
-        return found
-
-    def is_above(self, path: str) -> bool:
-        """Whether a folder holds the target's: it will be there for as long as the target is."""
-        return self._home.startswith(_with_separator(path)) or path == self._home
-
-    def _place(self, path: str) -> Optional[bool]:
-        inner = path + os.sep
-        if inner.startswith(self._outside) or not is_workspace(path):
+        folder, _, name = path.rpartition(os.sep)
+        if name in _OUTSIDE:
             return False
-        if not IGNORED.isdisjoint(path.split(os.sep)):
+        around = self._known.get(folder)
+        if around is None and folder not in self._elsewhere:
+            around = self._place(folder)
+            if around is None:
+                self._elsewhere.add(folder)
+            else:
+                self._known[folder] = around
+        return around if around is False else self._edges.get(path, around)
+
+    def own_folder(self, folder: str) -> Optional[str]:
+        """The absolute path of a folder to import from, where the agent is at home in it."""
+        found = self._to_import_from.get(folder)
+        if found is None:
+            path = os.path.abspath(folder)
+            inside = self.is_inside(path)
+            if inside is None:
+                return None
+            found = path if inside else ""
+            if os.path.isabs(folder):
+                self._to_import_from[folder] = found
+        return found or None
+
+    def _place(self, folder: str) -> Optional[bool]:
+        """Where what is in a folder lies, unless it is at an edge."""
+        inner = folder + os.sep
+        if inner.startswith(self._outside) or not _OUTSIDE.isdisjoint(folder.split(os.sep)):
             return False
         return True if inner.startswith(tuple(self._inside)) else None
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """A path and all folders around it, up to the root."""
+    while True:
+        yield path
+        above = os.path.dirname(path)
+        if above == path:
+            return
+        path = above
 
 
 def _with_separator(folder: str) -> str:

@@ -41,20 +41,20 @@ _SETTLED = (
 _stat, _lstat = os.stat, os.lstat  # without the recorder's own eyes
 
 
-class Quiet:
+class Quiet(_local):
     """Within it nothing that this thread does is recorded: what we do for ourselves."""
 
-    def __init__(self) -> None:
-        self._here: Any = _local()
+    depth = 0
+    """How often this thread has entered it. To ask for this calls no function, as to ask for its truth does."""
 
     def __enter__(self) -> None:
-        self._here.depth = getattr(self._here, "depth", 0) + 1
+        self.depth += 1
 
     def __exit__(self, *error: object) -> None:
-        self._here.depth -= 1
+        self.depth -= 1
 
     def __bool__(self) -> bool:
-        return getattr(self._here, "depth", 0) > 0
+        return self.depth > 0
 
 
 quiet = Quiet()
@@ -72,6 +72,8 @@ class Recorder:
         self._own_variables: Set[str] = set()
         self.known_variables: Set[str] = set()
         """Names of which nothing is learnt where they are read again."""
+        self.known_probes: Set[str] = set(self.places.above)
+        """Paths of which nothing is learnt where somebody asks again whether they are there."""
         self._found: Dict[Tuple[str, str], str] = {}
         self._told: List[Row] = []
         self._looks: Dict[str, Tuple[Any, int]] = {}
@@ -120,8 +122,8 @@ class Recorder:
         """
         roots = list(roots)
         self.places.add([*roots, *sys.path])
-        known = os.environ.keys() - self._own_variables
-        self._env_values = {name: os.environ[name] for name in defined if name in known}
+        others = [name for name in defined if name not in self._own_variables and name in os.environ]
+        self._env_values = {name: os.environ[name] for name in others}
         self._correct_early(defined)
         self._kind_of_variable = "variable"
         self.known_variables.intersection_update(self._own_variables)
@@ -158,9 +160,10 @@ class Recorder:
 
     def sought(self, folder: str, name: str) -> Optional[str]:
         """A module was looked for in a folder. Gives what is there; None where that is not recorded."""
-        folder = os.path.abspath(folder)
-        if not self.places.is_inside(folder):
+        own = self.places.own_folder(folder)
+        if own is None:
             return None
+        folder = own
         known = self._imports.get((folder, name))
         if known is not None:
             return known
@@ -188,9 +191,9 @@ class Recorder:
 
     def probed(self, path: str) -> None:
         """Whether a file or folder (absolute) is there was asked."""
-        if ("probe", path) in self._found or self._is_ours_to_ignore(path) or self.places.is_above(path):
-            return
-        self._note("probe", path, of_probe(path))
+        if path not in self.known_probes and not self._is_ours_to_ignore(path):
+            self.known_probes.add(path)
+            self._note("probe", path, of_probe(path))
 
     def listed(self, path: str) -> None:
         """The names in a folder (absolute) were asked for."""
@@ -301,9 +304,10 @@ class Recorder:
             self._told.append(("folder", folder, of_names(entries, without=without, gone=gone)))
 
     def _note(self, kind: str, key: str, fingerprint: str) -> None:
-        known = self._found.get((kind, key))
+        what = (kind, key)
+        known = self._found.get(what)
         if known is None:
-            self._found[kind, key] = fingerprint
+            self._found[what] = fingerprint
             self._told.append((kind, key, fingerprint))
         elif known != fingerprint and kind in ("file", "module") and key not in self._databases:
             self.tainted = self.tainted or f"{key} was read twice, and had changed in between"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .recorder import Recorder
 
+_BUILT_IN = frozenset(sys.builtin_module_names)
 _SPAWNS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_win32")
 
 
@@ -39,7 +40,7 @@ class Spy:
     def _seek(self, name: str, path: Any) -> None:
         if name in _SPAWNS:
             self._recorder.opaque(name)
-        if path is None and (name in sys.builtin_module_names or _imp.is_frozen(name)):
+        if path is None and (name in _BUILT_IN or _imp.is_frozen(name)):
             return
         last = name.rpartition(".")[2]
         if "," in last or "::" in last:

@@ -10,9 +10,19 @@ from .guard import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Iterator, Optional, Tuple
 
     from .recorder import Recorder
+
+
+_OVER = (0, 0)
+"""In place of a call that is over, as another one may come to be where it was."""
+
+
+class _Here(_local):
+    """Of this thread: the call that runs over all variables. `dict(os.environ)` asks for each value, too."""
+
+    call: Optional[Tuple[int, int]] = None
 
 
 def watch_variables(recorder: Recorder) -> None:
@@ -20,7 +30,7 @@ def watch_variables(recorder: Recorder) -> None:
     kind: Any = type(os.environ)
     original_get, original_iterate = kind.__getitem__, kind.__iter__
     known = recorder.known_variables
-    here: Any = _local()  # the call that runs over all variables: `dict(os.environ)` asks for each value, too
+    here = _Here()
 
     def get(environ: Any, key: Any) -> Any:
         try:
@@ -36,8 +46,11 @@ def watch_variables(recorder: Recorder) -> None:
     def read(key: Any, value: Any) -> None:
         name = os.fsdecode(key)
         name = name.upper() if os.name == "nt" else name
-        if not is_view() and instruction() != getattr(here, "call", None):
-            recorder.variable_read(name, None if value is None else os.fsdecode(value))
+        if here.call is not None:
+            if is_view() or instruction() == here.call:
+                return
+            here.call = _OVER
+        recorder.variable_read(name, None if value is None else os.fsdecode(value))
 
     def iterate(environ: Any) -> Iterator[Any]:
         guarded(recorder, read_all)
