@@ -18,12 +18,13 @@ from .adapters.base import Adapter, LoadError
 from .recording import hooks, spy
 from .recording.fingerprints import digest
 from .recording.instrument import Compiled, compile_source, known
+from .recording.names import Names
 from .recording.places import is_workspace
 from .recording.recorder import quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List, Optional, Tuple
 
 _path: List[str] = []
 
@@ -126,7 +127,7 @@ def enter(adapter: Adapter) -> None:
             spy.stay_first(recorder)
 
 
-_imported: Tuple[int, List[str]] = (0, [])
+_imported: Optional[Tuple[int, Names]] = None
 
 
 def settle() -> None:
@@ -138,13 +139,15 @@ def settle() -> None:
         recorder.settle()
 
 
-def _imported_names() -> List[str]:
+def _imported_names() -> Names:
     """Top-level modules that are here, and that files in the agent's folders would replace."""
-    return _imported[1] if _imported[0] == len(sys.modules) else _replaceable_names()
+    if _imported is not None and _imported[0] == len(sys.modules):
+        return _imported[1]
+    return _replaceable_names()
 
 
-def _replaceable_names() -> List[str]:
-    return sorted(name for name in {name.split(".", 1)[0] for name in list(sys.modules)} if _is_replaceable(name))
+def _replaceable_names() -> Names:
+    return Names(name for name in {name.split(".", 1)[0] for name in list(sys.modules)} if _is_replaceable(name))
 
 
 def shadowed_names(roots: List[str]) -> set[str]:

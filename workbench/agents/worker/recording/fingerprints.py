@@ -14,7 +14,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Collection, Iterable, List, Mapping, Optional
+    from typing import Collection, Iterable, List, Mapping, Optional, Set
 
 FORMAT = 1
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
@@ -119,6 +119,11 @@ def of_import(folder: str, names: Iterable[str]) -> str:
     there = _names_in(folder) or frozenset()
     extensions = _extensions(there)
     return ",".join(_module_at(folder, name, there, extensions) for name in names)
+
+
+def may_import(folder: str) -> Set[str]:
+    """Names under which an import may find something in a folder: under any other it finds nothing."""
+    return {entry.split(".", 1)[0] for entry in _names_in(folder) or ()}
 
 
 def _module_at(folder: str, name: str, there: Collection[str], extensions: Collection[str]) -> str:

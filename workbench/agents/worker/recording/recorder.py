@@ -32,6 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Collection, Dict, Iterable, List, Optional, Set, Tuple
 
+    from .names import Names
+
     Row = Tuple[str, str, str]
 
 _SETTLED = (
@@ -112,9 +114,7 @@ class Recorder:
                 known.setdefault(folder, set()).update(names)
                 other.get(folder, set()).difference_update(names)
 
-    def enter(
-        self, roots: Iterable[str], *, env_files: List[str], defined: Collection[str], imported: List[str]
-    ) -> None:
+    def enter(self, roots: Iterable[str], *, env_files: List[str], defined: Collection[str], imported: Names) -> None:
         """The process is the agent's from now on.
 
         `defined` are the variables that the `.env` files define; they are loaded. `imported` are top-level modules that
@@ -130,8 +130,8 @@ class Recorder:
         if env_files:
             self._note("env_files", "\0".join(os.path.abspath(file) for file in env_files), "-")
         for root in roots:
-            if imported and self.places.is_inside(root):
-                self._note("import", f"{root}::{','.join(imported)}", of_import(root, imported))
+            if imported.joined and self.places.is_inside(root):
+                self._note("import", f"{root}::{imported.joined}", imported.of_import(root))
 
     def _correct_early(self, defined: Collection[str]) -> None:
         """What was read before `.env` files had their say is compared by what is in effect, as everything else is."""
