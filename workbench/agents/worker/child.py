@@ -110,7 +110,8 @@ class _Child:
         self._wire.queue({"type": "imported", **told})
 
     def _tell_dependencies(self, *, complete: bool = False) -> None:
-        self._wire.queue(self._teller.message(self._id, complete=complete))
+        for line in self._teller.lines(self._id, complete=complete):
+            self._wire.queue_line(line)
 
     def _emit_span(self, span: Dict[str, Any]) -> None:
         self._wire.send({"type": "span", "session": self._id, "span": span})

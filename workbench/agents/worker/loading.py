@@ -15,7 +15,7 @@ from importlib.machinery import (
 
 from . import dotenv
 from .adapters.base import Adapter, LoadError
-from .recording import hooks, spy
+from .recording import hooks, spy, telling
 from .recording.fingerprints import digest
 from .recording.instrument import Compiled, compile_source, known
 from .recording.names import Names
@@ -134,9 +134,7 @@ def settle() -> None:
     """Find out before the fork what is imported and was recorded: children would copy many pages of memory for it."""
     global _imported  # noqa: PLW0603 - there is one process
     _imported = (len(sys.modules), _replaceable_names())
-    recorder = hooks.active()
-    if recorder is not None:
-        recorder.settle()
+    telling.settle()
 
 
 def _imported_names() -> Names:

@@ -95,7 +95,11 @@ class Wire:
 
     def queue(self, message: Dict[str, Any]) -> None:
         """Send with the next message."""
-        self._queued.append(encode(message))
+        self.queue_line(encode(message))
+
+    def queue_line(self, line: bytes) -> None:
+        """The same for a message that is encoded already."""
+        self._queued.append(line)
 
     def send(self, message: Dict[str, Any]) -> None:
         """Send now, what was queued before it."""

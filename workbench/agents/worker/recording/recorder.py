@@ -78,6 +78,8 @@ class Recorder:
         """Paths of which nothing is learnt where somebody asks again whether they are there."""
         self._found: Dict[Tuple[str, str], str] = {}
         self._told: List[Row] = []
+        self.edition = 0
+        """Raised by one whenever rows that may have been told already change."""
         self._looks: Dict[str, Tuple[Any, int]] = {}
         self._imports: Dict[Tuple[str, str], str] = {}
         self._sought: List[Tuple[str, str]] = []
@@ -139,6 +141,7 @@ class Recorder:
         for name in early:
             self._found["early_variable", name] = of_variable(self._secret, os.environ.get(name))
         if early:
+            self.edition += 1
             self._told = [(kind, key, self._found.get((kind, key), value)) for kind, key, value in self._told]
 
     # What hooks tell
