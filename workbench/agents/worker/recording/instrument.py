@@ -28,6 +28,8 @@ ran: Set[int] = set()
 numbered: Dict[int, Tuple[str, str, str]] = {}
 """Path, qualified name and fingerprint of each function, by its number."""
 
+setattr(builtins, NAME, ran.add)  # early: where names are added later, all code that has run looks builtins up anew
+
 _next_number = itertools.count().__next__  # threads may import at the same time
 
 
@@ -55,7 +57,6 @@ def known(path: str, source: bytes) -> Optional[Compiled]:
 
 def compile_source(path: str, source: bytes) -> Compiled:
     """Compile and remember. Raises what `compile` raises."""
-    setattr(builtins, NAME, ran.add)
     tree: ast.Module = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # type: ignore[assignment]
     made = None if _is_read_by_others(tree) else _instrumented(path, source, tree)
     if made is None:
