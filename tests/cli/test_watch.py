@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,13 @@ def watches() -> Iterator[list[Watch]]:
         watch.process.communicate()
 
 
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def _run(folder: Folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([WORKBENCH, *arguments], cwd=folder.root, capture_output=True, text=True, check=False)
 
@@ -125,6 +134,39 @@ def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path) -> Non
 
     assert done.returncode == 2
     assert "nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("into", ["> {file}", "| tee {file}", "--format jsonl > {file}"])
+def test_lines_that_go_into_the_project_are_no_change_even_where_any_change_counts(folder: Folder, into: str) -> None:
+    folder.write("agent.py", "import os\n\ndef answer(prompt):\n    os.system('true')\n    return prompt\n")
+    file = folder.root / "lines.txt"
+    command = f"{WORKBENCH} watch {into.format(file=file)}"
+    process = subprocess.Popen(command, shell=True, cwd=folder.root, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        _until(lambda: file.exists() and any(end in file.read_text() for end in ("2 cases: 2 passed", "all_known")))
+        before = file.read_text()
+        time.sleep(1.0)
+        after = file.read_text()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+    assert after == before
+    assert len(after.splitlines()) == 4  # that it watches, two verdicts, how all stand
+
+
+def test_a_log_that_somebody_writes_is_not_told(folder: Folder, watches: list[Watch]) -> None:
+    watch = Watch(folder, "--plain")
+    watches.append(watch)
+    watch.until("2 cases: 2 passed")
+
+    for number in range(3):
+        folder.write("app.log", str(number))
+        time.sleep(0.2)
+    folder.write("unused.py", "x = 1")
+
+    (line,) = watch.until("saved")
+    assert "unused.py saved - concerns none of 2 cases" in line
 
 
 def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path: Path, watches: list[Watch]) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
+
 from workbench.cli.output import stdout_style
 from workbench.cli.streams import message, write_document, write_lines
 from workbench.model.events import Notice
@@ -36,11 +38,24 @@ _MOST_PATHS = 3
 
 
 class Lines(ABC):
-    """Prints what a watch tells."""
+    """Prints what a watch tells.
 
-    @abstractmethod
+    Not that something was saved which nobody has ever used, nor how things stand where that was said last: these lines
+    may go into a file of the project themselves, or somebody may write a log there.
+    """
+
+    _last: WatchEvent | None = None
+
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
+        if isinstance(event, RunBegun | RunTold | Decided) or (isinstance(event, ChangeSeen) and not event.is_used):
+            return
+        if not isinstance(event, AllKnown) or event != self._last:
+            self._print(event)
+        self._last = event
+
+    @abstractmethod
+    def _print(self, event: WatchEvent) -> None: ...
 
 
 class JsonLines(Lines):
@@ -50,10 +65,7 @@ class JsonLines(Lines):
         """Of verdicts that hold, what the agents did is read from the history."""
         self._open_history = open_history
 
-    def show(self, event: WatchEvent) -> None:
-        """Print one event."""
-        if isinstance(event, RunBegun | RunTold | Decided):
-            return
+    def _print(self, event: WatchEvent) -> None:
         if isinstance(event, VerdictKnown):
             case = ReportedCase(event.result, event.case)
             self._verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save)
@@ -62,7 +74,7 @@ class JsonLines(Lines):
                 for job, result in results_of(history, event.verdicts):
                     case = ReportedCase(result, event.planned[job].case)
                     self._verdict("stored", case, holds=True, seconds=None)
-        else:
+        elif isinstance(event, BaseModel):
             _write(event.model_dump(mode="json"))
 
     def _verdict(self, source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> None:
@@ -78,8 +90,7 @@ class TextLines(Lines):
         self._style = stdout_style(plain=plain, verbose=verbose)
         self._said = set(said)
 
-    def show(self, event: WatchEvent) -> None:
-        """Print one event."""
+    def _print(self, event: WatchEvent) -> None:
         if isinstance(event, Notice):
             if event.message not in self._said:
                 message(event.message)

@@ -34,7 +34,8 @@ class WatchStarted(Fact):
 class ChangeSeen(Fact):
     """Something was saved. Of `total` jobs `run` run the agent, `judged` only judge again, `waiting` need source that
     cannot be compiled; the verdicts of the others hold. `reason` says why, `paths` are relative to the root. `held`
-    says why what runs the agent does not do so by itself; empty where it does."""
+    says why what runs the agent does not do so by itself; empty where it does. `is_used` is false where it is nothing
+    that cases have ever used, and no source: a log, it may be."""
 
     kind: Literal["change_seen"] = "change_seen"
     at: AwareDatetime
@@ -45,6 +46,7 @@ class ChangeSeen(Fact):
     total: int
     reason: str
     held: str = ""
+    is_used: bool = True
 
 
 class VerdictKnown(Fact):

@@ -83,8 +83,13 @@ class News:
         broken = tuple(self._broken_for(decisions))
         self.tell(Decided(tuple(decisions), tuple(work), broken, frozenset(held)))
 
-    def change(self, change: Change, decisions: Sequence[Decision], work: Sequence[Decision], *, held: str) -> None:
-        """Something was saved, and this is to be done because of it; `held` is why it is not done by itself."""
+    def change(
+        self, change: Change, decisions: Sequence[Decision], work: Sequence[Decision], *, held: str, is_used: bool
+    ) -> None:
+        """Something was saved, and this is to be done because of it; `held` is why it is not done by itself.
+
+        `is_used`: it is source, or something that cases or their plan have used.
+        """
         actions = [each.action for each in work]
         self.tell(
             ChangeSeen(
@@ -96,6 +101,7 @@ class News:
                 total=len(decisions),
                 reason=self.reason(work),
                 held=held,
+                is_used=is_used or bool(work),
             )
         )
 

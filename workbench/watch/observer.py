@@ -39,6 +39,10 @@ class Change:
     at: float
     """When the first of it was noticed, by `time.monotonic()`."""
 
+    def without(self, is_left_out: Callable[[Path], bool]) -> Change:
+        """The same, but for some files."""
+        return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
+
     def and_then(self, later: Change) -> Change:
         """Both in one."""
         everything = self.everything or later.everything

@@ -14,6 +14,7 @@ from workbench.watch.elsewhere import Elsewhere, ElsewhereTold
 from workbench.watch.events import WatchEvent, WatchStarted
 from workbench.watch.live import Live
 from workbench.watch.news import News
+from workbench.watch.own_output import FileId, is_own_output, own_output
 from workbench.watch.planning import Planning
 from workbench.watch.runs import Runs
 from workbench.watch.selection import Decision, Place, Selector
@@ -81,6 +82,7 @@ class WatchSession:
         self._overtaken: list[JobKey] = []
         self._is_paused = False
         self._is_gone = False  # the folder of the project
+        self._own_output: frozenset[FileId] = frozenset()
         self._saved: Change | None = None  # while paused
         self._starting = asyncio.Lock()
 
@@ -155,6 +157,7 @@ class WatchSession:
 
     async def _watch(self) -> None:
         async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
+            self._own_output = await self._off_loop(own_output)
             await self._replan()
             await self._sources.watch_what_is_used()
             status = watcher.watching
@@ -184,7 +187,8 @@ class WatchSession:
             return
         if was_gone:
             change = change.and_then(Change(frozenset(), True, change.at))
-        if await self._off_loop(lambda: self._is_by_agents(change)):
+        change = await self._off_loop(lambda: change.without(lambda path: is_own_output(path, self._own_output)))
+        if await self._off_loop(lambda: self._is_nobodys(change)):
             return
         self._live.change_came()
         self._work.change_came()
@@ -219,7 +223,7 @@ class WatchSession:
             if is_paused and change is not None:
                 self._saved = change if self._saved is None else self._saved.and_then(change)
             elif change is not None:
-                self._news.change(change, decisions, work, held=held)
+                self._news.change(change, decisions, work, held=held, is_used=self._sources.are_used(change))
             self._news.wrong(decisions)
             await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
             begun = [each for each in ours if each.job not in self._work.held]
@@ -307,9 +311,9 @@ class WatchSession:
     def _ours(self, work: Sequence[Decision]) -> list[Decision]:
         return self._elsewhere.ours(work, saved_at=None)
 
-    def _is_by_agents(self, change: Change) -> bool:
-        """Whether all of it is what agents wrote while they ran."""
-        if change.everything or not change.paths:
+    def _is_nobodys(self, change: Change) -> bool:
+        """Whether all of it is what agents wrote while they ran, or what we print ourselves."""
+        if change.everything:
             return False
         with self._selecting:
             self._state.forget()
