@@ -10,17 +10,59 @@ from workbench.engine.leftovers import LeftFiles, Leftovers, Names
 from workbench.store.history import LeftFile
 
 
-def test_the_states_of_a_file_by_when_an_agent_left_it_so() -> None:
-    files = LeftFiles()
-    files.add([LeftFile("/p/log", "one", 10.0), LeftFile("/p/log", "two", 20.0), LeftFile("/p/out", "x", 5.0)])
-    files.add([LeftFile("/p/log", "one", 30.0), LeftFile("/p/log", "two", 15.0), LeftFile("/p/out", ABSENT, 6.0)])
+def left(
+    state: str, told_at: float, *, found: str | None = None, seconds: float = 1.0, path: str = "/p/log"
+) -> LeftFile:
+    return LeftFile(path, state, told_at, told_at - seconds, found)
 
-    assert set(files.since("/p/log", 20.0)) == {"one", "two"}
-    assert set(files.since("/p/log", 20.1)) == {"one"}
+
+def test_the_state_in_which_an_agent_left_a_file_last() -> None:
+    files = LeftFiles()
+    files.add([left("one", 10.0), left("two", 20.0), left("x", 5.0, path="/p/out")])
+    files.add([left("one", 30.0), left("two", 15.0), left(ABSENT, 6.0, path="/p/out")])
+
     assert files.newest("/p/log") == "one"
-    assert not files.since("/p/other", 0.0)
     assert files.newest("/p/other") is None
     assert files.are_there() == {"/p/log": True, "/p/out": False}
+
+
+def test_what_agents_make_of_a_file_one_after_the_other_goes_on() -> None:
+    files = LeftFiles()
+    files.add([left("1", 10.0, found="0"), left("2", 20.0, found="1"), left("3", 30.0, found="2")])
+
+    assert files.goes_on("/p/log", left="1", now="3", since=9.0)
+    assert files.goes_on("/p/log", left="1", now="2", since=9.0)
+    assert not files.goes_on("/p/log", left="3", now="2", since=29.0)  # somebody has brought it back
+    assert not files.goes_on("/p/log", left="1", now="9", since=9.0)
+    assert not files.goes_on("/p/other", left="1", now="1", since=0.0)
+
+
+def test_what_agents_make_of_what_somebody_else_put_there_does_not() -> None:
+    files = LeftFiles()
+    files.add(
+        [left("1", 10.0, found="0"), left("by hand, 1", 20.0, found="by hand"), left("2", 30.0, found="by hand, 1")]
+    )
+
+    assert not files.goes_on("/p/log", left="1", now="by hand, 1", since=9.0)
+    assert not files.goes_on("/p/log", left="1", now="2", since=9.0)
+    assert files.goes_on("/p/log", left="by hand, 1", now="2", since=19.0)
+
+
+def test_what_an_agent_writes_without_reading_is_nobody_elses() -> None:
+    files = LeftFiles()
+    files.add([left("1", 10.0, found="0"), left("anew", 20.0)])
+
+    assert files.goes_on("/p/log", left="1", now="anew", since=9.0)
+    assert not files.goes_on("/p/log", left="1", now="anew", since=21.0)
+
+
+def test_agents_that_run_at_the_same_time_find_what_the_others_are_at() -> None:
+    files = LeftFiles()
+    files.add([left("1", 10.0, found="0"), left("2", 10.5, found="half of 1"), left("3", 20.0, found="2")])
+
+    assert files.goes_on("/p/log", left="1", now="2", since=9.0)
+    assert files.goes_on("/p/log", left="1", now="3", since=9.0)
+    assert not files.goes_on("/p/log", left="3", now="2", since=19.0)
 
 
 def test_a_name_is_the_agents_as_long_as_it_is_as_they_left_it(tmp_path: Path) -> None:

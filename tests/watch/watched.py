@@ -83,6 +83,10 @@ class Watched:
         """What was last told of each case, from the beginning."""
         return dict(self._shown)
 
+    async def until_shown(self, **statuses: str) -> None:
+        """Wait until this is what was last told of these cases."""
+        await self._until(lambda: statuses.items() <= self._shown.items())
+
     async def until_quiet(self) -> Round:
         """Wait until nothing is running or waiting; what was told since the last time."""
         await self._until(lambda: any(isinstance(event, AllKnown) for event in self.events))

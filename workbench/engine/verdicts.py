@@ -77,12 +77,12 @@ class Verdicts:
             self._add(stored)
             if stored.dependencies is not None and told is not None:
                 self._learn(stored.dependencies, told.rows)
-                self._left.add(_left_by(told))
+                self._left.add(_left_by(told, stored))
             if stored.scored_with is not None:
                 told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
                 self._learn(stored.scored_with, frozenset().union(*(each.rows for each in told_by)))
                 for each in told_by:
-                    self._left.add(_left_by(each))
+                    self._left.add(_left_by(each, stored))
 
     def of(self, asked: Asked) -> Sequence[StoredVerdict]:
         """The verdicts on what was asked, the newest first."""
@@ -107,10 +107,10 @@ class Verdicts:
         """Rows are numbered from 0 up to this, without it. Numbers never change."""
         return len(self._rows)
 
-    def left_since(self, path: str, moment: float) -> Collection[str]:
-        """The states in which agents that ended at this moment (seconds since 1970) or later have left a file."""
+    def goes_on(self, path: str, *, left: str, now: str, since: float) -> bool:
+        """See `LeftFiles`."""
         with self._lock:
-            return self._left.since(path, moment)
+            return self._left.goes_on(path, left=left, now=now, since=since)
 
     def last_left(self, path: str) -> str | None:
         """The state in which an agent left a file last; None where none has written it."""
@@ -175,10 +175,11 @@ class Verdicts:
         return number
 
 
-def _left_by(told: Dependencies) -> Iterator[LeftFile]:
+def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[LeftFile]:
+    found = {row.key: row.fingerprint for row in told.rows if row.kind == DependencyKind.FOUND}
     for row in told.rows:
         if row.kind in _LEFT:
-            yield LeftFile(row.key, row.fingerprint, told.told_at)
+            yield LeftFile(row.key, row.fingerprint, told.told_at, stored.began_at, found.get(row.key))
 
 
 def _asked(verdict: StoredVerdict) -> Asked:

@@ -29,6 +29,7 @@ class DependencyKind(StrEnum):
     INTERPRETER = "interpreter"
     STATE = "state"
     WRITTEN = "written"
+    FOUND = "found"
     OPAQUE = "opaque"
     TREE = "tree"
 

@@ -20,7 +20,13 @@ _REASONS = 3
 _NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE})
 # What is opaque, and files that agents write, are asked for each verdict.
 _ALWAYS_HOLD = frozenset(
-    {DependencyKind.WRITTEN, DependencyKind.ENV_FILES, DependencyKind.OPAQUE, DependencyKind.STATE}
+    {
+        DependencyKind.WRITTEN,
+        DependencyKind.FOUND,
+        DependencyKind.ENV_FILES,
+        DependencyKind.OPAQUE,
+        DependencyKind.STATE,
+    }
 )
 
 Kind = DependencyKind
@@ -248,9 +254,11 @@ class Selector:
         return self._state.names(row.key) if row.kind == Kind.FOLDER else self._state.answer(question_of(row, around))
 
     def _is_as_left(self, row: Dependency, since: float) -> bool:
-        """Whether a file that agents write is as this case left it, or another one that ended later than it began."""
+        """Whether a file that agents write is as this case left it, or as others made it of that since it began."""
         now = self._state.answer(Question(Kind.STATE, row.key, None))
-        return now == row.fingerprint or now in self._verdicts.left_since(row.key, since) or self._is_busy()
+        if now == row.fingerprint or self._is_busy():
+            return True
+        return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
 
     def _special(self, number: int) -> _Special:
         known = self._specials.get(number)

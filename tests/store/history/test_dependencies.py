@@ -22,18 +22,21 @@ def result(eval_id: str, dependencies: Dependencies, *, seconds: float = 0.01) -
 
 def test_states_in_which_agents_left_files_with_when_that_was_last(history: History) -> None:
     history.begin_run(make_record("r"))
-    history.finish_job("r", result("a", told(("state", "/p/log", "one"), ("file", "/p/data", "x"), at=100.0)))
+    found = ("state", "/p/log", "one"), ("found", "/p/log", "zero")
+    history.finish_job("r", result("a", told(*found, at=100.0)))
     history.finish_job("r", result("b", told(("written", "/p/log", "two"), ("folder", "/p/out", "y"), at=200.0)))
-    history.finish_job("r", result("c", told(("state", "/p/log", "one"), ("file", "/p/data", "x"), at=300.0)))
+    history.finish_job("r", result("c", told(*found, at=300.0), seconds=5.0))
     scored = result("d", told(at=50.0))
     metric = scored.metrics[0].model_copy(update={"dependencies": told(("written", "/p/scores", "z"), at=60.0)})
     history.finish_job("r", scored.model_copy(update={"metrics": (metric,)}))
 
-    left = {(each.path, each.fingerprint): each for each in history.left_by_agents()}
+    left = [each for each in history.left_by_agents() if each.path == "/p/log"]
 
-    assert left["/p/log", "one"] == LeftFile("/p/log", "one", 300.0)
-    assert left["/p/log", "two"] == LeftFile("/p/log", "two", 200.0)
-    assert left.keys() == {("/p/log", "one"), ("/p/log", "two"), ("/p/scores", "z")}
+    assert left == [
+        LeftFile("/p/log", "two", 200.0, pytest.approx(199.99)),
+        LeftFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),
+    ]
+    assert {each.path for each in history.left_by_agents()} == {"/p/log", "/p/scores"}
     assert history.listed_folders() == {"/p/out"}
 
 

@@ -12,14 +12,19 @@ from workbench.store.history.records import LeftFile
 
 _AT_ONCE = 500
 _LEFT = """
-    SELECT key, fingerprint, max(told_at) FROM dependency JOIN (
-        SELECT dependency_set, max(finished_at) AS told_at FROM execution
-        WHERE dependency_set IS NOT NULL GROUP BY dependency_set
+    SELECT DISTINCT written.key, written.fingerprint, told_at, told_at - seconds, found.fingerprint
+    FROM dependency AS written JOIN (
+        SELECT execution.dependency_set, max(execution.finished_at) AS told_at, max(job.duration_seconds) AS seconds
+        FROM job JOIN execution ON execution.id = job.execution
+        WHERE execution.dependency_set IS NOT NULL GROUP BY execution.dependency_set
         UNION ALL
-        SELECT score.dependency_set, max(job.finished_at) FROM job JOIN score ON score.id = job.score
+        SELECT score.dependency_set, max(job.finished_at), max(job.duration_seconds)
+        FROM job JOIN score ON score.id = job.score
         WHERE score.dependency_set IS NOT NULL GROUP BY score.dependency_set
-    ) AS used ON used.dependency_set = dependency.dependency_set
-    WHERE kind IN (?, ?) GROUP BY key, fingerprint
+    ) AS used ON used.dependency_set = written.dependency_set
+    LEFT JOIN dependency AS found
+        ON found.dependency_set = written.dependency_set AND found.kind = ? AND found.key = written.key
+    WHERE written.kind IN (?, ?) ORDER BY told_at
 """
 
 
@@ -66,9 +71,9 @@ def rows_of(database: Database, sets: Collection[int]) -> Iterator[tuple[int, De
 
 def left_by_agents(database: Database) -> Iterator[LeftFile]:
     """Every state in which an agent, or a custom metric, left a file, of all that are stored."""
-    kinds = (DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
-    for key, fingerprint, told_at in database.execute(_LEFT, kinds):
-        yield LeftFile(codec.name_from_sql(key), fingerprint, told_at)
+    kinds = (DependencyKind.FOUND.value, DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
+    for key, *state in database.execute(_LEFT, kinds):
+        yield LeftFile(codec.name_from_sql(key), *state)
 
 
 def listed_folders(database: Database) -> Iterator[str]:

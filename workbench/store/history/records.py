@@ -97,11 +97,17 @@ class StoredVerdict(NamedTuple):
 
 
 class LeftFile(NamedTuple):
-    """A state in which an agent left a file that it had written, and when that was told (seconds since 1970, UTC)."""
+    """A state in which an agent left a file that it had written.
+
+    `began_at` and `told_at` are when it began and when this was told (seconds since 1970, UTC). `found` is the state in
+    which it read the file before; None where it wrote without.
+    """
 
     path: str
     fingerprint: str
     told_at: float
+    began_at: float
+    found: str | None = None
 
 
 class StoredScores(NamedTuple):
