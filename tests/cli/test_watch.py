@@ -204,6 +204,26 @@ def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: lis
     assert watch.process.communicate(timeout=30)[1].count("targets.sample.colour: unknown key") == 1
 
 
+def test_what_is_odd_is_said_once_where_cases_are_named_too(folder: Folder, watches: list[Watch]) -> None:
+    folder.write("other/agent.py", "root_agent = (")
+
+    watch = Watch(folder, "--plain", "set.evalset.json")
+    watches.append(watch)
+    watch.until("2 cases: 2 passed")
+    watch.process.terminate()
+
+    assert watch.process.communicate(timeout=30)[1].count("other/agent.py") == 1
+
+
+def test_a_set_without_cases_that_is_named_is_a_mistake(folder: Folder) -> None:
+    folder.cases(name="empty")
+
+    done = _run(folder, "watch", "empty.evalset.json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no eval case in empty.evalset.json" in done.stderr
+
+
 def test_criteria_that_cannot_be_read_end_the_watch_at_once(folder: Folder) -> None:
     folder.write("test_config.json", "{")
 

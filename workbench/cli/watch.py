@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +12,8 @@ from workbench.cli.options import Execution, case_options, config_option, execut
 
 if TYPE_CHECKING:
     from workbench.cli.watch_lines import Lines
+    from workbench.engine.plan import Selection
+    from workbench.engine.workspace import Workspace
     from workbench.watch.session import WatchSession
 
 T = TypeVar("T")
@@ -49,12 +51,12 @@ def watch(
     ends it.
     """
     from workbench.cli.interrupt import INTERRUPTED
-    from workbench.cli.run import open_workspace, plan_of, selections_of
+    from workbench.cli.run import open_workspace, selections_of
     from workbench.cli.running import command_line
     from workbench.cli.selecting import is_marked
     from workbench.cli.streams import message
     from workbench.cli.watch_lines import JsonLines, TextLines
-    from workbench.engine.plan import RunOptions
+    from workbench.engine.plan import NoCases, RunOptions
     from workbench.watch.opening import open_watch
 
     workspace, named = open_workspace(what, target=target)
@@ -66,20 +68,32 @@ def watch(
             "adk_results": False,
         }
     )
+
+    def select(space: Workspace) -> Sequence[Selection]:
+        return selections_of(space, named, cases=cases)
+
+    def refuse_mistakes(look: Callable[[], object]) -> None:
+        """Raise what is wrong with the cases that were asked for; a project that has none yet is watched until then."""
+        try:
+            look()
+        except NoCases:
+            is_project = is_marked(workspace.root) or workspace.project.targets
+            if what or cases or target or not is_project:
+                raise
+
+    def refuse_nothing() -> None:
+        refuse_mistakes(lambda: workspace.plan(select(workspace), options))
+
     with workspace:
-        if what or cases or target or not (is_marked(workspace.root) or workspace.project.targets):
-            # To have no case is a mistake then; else the watch says what is missing, and waits for it.
-            plan_of(workspace, selections_of(workspace, named, cases=cases), options)
-        session = open_watch(
-            workspace, lambda space: selections_of(space, named, cases=cases), options, off_loop=_in_thread
-        )
         said = workspace.problems
         for problem in said:
             message(problem)
+        refuse_mistakes(lambda: select(workspace))  # at once; more is known when the watch has planned the cases
+        session = open_watch(workspace, select, options, off_loop=_in_thread)
         if report_format == "jsonl":
-            _listen(session, JsonLines(open_history=workspace.history))
+            _listen(session, JsonLines(open_history=workspace.history), refuse_nothing=refuse_nothing)
         else:
-            _listen(session, TextLines(plain=plain, verbose=verbose, said=said))
+            _listen(session, TextLines(plain=plain, verbose=verbose, said=said), refuse_nothing=refuse_nothing)
     return INTERRUPTED
 
 
@@ -89,14 +103,18 @@ async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.to_thread(function)
 
 
-def _listen(session: WatchSession, lines: Lines) -> None:
-    """Print what happens until Ctrl-C or SIGTERM."""
+def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[], None]) -> None:
+    """Print what happens until Ctrl-C or SIGTERM. `refuse_nothing` may raise where there is no case to begin with."""
     import asyncio
     import contextlib
     import signal
 
+    from workbench.watch.events import WatchStarted
+
     async def listen() -> None:
         async for event in session.events():
+            if isinstance(event, WatchStarted) and not event.total:
+                refuse_nothing()
             lines.show(event)
 
     async def until_stopped() -> None:
