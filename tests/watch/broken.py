@@ -15,7 +15,7 @@ from workbench.agents import sessions
 from workbench.agents.told import dependencies_told
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
-from workbench.engine.leftovers import LeftFiles
+from workbench.engine.leftovers import LeftFiles, _Work
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 from workbench.watch.selection import Selector
 from workbench.watch.state import Question, State, Surroundings
@@ -190,7 +190,11 @@ def _holding(holds: Callable[[Dependency], bool]) -> Break:
     return break_it
 
 
-_since = LeftFiles.since
+def _was_ever_left(self: LeftFiles, path: str, *, left: str, now: str, since: float) -> bool:
+    del left, since
+    work = self._work.get(path)
+    return work is not None and now in work.told
+
 
 VARIANTS = (
     Variant("no blocks", _without(Kind.BLOCK), likely=("body",)),
@@ -222,7 +226,13 @@ VARIANTS = (
     ),
     Variant(
         "whatever agents ever left",
-        lambda patch: patch.setattr(LeftFiles, "since", lambda self, path, moment: _since(self, path, 0.0)),
+        lambda patch: patch.setattr(LeftFiles, "goes_on", _was_ever_left),
+        ("journal",),
+        ("journal_begun_anew", "journal_brought_back"),
+    ),
+    Variant(
+        "whatever agents made of what others put there",
+        lambda patch: patch.setattr(_Work, "belong_together", lambda *_: True),
         ("journal",),
         ("journal_begun_anew", "journal_brought_back"),
     ),
