@@ -32,6 +32,10 @@ NEEDS = {
         "needs the extra adk: pip install -e '.[adk]'",
     ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
+    "litellm": (
+        importlib.util.find_spec("litellm") is not None,
+        "needs the extra litellm: pip install -e '.[litellm]'",
+    ),
     "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
     "tmux": (shutil.which("tmux") is not None, "needs tmux"),
 }

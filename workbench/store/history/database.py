@@ -72,8 +72,17 @@ class Database:
             self._connection.close()
 
 
-def open_database(root: Path) -> Database:
-    """Open the history of a project; create or migrate it where needed.
+Prepare = Callable[[sqlite3.Connection, Path], None]
+"""Brings a file up to date, a new one included, and finds out whether it can be read."""
+
+
+def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
+    migrate(connection, path)
+    connection.execute("SELECT count(*) FROM run").fetchone()
+
+
+def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare = _prepare_history) -> Database:
+    """Open the history of a project, or another file beside it; create or migrate it where needed.
 
     A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
     """
@@ -82,26 +91,25 @@ def open_database(root: Path) -> Database:
     folder = root / _FOLDER
     make_folder(folder)
     _keep_out_of_version_control(folder)
-    path = file_of(root)
+    path = folder / file_name
     try:
         try:
-            return _connect(path)
+            return _connect(path, prepare)
         except sqlite3.DatabaseError as error:
             if _code(error) not in _DAMAGED:
                 raise
         damaged = _move_aside(path)
-        return _connect(path, damaged=damaged)
+        return _connect(path, prepare, damaged=damaged)
     except sqlite3.Error as error:
         raise _in_words(path, error) from error
 
 
-def _connect(path: Path, *, damaged: Path | None = None) -> Database:
+def _connect(path: Path, prepare: Prepare, *, damaged: Path | None = None) -> Database:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = NORMAL")
-        migrate(connection, path)
-        connection.execute("SELECT count(*) FROM run").fetchone()
+        prepare(connection, path)
     except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
         connection.close()
         raise
@@ -152,7 +160,7 @@ def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
     if code in _BUSY:
         return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
-        return StoreError(path, "it is a folder, expected the file of the history")
+        return StoreError(path, "it is a folder, expected a file")
     return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")
 
 

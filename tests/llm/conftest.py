@@ -1,0 +1,45 @@
+"""Models that are asked at local servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.llm.servers import Answer, Server, serving
+from workbench.llm import Message, ModelOptions, ModelRequest, Models
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answer], Server]]:
+    """Start servers that answer as the test says."""
+    with ExitStack() as stack:
+        yield lambda answer: stack.enter_context(serving(answer))
+
+
+@pytest.fixture
+async def open_models() -> AsyncIterator[Callable[..., Models]]:
+    """Open access to the models behind a server."""
+    opened: list[Models] = []
+
+    def open_(server: Server, *, environment: dict[str, str] | None = None, **given: Any) -> Models:
+        options = {"first_wait_seconds": 0.01, **given.pop("options", {})}
+        named = {
+            "GOOGLE_API_KEY": "key-of-google",
+            "GOOGLE_GEMINI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "key-of-openai",
+            "OPENAI_API_BASE": f"{server.url}/v1",
+        }
+        opened.append(Models(named if environment is None else environment, ModelOptions(**options), **given))
+        return opened[-1]
+
+    yield open_
+    for models in opened:
+        await models.close()
+
+
+def request(text: str = "Is it so?", *, model: str = "gemini-test", **given: Any) -> ModelRequest:
+    """A question."""
+    return ModelRequest(model=model, messages=(Message(role="user", text=text),), **given)

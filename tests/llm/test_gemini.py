@@ -1,0 +1,142 @@
+"""Models of Google, asked with the real library at a server that speaks the protocol of the Gemini API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.llm.conftest import request
+from tests.llm.servers import Answer, Said, Server, gemini, gemini_error
+from workbench.llm import Message, ModelError, ModelRequest, Models, Trouble
+from workbench.model.results import TokenUsage
+
+Serve = Callable[[Answer], Server]
+OpenModels = Callable[..., Models]
+SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
+
+
+async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("valid", thoughts="let me think"))
+    models = open_models(server)
+
+    reply = await models.ask(
+        ModelRequest(
+            model="gemini-test",
+            messages=(Message(role="user", text="one"), Message(role="model", text="two")),
+            system="Judge.",
+            config={"temperature": 0.5, "maxOutputTokens": 10, "thinking_config": {"include_thoughts": True}},
+            reply_schema=SCHEMA,
+        )
+    )
+
+    assert (reply.text, reply.finish, reply.version) == ("valid", "STOP", "gemini-test-001")
+    assert reply.usage == TokenUsage(prompt=7, candidates=3, thoughts=2, total=12)
+    assert reply.seconds > 0
+    (call,) = server.calls
+    assert call.path == "/v1beta/models/gemini-test:generateContent"
+    assert call.headers["x-goog-api-key"] == "key-of-google"
+    assert [(each["role"], each["parts"][0]["text"]) for each in call.body["contents"]] == [
+        ("user", "one"),
+        ("model", "two"),
+    ]
+    assert call.body["systemInstruction"]["parts"][0]["text"] == "Judge."
+    config = call.body["generationConfig"]
+    assert (config["temperature"], config["maxOutputTokens"]) == (0.5, 10)
+    assert list(config["thinkingConfig"].values()) == [True]
+    assert config["responseMimeType"] == "application/json"
+    assert config["responseJsonSchema"] == SCHEMA
+
+
+async def test_a_model_that_knows_no_schemas_is_asked_without(serve: Serve, open_models: OpenModels) -> None:
+    def answer(call: object) -> Said:
+        with_schema = "responseMimeType" in server.calls[-1].body.get("generationConfig", {})
+        return gemini_error(400, "JSON mode is not enabled for this model") if with_schema else gemini("prose")
+
+    server = serve(answer)
+    models = open_models(server)
+
+    assert (await models.ask(request(reply_schema=SCHEMA))).text == "prose"
+    assert (await models.ask(request("again", reply_schema=SCHEMA))).text == "prose"
+    assert len(server.calls) == 3  # that it cannot is remembered
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble", "words"),
+    [
+        (gemini_error(400, "contents are required"), Trouble.REFUSED, "the request was refused .*contents are"),
+        (gemini_error(400, "API key not valid. Please pass a valid API key."), Trouble.DENIED, "key was not accepted"),
+        (gemini_error(401, "no"), Trouble.DENIED, "the key was not accepted"),
+        (gemini_error(403, "PERMISSION"), Trouble.DENIED, "the key was not accepted"),
+        (gemini_error(404, "models/x is not found"), Trouble.UNKNOWN_MODEL, "there is no such model.*not found"),
+        (gemini_error(429, "quota"), Trouble.LIMITED, "too many requests.*quota"),
+        (gemini_error(500, "oops"), Trouble.UNAVAILABLE, "has failed .*500"),
+        (Said("<html>gateway</html>", status=503), Trouble.UNAVAILABLE, "has failed"),
+        (Said("{not json"), Trouble.UNAVAILABLE, "has failed"),
+        (Said({}), Trouble.EMPTY, "no text"),
+        (gemini(""), Trouble.EMPTY, "no text"),
+        (gemini("", thoughts="hm", finish="MAX_TOKENS"), Trouble.EMPTY, "no text.*raise max_output_tokens"),
+        (gemini("", finish="SAFETY"), Trouble.BLOCKED, "blocked .SAFETY"),
+        (Said({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}), Trouble.BLOCKED, "PROHIBITED_CONTENT"),
+    ],
+)
+async def test_what_goes_wrong_is_told_apart_in_words(
+    serve: Serve, open_models: OpenModels, said: Said, trouble: Trouble, words: str
+) -> None:
+    models = open_models(serve(lambda _: said), options={"tries": 1})
+
+    with pytest.raises(ModelError, match=words) as raised:
+        await models.ask(request())
+
+    assert raised.value.trouble is trouble
+    assert raised.value.message.startswith("gemini-test: ")
+
+
+async def test_an_answer_that_is_cut_off_says_so(serve: Serve, open_models: OpenModels) -> None:
+    models = open_models(serve(lambda _: gemini("and the", finish="MAX_TOKENS")))
+
+    assert (await models.ask(request())).is_cut_off
+
+
+async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("x"))
+    models = open_models(server, environment={"GOOGLE_GEMINI_BASE_URL": server.url})
+
+    with pytest.raises(ModelError, match=r"no key for the Gemini API: set GOOGLE_API_KEY .* \.env") as raised:
+        await models.ask(request())
+
+    assert raised.value.trouble is Trouble.NO_KEY
+    assert not server.calls
+
+
+async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("x"))
+    models = open_models(server, options={"tries": 1}, environment={
+        "GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9",
+    })  # fmt: skip
+
+    with pytest.raises(ModelError, match="cannot be reached") as raised:
+        await models.ask(request())
+
+    assert raised.value.trouble.is_outage
+
+
+async def test_a_configuration_that_is_none_is_refused_before_anyone_is_asked(
+    serve: Serve, open_models: OpenModels
+) -> None:
+    server = serve(lambda _: gemini("x"))
+
+    with pytest.raises(ModelError, match="its configuration: temperature: Input should be a valid number"):
+        await open_models(server).ask(request(config={"temperature": "warm"}))
+
+    assert not server.calls
+
+
+async def test_a_project_of_vertex_ai_is_asked_with_a_key(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("x"))
+    environment = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": "k", "GOOGLE_VERTEX_BASE_URL": server.url}
+    models = open_models(server, environment=environment)
+
+    assert (await models.ask(request())).text == "x"
+
+    assert server.calls[0].path.endswith("/publishers/google/models/gemini-test:generateContent")

@@ -1,0 +1,184 @@
+"""Asking models: again where an answer may come later, never more at a time than allowed, and not twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.llm.conftest import request
+from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error
+from workbench.llm import ModelError, Models, Trouble
+from workbench.llm.cache import Cache
+from workbench.llm.provider import is_of_google, provider_for
+from workbench.llm.recording import recording, replaying
+from workbench.store.errors import StoreError
+
+Serve = Callable[[Answer], Server]
+OpenModels = Callable[..., Models]
+
+
+async def test_what_may_be_answered_later_is_asked_again(serve: Serve, open_models: OpenModels) -> None:
+    answers = iter([gemini_error(503, "overloaded"), gemini_error(429, "busy"), gemini("yes")])
+    models = open_models(serve(lambda _: next(answers)))
+
+    assert (await models.ask(request())).text == "yes"
+
+    spent = models.spent["gemini-test"]
+    assert (spent.calls, spent.failed, spent.tokens["total"]) == (1, 2, 12)
+
+
+async def test_what_will_not_change_is_asked_once(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini_error(404, "not found"))
+
+    with pytest.raises(ModelError):
+        await open_models(server).ask(request())
+
+    assert len(server.calls) == 1
+
+
+async def test_after_so_many_tries_the_last_error_is_told(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini_error(500, "oops"))
+
+    with pytest.raises(ModelError, match="500"):
+        await open_models(server, options={"tries": 3}).ask(request())
+
+    assert len(server.calls) == 3
+
+
+@pytest.mark.parametrize("how", ["details", "header"])
+async def test_a_service_is_left_alone_for_as_long_as_it_wants(serve: Serve, open_models: OpenModels, how: str) -> None:
+    delay = {"retry_delay": "0.4s"} if how == "details" else {"headers": {"Retry-After": "0.4"}}
+    answers = iter([gemini_error(429, "busy", **delay), gemini("yes"), gemini("and this")])  # type: ignore[arg-type]
+    models = open_models(serve(lambda _: next(answers)))
+    began = time.monotonic()
+
+    first = asyncio.create_task(models.ask(request("first")))
+    await asyncio.sleep(0.2)
+    second = asyncio.create_task(models.ask(request("second")))
+    await asyncio.gather(first, second)
+
+    assert time.monotonic() - began >= 0.4  # the second waits with the first
+
+
+async def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("late", seconds=1.0))
+
+    with pytest.raises(ModelError, match=r"no answer within 0\.1 s") as raised:
+        await open_models(server, options={"timeout_seconds": 0.1}).ask(request())
+
+    assert raised.value.trouble is Trouble.TIMEOUT
+    assert len(server.calls) == 1
+
+
+async def test_no_more_run_at_a_time_than_allowed_and_fewer_when_it_is_too_much(
+    serve: Serve, open_models: OpenModels
+) -> None:
+    numbers = count()
+
+    def answer(_: Call) -> Said:
+        return gemini_error(429, "busy") if next(numbers) == 0 else gemini("yes", seconds=0.02)
+
+    server = serve(answer)
+    models = open_models(server, options={"concurrency": 4})
+
+    replies = await asyncio.gather(*(models.ask(request(str(number))) for number in range(20)))
+
+    assert [reply.text for reply in replies] == ["yes"] * 20
+    assert server.most_at_a_time <= 4
+    assert models._limits["gemini-test"].allowed in (2, 3, 4)
+
+
+async def test_who_gives_up_waiting_takes_no_place(serve: Serve, open_models: OpenModels) -> None:
+    models = open_models(serve(lambda _: gemini("yes", seconds=0.1)), options={"concurrency": 1})
+    tasks = [asyncio.create_task(models.ask(request(str(number)))) for number in range(4)]
+    await asyncio.sleep(0.05)
+
+    for task in tasks[:3]:
+        task.cancel()
+
+    assert (await asyncio.wait_for(tasks[3], 5.0)).text == "yes"
+
+
+async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("yes"))
+    caches = [Cache(tmp_path, warn=pytest.fail) for _ in range(3)]
+    first, second = (open_models(server, replies=cache) for cache in caches[:2])
+    bypassing = open_models(server, replies=caches[2], options={"use_cache": False})
+
+    asked = [await first.ask(request()), await second.ask(request()), await second.ask(request(sample=1))]
+    again = await bypassing.ask(request())
+
+    assert [reply.cached for reply in asked] == [False, True, False]
+    assert asked[1].model_copy(update={"cached": False}) == asked[0]
+    assert not again.cached
+    assert len(server.calls) == 3
+    assert (second.spent["gemini-test"].calls, second.spent["gemini-test"].cached) == (1, 1)
+    for cache in caches:
+        await cache.close()
+
+
+async def test_a_cache_that_fails_costs_no_answer(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+    (tmp_path / ".workbench").mkdir()
+    (tmp_path / ".workbench/replies.db").mkdir()
+    warnings: list[str] = []
+    models = open_models(serve(lambda _: gemini("yes")), replies=Cache(tmp_path, warn=warnings.append))
+
+    assert [(await models.ask(request())).text for _ in range(2)] == ["yes", "yes"]
+
+    assert len(warnings) == 1
+    assert "answers of models are not kept" in warnings[0]
+
+
+async def test_calls_are_recorded_and_replayed_without_asking(
+    tmp_path: Path, serve: Serve, open_models: OpenModels
+) -> None:
+    file = tmp_path / "calls.jsonl"
+    answers = iter([gemini("first"), gemini("second"), gemini_error(404, "no")])
+    server = serve(lambda _: next(answers))
+    asked = [request(), request(), request("unknown")]
+    recorded = open_models(server, provider_for=recording(file, provider_for))
+
+    told = [await _told(recorded, each) for each in asked]
+    replayed = open_models(server, provider_for=replaying(file), environment={})
+    again = [await _told(replayed, each) for each in asked]
+
+    assert told == again == ["first", "second", Trouble.UNKNOWN_MODEL]
+    assert len(server.calls) == 3
+    assert "key-of-google" not in file.read_text()
+    assert await _told(replayed, request("never asked")) is Trouble.NOT_RECORDED
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"format": "other"}', '{"format": "workbench-calls-1", "request": {}}'])
+def test_a_file_that_holds_no_calls_is_named_with_the_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "calls.jsonl"
+    file.write_text(f"\n{line}\n")
+
+    with pytest.raises(StoreError, match=r"calls\.jsonl.*line 2 is no recorded call"):
+        replaying(file)
+
+
+@pytest.mark.parametrize(
+    ("model", "google"),
+    [
+        ("gemini-2.5-flash", True),
+        ("models/gemini-2.5-flash", True),
+        ("projects/p/locations/l/endpoints/1", True),
+        ("gemini/gemini-2.5-flash", False),
+        ("openai/gpt-5", False),
+        ("ollama/llama", False),
+    ],
+)
+def test_who_answers_for_a_model_is_in_its_name(model: str, google: bool) -> None:
+    assert is_of_google(model) is google
+
+
+async def _told(models: Models, asked: object) -> object:
+    try:
+        return (await models.ask(asked)).text  # type: ignore[arg-type]
+    except ModelError as error:
+        return error.trouble

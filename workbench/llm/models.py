@@ -1,0 +1,157 @@
+"""What asks models: through the cache, within the limits of each, again where an answer may come later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from workbench.llm.limits import AdaptiveLimit
+from workbench.llm.provider import Provider, is_of_google, provider_for
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.model.results import TokenUsage
+
+_LONGEST_WAIT = 60.0  # seconds between two tries
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How models are asked. `tries` counts the first; `timeout_seconds` is for one try; `use_cache` for reading."""
+
+    concurrency: int = 8
+    per_minute: int | None = None
+    tries: int = 5
+    timeout_seconds: float = 120.0
+    first_wait_seconds: float = 1.0
+    use_cache: bool = True
+
+
+class Replies(Protocol):
+    """Where answers are kept, by the key of their request. A cache that fails must not cost an answer."""
+
+    async def get(self, key: str) -> ModelReply | None: ...
+
+    async def put(self, request: ModelRequest, reply: ModelReply) -> None: ...
+
+
+@dataclass
+class Spent:
+    """What a model has cost in this process; `calls` counts answers that were not in the cache, `failed` tries."""
+
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    tokens: Counter[str] = field(default_factory=Counter)
+
+    def add(self, usage: TokenUsage | None) -> None:
+        """Count the tokens of an answer."""
+        if usage is not None:
+            self.tokens.update({name: number for name, number in usage.model_dump().items() if number is not None})
+
+
+class Models:
+    """Access to every model by its name, for one set of environment variables. Used on one event loop."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        options: ModelOptions | None = None,
+        *,
+        replies: Replies | None = None,
+        provider_for: Callable[[str, Mapping[str, str]], Provider] = provider_for,
+    ) -> None:
+        """`replies` keeps answers from run to run."""
+        self._environment = environment
+        self._options = options or ModelOptions()
+        self._replies = replies
+        self._provider_for = provider_for
+        self._providers: dict[bool, Provider] = {}
+        self._limits: dict[str, AdaptiveLimit] = {}
+        self.spent: dict[str, Spent] = {}
+        """By model."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """The answer of a model, from the cache where it has one. Raises ModelError."""
+        spent = self.spent.setdefault(request.model, Spent())
+        if self._replies is not None and self._options.use_cache:
+            known = await self._replies.get(request.key)
+            if known is not None:
+                spent.cached += 1
+                return known.model_copy(update={"cached": True})
+        reply = await self._ask_until_answered(request, spent)
+        spent.add(reply.usage)
+        if self._replies is not None:
+            await self._replies.put(request, reply)
+        return reply
+
+    async def close(self) -> None:
+        """Give connections back."""
+        for provider in self._providers.values():
+            await provider.close()
+        self._providers.clear()
+
+    async def _ask_until_answered(self, request: ModelRequest, spent: Spent) -> ModelReply:
+        limit = self._limits.get(request.model)
+        if limit is None:
+            limit = AdaptiveLimit(self._options.concurrency, per_minute=self._options.per_minute)
+            self._limits[request.model] = limit
+        tries = AsyncRetrying(
+            retry=retry_if_exception(_may_be_answered_later),
+            stop=stop_after_attempt(self._options.tries),
+            wait=_Wait(self._options.first_wait_seconds),
+            reraise=True,
+        )
+        async for attempt in tries:
+            with attempt:
+                async with limit.slot():
+                    try:
+                        reply = await self._ask_once(request)
+                    except ModelError as error:
+                        spent.failed += 1
+                        if error.trouble is Trouble.LIMITED:
+                            limit.too_many(retry_after=error.retry_after)
+                        raise
+                    spent.calls += 1
+                    limit.answered()
+                    return reply
+        raise AssertionError("tenacity raises what the last attempt raised")
+
+    async def _ask_once(self, request: ModelRequest) -> ModelReply:
+        is_google = is_of_google(request.model)
+        provider = self._providers.get(is_google)
+        if provider is None:
+            provider = self._providers[is_google] = self._provider_for(request.model, self._environment)
+        await provider.prepare()
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._options.timeout_seconds) as deadline:
+                reply = await provider.ask(request)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            said = f"no answer within {self._options.timeout_seconds:g} s"
+            raise failed(Trouble.TIMEOUT, request.model, said) from error
+        return reply.model_copy(update={"seconds": time.perf_counter() - began})
+
+
+class _Wait:
+    """As long as the service wants; else 1, 2, 4 ... seconds at most, at random so that nobody comes back together."""
+
+    def __init__(self, first_seconds: float) -> None:
+        self._by_chance = wait_random_exponential(multiplier=first_seconds, max=_LONGEST_WAIT)
+
+    def __call__(self, state: RetryCallState) -> float:
+        error = None if state.outcome is None else state.outcome.exception()
+        wanted = error.retry_after if isinstance(error, ModelError) else None
+        return self._by_chance(state) if wanted is None else min(wanted, _LONGEST_WAIT)
+
+
+def _may_be_answered_later(error: BaseException) -> bool:
+    return isinstance(error, ModelError) and error.trouble.is_temporary

@@ -1,0 +1,43 @@
+"""Who answers for which model name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from workbench.llm.requests import ModelReply, ModelRequest
+
+
+class Provider(Protocol):
+    """One vendor's library. Used on one event loop, several requests at a time."""
+
+    async def prepare(self) -> None:
+        """Load the library, off the event loop, and find the key: before any clock runs. Raises ModelError."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """One answer, after `prepare`, without trying again. Raises ModelError.
+
+        `seconds` and `cached` are set by the caller.
+        """
+
+    async def close(self) -> None:
+        """Give connections back."""
+
+
+def is_of_google(model: str) -> bool:
+    """Whether google-genai answers for a model; LiteLLM does for `provider/model`.
+
+    A name with a slash is LiteLLM's unless it is a resource name of the Gemini API or of Vertex AI.
+    """
+    return "/" not in model or model.startswith(("models/", "tunedModels/", "projects/", "publishers/"))
+
+
+def provider_for(model: str, environment: Mapping[str, str]) -> Provider:
+    """Who answers for a model. Keys and addresses are taken from `environment`."""
+    if is_of_google(model):
+        from workbench.llm.gemini import Gemini
+
+        return Gemini(environment)
+    from workbench.llm.through_litellm import ThroughLiteLLM
+
+    return ThroughLiteLLM(environment)

@@ -1,0 +1,62 @@
+"""What a model is asked, and what it answers: the same for all providers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from workbench.model.base import Fact
+from workbench.model.results import TokenUsage
+
+
+class Message(Fact):
+    """One message of a conversation with a model."""
+
+    role: Literal["user", "model"]
+    text: str
+
+
+class ModelRequest(Fact):
+    """Everything that shapes an answer.
+
+    `config` is a generation configuration in the words of the Gemini API (temperature, top_p, max_output_tokens,
+    thinking_config ...), in snake_case or camelCase, as ADK's `judge_model_config` has it. `reply_schema` is a JSON
+    schema that the reply is to follow, where the model can. `sample` tells requests apart that are equal otherwise:
+    several opinions on one question.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    system: str | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    reply_schema: dict[str, Any] | None = None
+    sample: int = 0
+
+    @property
+    def key(self) -> str:
+        """Equal exactly for requests that may get the same answer: the name of the answer in a cache or a record."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ModelReply(Fact):
+    """What a model answered.
+
+    `finish` is why it stopped, in the provider's words (`STOP`, `MAX_TOKENS`, `stop`, `length`); `version` the model
+    that did answer, where it says so. `seconds` is how long the answer took when it was given; `cached`: long ago.
+    """
+
+    text: str
+    finish: str | None = None
+    version: str | None = None
+    usage: TokenUsage | None = None
+    seconds: float = 0.0
+    cached: bool = False
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it ended because it was long enough, not because all was said."""
+        return self.finish in ("MAX_TOKENS", "length")

@@ -1,0 +1,130 @@
+"""Models of every other provider, through LiteLLM (the extra `litellm`): `provider/model`, servers at home included."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
+from workbench.model.results import TokenUsage
+
+_MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
+# Our words for a configuration (those of the Gemini API), and those of the OpenAI one, which LiteLLM speaks.
+_WORDS = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "topK": "top_k",
+    "maxOutputTokens": "max_tokens",
+    "stopSequences": "stop",
+    "seed": "seed",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+_NOT_SAID_THERE = frozenset({"thinkingConfig", "safetySettings", "httpOptions", "labels"})
+_TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
+
+
+class ThroughLiteLLM:
+    """Asks any provider. Keys and addresses are in the variables that LiteLLM names (`OPENAI_API_KEY` ...)."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._loading = asyncio.Lock()
+        self._library: Any = None
+
+    async def prepare(self) -> None:
+        """See Provider."""
+        async with self._loading:
+            if self._library is None:
+                self._library = await asyncio.to_thread(_load)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """See Provider."""
+        try:
+            response = await self._library.acompletion(**_arguments(request, self._environment))
+        except Exception as error:
+            raise _error(error, request.model) from error
+        return _reply(response, request.model)
+
+    async def close(self) -> None:
+        """See Provider."""
+        if self._library is not None:
+            await self._library.close_litellm_async_clients()
+
+
+def _load() -> Any:
+    # Otherwise it fetches a list of prices from the network while it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        import litellm
+    except ImportError as error:
+        raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {_MISSING}") from error
+    litellm.suppress_debug_info = True  # it prints to the terminal otherwise
+    litellm.telemetry = False
+    return litellm
+
+
+def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[str, Any]:
+    messages = [
+        {"role": "assistant" if message.role == "model" else "user", "content": message.text}
+        for message in request.messages
+    ]
+    if request.system is not None:
+        messages.insert(0, {"role": "system", "content": request.system})
+    arguments: dict[str, Any] = {"model": request.model, "messages": messages, "num_retries": 0, "drop_params": True}
+    for name, value in request.config.items():
+        word = _WORDS.get(_camel(name))
+        if word is not None:
+            arguments[word] = value
+        elif _camel(name) not in _NOT_SAID_THERE:
+            known = ", ".join(sorted(_WORDS))
+            said = f"its configuration: {name} is not known for models of other providers; there are {known}"
+            raise failed(Trouble.REFUSED, request.model, said)
+    if request.reply_schema is not None:
+        schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+    provider = request.model.partition("/")[0].upper().replace("-", "_")
+    for argument, names in (
+        ("api_key", (f"{provider}_API_KEY",)),
+        ("api_base", (f"{provider}_API_BASE", f"{provider}_BASE_URL")),
+    ):
+        value = next((environment[name] for name in names if environment.get(name)), None)
+        if value is not None:
+            arguments[argument] = value
+    return arguments
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _reply(response: Any, model: str) -> ModelReply:
+    choice = response.choices[0] if response.choices else None
+    text = (choice.message.content if choice is not None else None) or ""
+    finish = None if choice is None else choice.finish_reason
+    if not text:
+        raise failed(Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY, model, finish or "")
+    told = getattr(response, "usage", None)
+    usage = None
+    if told is not None:
+        usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
+    return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
+
+
+def _error(error: Exception, model: str) -> ModelError:
+    if isinstance(error, ModelError):
+        return error
+    status = getattr(error, "status_code", None)
+    name = type(error).__name__
+    trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    retry_after = headers.get("retry-after") if headers is not None else None
+    try:
+        seconds = None if retry_after is None else max(0.0, float(retry_after))
+    except ValueError:  # a date
+        seconds = None
+    return failed(trouble, model, f"{name}: {error}", retry_after=seconds)
