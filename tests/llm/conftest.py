@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.llm.servers import Answer, Server, serving
-from workbench.llm import Message, ModelOptions, ModelRequest, Models
+from workbench.llm.models import ModelOptions, Models
+from workbench.llm.requests import Message, ModelRequest
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Said, Server, gemini, gemini_error
-from workbench.llm import Message, ModelError, ModelRequest, Models, Trouble
+from workbench.llm.models import Models
+from workbench.llm.requests import Message, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.results import TokenUsage
 
 Serve = Callable[[Answer], Server]

@@ -12,10 +12,11 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error
-from workbench.llm import ModelError, Models, Trouble
 from workbench.llm.cache import Cache
+from workbench.llm.models import Models
 from workbench.llm.provider import is_of_google, provider_for
 from workbench.llm.recording import recording, replaying
+from workbench.llm.trouble import ModelError, Trouble
 from workbench.store.errors import StoreError
 
 Serve = Callable[[Answer], Server]
@@ -107,11 +108,10 @@ async def test_who_gives_up_waiting_takes_no_place(serve: Serve, open_models: Op
 async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("yes"))
     caches = [Cache(tmp_path, warn=pytest.fail) for _ in range(3)]
-    first, second = (open_models(server, replies=cache) for cache in caches[:2])
-    bypassing = open_models(server, replies=caches[2], options={"use_cache": False})
+    first, second, third = (open_models(server, replies=cache) for cache in caches)
 
     asked = [await first.ask(request()), await second.ask(request()), await second.ask(request(sample=1))]
-    again = await bypassing.ask(request())
+    again = await third.ask(request(), use_cache=False)
 
     assert [reply.cached for reply in asked] == [False, True, False]
     assert asked[1].model_copy(update={"cached": False}) == asked[0]

@@ -40,6 +40,7 @@ class RunOptions(Fact):
 
     `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
     newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
+    `use_cache`: what judge models answered in earlier runs counts, where they are asked the same.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows.
     """
 
@@ -51,6 +52,7 @@ class RunOptions(Fact):
     retries: int = 2
     resume: str | None = None
     command: str = ""
+    use_cache: bool = True
     adk_results: bool = True
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
-from workbench.metrics.registry import check_criteria
+from workbench.metrics.registry import check_criteria, with_judge
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
@@ -95,6 +95,7 @@ class Planner:
         if config is None:
             config = default_config() if options.config is None else load_config(options.config)
         _refuse_unsound(config)
+        config = self._with_judge(config)
         recorded = read_recorded(path, expected=expected)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
@@ -140,7 +141,7 @@ class Planner:
         """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
         if given is not None:
             _refuse_unsound(given)
-            return dict.fromkeys(entries, given)
+            return dict.fromkeys(entries, self._with_judge(given))
         read: dict[str, EvalConfig] = {}
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
@@ -155,10 +156,13 @@ class Planner:
                     read[key] = default_config()
                 else:
                     problems.extend(f"{read[key].source}: {problem}" for problem in check_criteria(read[key]))
-            configs[name] = read[key]
+            configs[name] = self._with_judge(read[key])
         if problems:
             raise PlanError(*problems)
         return configs
+
+    def _with_judge(self, config: EvalConfig) -> EvalConfig:
+        return with_judge(config, self._loaded.settings.judge.model)
 
     def _cases_of_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig

@@ -54,7 +54,8 @@ class HistoryRecorder:
             FinishedJob(
                 result,
                 execution_key=planned.execution_hash,
-                scoring_key=planned.scoring_hash,
+                # Without the key that verdict never counts again: what the agent did is judged anew.
+                scoring_key="" if any(m.met_outage for m in result.metrics) else planned.scoring_hash,
                 judged_again=planned.executed is not None or planned.recorded is not None,
             )
             for planned, result in results

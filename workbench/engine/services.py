@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest, LeftByAgents
+from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.metrics.text import TextScorer
 from workbench.model.results import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from workbench.llm.models import Models
 
 
 class RunServices:
@@ -21,12 +26,20 @@ class RunServices:
         *,
         timeout_seconds: float,
         left: Callable[[], LeftByAgents],
+        models: Callable[[], Models],
+        use_cache: bool,
     ) -> None:
-        """`left` gives what agents had left when the run began."""
+        """`left` gives what agents had left when the run began; `use_cache`: earlier answers of models will do."""
         self.text = text
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._left = left
+        self._models = models
+        self._use_cache = use_cache
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask a model, or the cache. Raises ModelError."""
+        return await self._models().ask(request, use_cache=self._use_cache)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Run a metric function in the target's worker, for as long as a case may take.

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.engine.plan import PlannedCase
+from workbench.metrics.judges import prompts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
@@ -34,7 +35,9 @@ class SetContext:
 
     @cached_property
     def _config_hash(self) -> str:
-        return _hash(self.config.model_dump_json(exclude={"source"}))
+        if not self.config.judge:
+            return _hash(self.config.model_dump_json(exclude={"source", "judge"}))
+        return _hash(self.config.model_dump_json(exclude={"source"}), prompts.version())
 
     @property
     def hashes(self) -> tuple[str, str]:

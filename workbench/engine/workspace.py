@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.acceptances import Acceptances
@@ -42,6 +42,9 @@ from workbench.store.history import History, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
+if TYPE_CHECKING:
+    from workbench.engine.judges import Judges
+
 _MOST_LEFT = 2_000  # names that every session is told of
 
 
@@ -70,6 +73,7 @@ class Workspace:
         self._thread: EngineThread | None = None
         self._hosts = Hosts()
         self._text = TextScorer()
+        self._judges: Judges | None = None
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._verdicts: Verdicts | None = None
@@ -208,6 +212,8 @@ class Workspace:
                     lambda: host_of(target),
                     timeout_seconds=plan.limits.timeout_seconds,
                     left=lambda: runner.left_by_agents,
+                    models=lambda: self._judges_of(run).models_for(target, self.settings.judge),
+                    use_cache=plan.options.use_cache,
                 )
             ),
             recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
@@ -300,9 +306,20 @@ class Workspace:
             self._text.start()
         self._hosts.prepare(plan)
 
+    def _judges_of(self, run: Run) -> Judges:
+        """Made when the first model is asked; what goes wrong with its cache that run is told."""
+        from workbench.engine.judges import Judges  # with what asks models: not before one is asked
+
+        if self._judges is None:
+            self._judges = Judges(self.root, warn=run.warn)
+        return self._judges
+
     async def _close_processes(self) -> None:
         await self._hosts.close()
         await self._text.close()
+        judges, self._judges = self._judges, None
+        if judges is not None:
+            await judges.close()
 
 
 def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:

@@ -23,14 +23,13 @@ _LONGEST_WAIT = 60.0  # seconds between two tries
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How models are asked. `tries` counts the first; `timeout_seconds` is for one try; `use_cache` for reading."""
+    """How models are asked. `tries` counts the first; `timeout_seconds` is for one try."""
 
     concurrency: int = 8
     per_minute: int | None = None
     tries: int = 5
     timeout_seconds: float = 120.0
     first_wait_seconds: float = 1.0
-    use_cache: bool = True
 
 
 class Replies(Protocol):
@@ -77,10 +76,10 @@ class Models:
         self.spent: dict[str, Spent] = {}
         """By model."""
 
-    async def ask(self, request: ModelRequest) -> ModelReply:
-        """The answer of a model, from the cache where it has one. Raises ModelError."""
+    async def ask(self, request: ModelRequest, *, use_cache: bool = True) -> ModelReply:
+        """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError."""
         spent = self.spent.setdefault(request.model, Spent())
-        if self._replies is not None and self._options.use_cache:
+        if self._replies is not None and use_cache:
             known = await self._replies.get(request.key)
             if known is not None:
                 spent.cached += 1

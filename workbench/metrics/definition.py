@@ -86,7 +86,53 @@ class CaseJudge:
     score: Callable[[CaseView], CaseScore]
 
 
-Judge = TurnJudge | TextJudge | CaseJudge
+class Opinion(NamedTuple):
+    """What one reply of a judge model says: about the matter, or about each rubric by its id.
+
+    `score` is None where the reply says nothing that can be read; `problem` says what was found instead.
+    """
+
+    score: float | None = None
+    rationale: str = ""
+    rubrics: Mapping[str, tuple[float | None, str]] = {}
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelQuestion:
+    """What a judge model is asked, once for each sample, and how its reply is read. `rubrics` are texts by id."""
+
+    prompt: str
+    reply_schema: Mapping[str, Any]
+    read: Callable[[str], Opinion]
+    rubrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """`judge_model_options` of a criterion. `model` is None for the one in the settings; `parallel` for no limit but
+    that of the model."""
+
+    model: str | None = None
+    samples: int = 5
+    parallel: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelJudge:
+    """Has a model judge each turn, or with `whole` the conversation up to its last turn.
+
+    A Score is an answer that needs no model.
+    """
+
+    name: str
+    options: JudgeOptions
+    ask: Callable[[Turn, CaseView], ModelQuestion | Score]
+    whole: bool = False
+
+
+Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge
 
 
 Prepare = Callable[[Options], Sequence[Judge]]

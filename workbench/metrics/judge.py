@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.metrics.by_model import judge_by_model
 from workbench.metrics.custom import judge_custom
-from workbench.metrics.definition import CaseJudge, Judge, TextJudge, TextQuestion, TurnJudge
+from workbench.metrics.definition import CaseJudge, Judge, ModelJudge, TextJudge, TextQuestion, TurnJudge
 from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
@@ -31,6 +34,9 @@ class MetricServices(Protocol):
     def text(self) -> TextScorer:
         """The text helper of the run."""
 
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask a model. Raises ModelError."""
+
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Call a function of the user in the target's worker. Raises AgentError."""
 
@@ -46,7 +52,9 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
     groups = [[] if prepared.waits else _judge_here(prepared, view) for prepared in criteria]
     waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
     if waiting:
-        answers = await asyncio.gather(*(_judge_elsewhere(criteria[index], view, services) for index in waiting))
+        answers = await asyncio.gather(
+            *[_judge_elsewhere(criteria[index], view, services, default_model=config.judge) for index in waiting]
+        )
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
     return tuple(result for group in groups for result in group)
@@ -79,10 +87,19 @@ def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResul
     return results
 
 
-async def _judge_elsewhere(prepared: PreparedCriterion, view: CaseView, services: MetricServices) -> list[MetricResult]:
+async def _judge_elsewhere(
+    prepared: PreparedCriterion, view: CaseView, services: MetricServices, *, default_model: str
+) -> list[MetricResult]:
     try:
         if prepared.custom is not None:
             return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
+        if prepared.info is not None and "judge" in prepared.info.needs:
+            skip = partial(_nothing_to_judge, view=view, needs_reference=prepared.info.needs_reference)
+            model_judges = [(judge, rule) for judge, rule in prepared.judges if isinstance(judge, ModelJudge)]
+            return [
+                await judge_by_model(judge, rule, view, ask=services.ask, default_model=default_model, skip=skip)
+                for judge, rule in model_judges
+            ]
         return [
             await _text_result(judge, rule, view, services.text)
             for judge, rule in prepared.judges

@@ -56,6 +56,31 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
     )
 
 
+def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> MetricResult:
+    """The result of a metric that asks a model: the mean of the turns, or of all rubrics of all turns where there are.
+
+    Where a model was asked and said nothing that counts, the metric could not do its work: it is an ERROR.
+    """
+    asked = [score for score in scores if score.judgement is not None]
+    silent = [score.reason for score in asked if score.score is None]
+    rubrics = [rubric.score for score in asked if score.judgement for rubric in score.judgement.rubrics]
+    values = [value for value in (rubrics or [score.score for score in scores]) if value is not None]
+    mean = sum(values) / len(values) if values and not silent else None
+    reasons = silent or [score.reason for score in scores]
+    return MetricResult.model_construct(
+        name=rule.name,
+        score=mean,
+        threshold=rule.threshold,
+        status=MetricStatus.ERROR if silent else rule.verdict(mean),
+        reason=(_joined(reasons) or "the case has no turns") if mean is None else None,
+        hint=_joined(score.hint for score in scores),
+        scored=sum(score.score is not None for score in scores),
+        total=len(scores),
+        per_invocation=scores,
+        details=dict(rule.details),
+    )
+
+
 def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that scores the case as a whole."""
     return MetricResult.model_construct(

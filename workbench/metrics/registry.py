@@ -9,18 +9,28 @@ from types import MappingProxyType
 
 from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
 from workbench.metrics import options as option_reading
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TextJudge, TurnJudge
+from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
+from workbench.metrics.judges import response_match, rubrics
 from workbench.metrics.options import Options
 from workbench.metrics.outcome import Rule
 from workbench.metrics.unavailable import UNAVAILABLE
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, InvalidConfig
 
-__all__ = ["MetricInfo", "PreparedCriterion", "check_criteria", "known_metrics", "nearest", "needs_of", "prepare"]
+__all__ = [
+    "MetricInfo",
+    "PreparedCriterion",
+    "check_criteria",
+    "known_metrics",
+    "nearest",
+    "needs_of",
+    "prepare",
+    "with_judge",
+]
 
 
 @cache
 def _definitions() -> Mapping[str, Definition]:
-    families = (trajectory_adk, trajectory_vertex, response, state, measures)
+    families = (trajectory_adk, trajectory_vertex, response, response_match, rubrics, state, measures)
     return {definition.info.name: definition for family in families for definition in family.METRICS}
 
 
@@ -83,6 +93,11 @@ def needs_of(config: EvalConfig) -> frozenset[str]:
     return frozenset(needs)
 
 
+def with_judge(config: EvalConfig, model: str) -> EvalConfig:
+    """The config with the model that judges where a criterion names none; as it is where nothing needs a judge."""
+    return config.model_copy(update={"judge": model}) if "judge" in needs_of(config) else config
+
+
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     custom = config.custom_metrics.get(criterion.metric)
@@ -106,7 +121,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
         rule=rule,
         info=info,
         judges=[(judge, _rule_of(judge, criterion, info)) for judge in judges],
-        waits=any(isinstance(judge, TextJudge) for judge in judges),
+        waits=any(isinstance(judge, TextJudge | ModelJudge) for judge in judges),
     )
 
 

@@ -42,28 +42,6 @@ def _by_service(
 
 UNAVAILABLE = (
     _by_judge(
-        "final_response_match_v2",
-        "Whether the final response says what the expected one says, whatever the words.",
-        "Answers are free text.",
-        reference=True,
-        scenarios=False,
-    ),
-    _by_judge(
-        "rubric_based_final_response_quality_v1",
-        "Which share of the rubrics the final response meets.",
-        "There is no one right answer, but clear demands on it.",
-    ),
-    _by_judge(
-        "rubric_based_tool_use_quality_v1",
-        "Which share of the rubrics the use of tools meets.",
-        "Several paths are fine, within rules.",
-    ),
-    _by_judge(
-        "rubric_based_multi_turn_trajectory_quality_v1",
-        "Which share of the rubrics the whole conversation meets.",
-        "The path through a long conversation matters.",
-    ),
-    _by_judge(
         "hallucinations_v1",
         "Which share of the sentences of the answer its context supports.",
         "The agent must not make things up.",

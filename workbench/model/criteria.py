@@ -53,13 +53,18 @@ class CustomMetric(Fact):
 
 
 class EvalConfig(Fact):
-    """What a configuration file says. `source` is the file as shown to people, or "default"."""
+    """What a configuration file says. `source` is the file as shown to people, or "default".
+
+    `judge` is the model that judges where a criterion names none: a plan fills it in, from the settings, where there is
+    anything for it to do.
+    """
 
     criteria: tuple[Criterion, ...]
     custom_metrics: dict[str, CustomMetric] = Field(default_factory=dict)
     user_simulator_config: dict[str, Any] | None = None
     live_model_config: dict[str, Any] | None = None
     source: str = DEFAULT_SOURCE
+    judge: str = ""
 
     @property
     def is_default(self) -> bool:

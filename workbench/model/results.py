@@ -122,12 +122,52 @@ class Execution(Fact):
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
 
+class JudgeSample(Fact):
+    """One opinion of a judge model.
+
+    `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
+    with rubrics. `reply` is what the model said, word for word; `cached`: it said so in an earlier run. `outage`: the
+    model could not be reached.
+    """
+
+    score: float | None = None
+    rationale: str = ""
+    reply: str = ""
+    problem: str | None = None
+    outage: bool = False
+    cached: bool = False
+    seconds: float = 0.0
+    usage: TokenUsage | None = None
+
+
+class RubricScore(Fact):
+    """One rubric by the majority of the samples: 1 for yes, 0 for no, None where no sample says. `rationale` is that of
+    the first sample of the majority; `yes` and `no` count samples."""
+
+    rubric_id: str
+    text: str
+    score: float | None
+    rationale: str = ""
+    yes: int = 0
+    no: int = 0
+
+
+class Judgement(Fact):
+    """What a judge model was asked about one turn, or about a whole conversation, and what it said."""
+
+    model: str
+    prompt: str
+    samples: tuple[JudgeSample, ...] = ()
+    rubrics: tuple[RubricScore, ...] = ()
+
+
 class InvocationScore(Fact):
-    """One metric on one turn; `score` is None exactly when `reason` says why."""
+    """One metric on one turn; `score` is None exactly when `reason` says why. `judgement`: where a model judged."""
 
     score: float | None
     reason: str | None = None
     hint: str | None = None
+    judgement: Judgement | None = None
 
 
 class MetricResult(Fact):
@@ -149,6 +189,16 @@ class MetricResult(Fact):
     per_invocation: tuple[InvocationScore, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def met_outage(self) -> bool:
+        """Whether it has no score because a judge could not be reached: asked again it may well have one."""
+        return self.status is MetricStatus.ERROR and any(
+            sample.outage
+            for score in self.per_invocation
+            if score.judgement is not None and score.score is None
+            for sample in score.judgement.samples
+        )
 
 
 MetricScores = tuple[tuple[str, float | None], ...]

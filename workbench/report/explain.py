@@ -14,6 +14,7 @@ from unicodedata import normalize
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import neutralise, one_line, redact
 from workbench.report.differences import Difference, DifferenceKind, Path
+from workbench.report.judging import judging_lines
 from workbench.report.run_report import ReportedCase
 
 _WIDTH = 200
@@ -36,6 +37,8 @@ def explain(case: ReportedCase) -> list[str]:
     if not case.judged and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
     failed = [metric for metric in bad if metric.status is MetricStatus.FAILED]
+    for metric in failed:
+        lines += [safe(line) for line in judging_lines(metric)]
     if failed:
         lines += _difference_lines(case, failed)
     return lines

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, TurnResult
 from workbench.model.text import REDACTED, names_secret, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference
@@ -124,9 +124,14 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
         "hint": metric.hint,
         "scored": metric.scored,
         "total": metric.total,
-        "per_invocation": [score.model_dump(mode="json") for score in metric.per_invocation],
+        "per_invocation": [_score_record(score) for score in metric.per_invocation],
         "details": metric.details,
     }
+
+
+def _score_record(score: InvocationScore) -> dict[str, Any]:
+    """One metric on one turn, with what a judge model said where one was asked."""
+    return score.model_dump(mode="json", exclude=None if score.judgement is not None else {"judgement"})
 
 
 def turn_record(turn: TurnResult) -> dict[str, Any]:

@@ -93,7 +93,15 @@ class JudgeSettings(_Section):
     """`[judge]`: the model that judges what cannot be computed."""
 
     model: str = "gemini-2.5-flash"
-    """Name of the model."""
+    """Name of the model: one of Google's, or `provider/model` through LiteLLM."""
+    concurrency: int = Field(default=8, ge=1)
+    """How many requests to one model run at a time; fewer while it says that it is too much."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """How many requests to one model begin in a minute. Default: as many as it answers."""
+    tries: int = Field(default=5, ge=1)
+    """How often a request is tried that may be answered later (429, 5xx, no connection)."""
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    """How long one answer may take."""
 
 
 class WatchSettings(_Section):

@@ -13,6 +13,7 @@ from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, share_of, sparkline
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, safe, safe_line
+from workbench.tui.state.scores.judgement_lines import judgement_blocks
 from workbench.tui.state.scores.meaning import info_of, meaning_blocks
 from workbench.tui.state.standing import look_of_metric
 from workbench.tui.state.value_tree import value_blocks
@@ -77,6 +78,7 @@ def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterat
         if text:
             yield Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(redact(text)))), indent=2, hang=2)
     yield from _turn_blocks(metric)
+    yield from judgement_blocks(metric)
     if len(repeats) > 1:
         yield from _repeat_blocks(metric.name, repeats)
     if metric.details:

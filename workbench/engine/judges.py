@@ -1,0 +1,47 @@
+"""The judge models of a workspace: asked with the keys of the target, answers kept in the project."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from workbench.agents.worker import dotenv
+from workbench.llm.cache import Cache
+from workbench.llm.models import ModelOptions, Models
+from workbench.model.target import Target
+from workbench.store.settings import JudgeSettings
+
+
+class Judges:
+    """Access to models, kept from run to run. Used on the engine's loop."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+        self._cache = Cache(root, warn=warn)
+        self._models: dict[tuple[frozenset[tuple[str, str]], ModelOptions], Models] = {}
+
+    def models_for(self, target: Target, settings: JudgeSettings) -> Models:
+        """The models as this target's environment reaches them: what its `.env` says counts where nothing else does."""
+        options = ModelOptions(
+            concurrency=settings.concurrency,
+            per_minute=settings.requests_per_minute,
+            tries=settings.tries,
+            timeout_seconds=settings.timeout_seconds,
+        )
+        environment = _environment_of(target)
+        key = frozenset(environment.items()), options
+        if key not in self._models:
+            self._models[key] = Models(environment, options, replies=self._cache)
+        return self._models[key]
+
+    async def close(self) -> None:
+        """Give connections and the file of answers back."""
+        models, self._models = list(self._models.values()), {}
+        await asyncio.gather(*(each.close() for each in models))
+        await self._cache.close()
+
+
+def _environment_of(target: Target) -> Mapping[str, str]:
+    files = [] if target.env_file is None else [str(target.env_file)]
+    return dotenv.effective(files, os.environ)

@@ -1,0 +1,66 @@
+"""`judge_model_options` of a criterion, read with the place of every mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from workbench.metrics.definition import JudgeOptions
+from workbench.metrics.options import Options, describe, nearest
+
+NAME = "judge_model_options"
+SAMPLES = 5
+_MOST_SAMPLES = 100
+_KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
+
+DESCRIPTION = {
+    "judge_model_options": "judge_model (default: the one of the settings), num_samples (default 5), "
+    "parallelism_limit (default: that of the model), judge_model_config (as in the Gemini API)",
+}
+
+
+def read_judge_options(options: Options) -> JudgeOptions:
+    """The options for the judge; mistakes are kept in `options`."""
+    given = options.raw(NAME)
+    if given is None:
+        return JudgeOptions(samples=SAMPLES)
+    if not isinstance(given, Mapping):
+        options.refuse(NAME, found=describe(given), expected="an object")
+        return JudgeOptions(samples=SAMPLES)
+    values = {_snake(name): value for name, value in given.items()}
+    for name in given:
+        if _snake(name) not in _KNOWN:
+            guess = nearest(name, _KNOWN)
+            expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(_KNOWN)}"
+            options.refuse(f"{NAME}.{name}", found=f"the unknown option {name!r}", expected=expected)
+    model = values.get("judge_model")
+    if model is not None and not (isinstance(model, str) and model.strip()):
+        options.refuse(f"{NAME}.judge_model", found=describe(model), expected="the name of a model")
+        model = None
+    config = values.get("judge_model_config")
+    if config is not None and not isinstance(config, Mapping):
+        options.refuse(f"{NAME}.judge_model_config", found=describe(config), expected="an object")
+        config = None
+    return JudgeOptions(
+        model=model,
+        samples=_count(options, values, "num_samples", most=_MOST_SAMPLES) or SAMPLES,
+        parallel=_count(options, values, "parallelism_limit", most=None),
+        config=dict(config or {}),
+    )
+
+
+def _count(options: Options, values: Mapping[str, Any], name: str, *, most: int | None) -> int | None:
+    value = values.get(name)
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0 and (most is None or value <= most):
+        return value
+    expected = "a whole number from 1 on" if most is None else f"a whole number from 1 to {most}"
+    options.refuse(f"{NAME}.{name}", found=describe(value), expected=expected)
+    return None
+
+
+def _snake(name: str) -> str:
+    return next((known for known in _KNOWN if to_camel(known) == name), name)

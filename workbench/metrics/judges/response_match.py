@@ -1,0 +1,66 @@
+"""Whether the final response says what the expected one says, as a judge model sees it.
+
+Facts: google-adk 2.13, `final_response_match_v2`: valid or invalid by the majority of the samples that can be read, a
+tie is invalid, the case is the mean of its turns. Unlike there a verdict is read in any case and inside any decoration,
+and a sample that fails costs that sample, not the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.judges.dialogue import response_of
+from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.replies import read_verdict
+from workbench.metrics.options import Options
+from workbench.metrics.subject import CaseView, Turn
+from workbench.model.results import Score
+
+NAME = "final_response_match_v2"
+_NO_REFERENCE = Score.undefined("the case has no expected response")
+_SCHEMA = {
+    "type": "object",
+    "properties": {"reasoning": {"type": "string"}, "verdict": {"type": "string", "enum": ["valid", "invalid"]}},
+    "required": ["reasoning", "verdict"],
+}
+
+
+def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -> ModelQuestion | Score:
+    """The question about one turn; undefined where nothing was expected of the response."""
+    del view
+    if turn.expected is None or turn.expected.final_response is None:
+        return _NO_REFERENCE
+    prompt = render(
+        "response_match",
+        user_prompt=turn.expected.user_content.text(),
+        reference=response_of(turn.expected, with_intermediate=with_intermediate),
+        response=response_of(turn.actual, with_intermediate=with_intermediate),
+    )
+    return ModelQuestion(prompt=prompt, reply_schema=_SCHEMA, read=read_verdict)
+
+
+def _prepare(options: Options) -> Sequence[Judge]:
+    ask = partial(ask_response_match, with_intermediate=options.flag("include_intermediate_responses_in_final"))
+    return [ModelJudge(name=NAME, options=read_judge_options(options), ask=ask)]
+
+
+METRICS: Sequence[Definition] = (
+    Definition(
+        info=MetricInfo(
+            name=NAME,
+            family="judge",
+            purpose="Whether the final response says what the expected one says, whatever the words.",
+            when="Answers are free text.",
+            needs=frozenset({"judge"}),
+            options={
+                **DESCRIPTION,
+                "include_intermediate_responses_in_final": "judge what was said on the way, too (default false)",
+            },
+            choices={"include_intermediate_responses_in_final": (False, True)},
+        ),
+        prepare=_prepare,
+    ),
+)

@@ -1,0 +1,178 @@
+"""Which share of the rubrics the answer, the use of tools, or the whole conversation meets, as a judge model sees it.
+
+Facts: google-adk 2.13, `rubric_based_*_quality_v1`: yes or no for each rubric by the majority of the samples, a tie is
+no, a rubric that does not apply counts as yes; the case is the mean of all rubric scores of all turns. Unlike there
+each turn is read with its own rubrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.judges.dialogue import conversation_of, instructions_of, response_of, steps_of, tools_of
+from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.replies import read_rubrics
+from workbench.metrics.options import Options, describe
+from workbench.metrics.subject import CaseView, Turn
+from workbench.model.evalset import Rubric
+from workbench.model.results import Score
+
+Subject = Literal["answer", "tools", "conversation"]
+
+_VERDICTS = ["yes", "no", "not applicable"]
+_PROPERTY = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "evidence": {"type": "string"},
+        "rationale": {"type": "string"},
+        "verdict": {"type": "string", "enum": _VERDICTS},
+    },
+    "required": ["id", "rationale", "verdict"],
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"properties": {"type": "array", "items": _PROPERTY}},
+    "required": ["properties"],
+}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One of the three metrics. `type` is the one of the rubrics in cases and turns that are its own."""
+
+    name: str
+    subject: Subject
+    type: str
+    purpose: str
+    when: str
+
+
+_KINDS = (
+    _Kind(
+        "rubric_based_final_response_quality_v1",
+        "answer",
+        "FINAL_RESPONSE_QUALITY",
+        "Which share of the rubrics the final response meets.",
+        "There is no one right answer, but clear demands on it.",
+    ),
+    _Kind(
+        "rubric_based_tool_use_quality_v1",
+        "tools",
+        "TOOL_USE_QUALITY",
+        "Which share of the rubrics the use of tools meets.",
+        "Several paths are fine, within rules.",
+    ),
+    _Kind(
+        "rubric_based_multi_turn_trajectory_quality_v1",
+        "conversation",
+        "TRAJECTORY_QUALITY",
+        "Which share of the rubrics the whole conversation meets.",
+        "The path through a long conversation matters.",
+    ),
+)
+
+
+def ask_rubrics(turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, str]) -> ModelQuestion | Score:
+    """The question about one turn, or about the conversation that ends with it. Raises ValueError for rubrics that
+    cannot be told apart."""
+    assert turn.actual is not None
+    case = view.subject.case
+    written = [] if case is None else list(case.rubrics or ())
+    if turn.expected is not None:
+        written += turn.expected.rubrics or ()
+    rubrics = _joined(own, _of_type(written, kind.type))
+    if not rubrics:
+        return Score.undefined(
+            f"there is no rubric: neither the criterion has any, nor the case or this turn one of type {kind.type}"
+        )
+    turns = [each for each in view.turns if each.actual is not None] if kind.subject == "conversation" else [turn]
+    prompt = render(
+        "rubrics",
+        subject=kind.subject,
+        instructions=instructions_of(turns),
+        tools=tools_of(turns),
+        dialogue=conversation_of(turns),
+        user_message=turn.actual.user_content.text(),
+        steps=steps_of(turn.actual),
+        response=response_of(turn.actual),
+        rubrics=rubrics,
+    )
+    return ModelQuestion(
+        prompt=prompt, reply_schema=_SCHEMA, read=partial(read_rubrics, rubrics=rubrics), rubrics=rubrics
+    )
+
+
+def _of_type(rubrics: Iterable[Rubric], wanted: str) -> list[tuple[str, str]]:
+    return [(each.rubric_id, text_of(each)) for each in rubrics if (each.type or "").upper() == wanted]
+
+
+def _joined(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
+    joined = dict(own)
+    for rubric_id, text in more:
+        if rubric_id in joined:
+            raise ValueError(f"the rubric {rubric_id!r} is there twice: give each an id of its own")
+        joined[rubric_id] = text
+    return joined
+
+
+def text_of(rubric: Rubric) -> str:
+    """The property that a rubric states."""
+    content = rubric.rubric_content
+    text = content.get("text_property", content.get("textProperty"))
+    return text if isinstance(text, str) else ""
+
+
+def _read_rubrics(options: Options) -> dict[str, str]:
+    value: Any = options.raw("rubrics")
+    if value is None:
+        return {}
+    if not isinstance(value, list):
+        options.refuse("rubrics", found=describe(value), expected="a list of rubrics")
+        return {}
+    rubrics: dict[str, str] = {}
+    for number, item in enumerate(value):
+        place = f"rubrics[{number}]"
+        try:
+            rubric = Rubric.model_validate(item)
+        except ValueError:
+            expected = 'an object with "rubric_id" and "rubric_content": {"text_property": "..."}'
+            options.refuse(place, found=describe(item), expected=expected)
+            continue
+        if not text_of(rubric):
+            options.refuse(f"{place}.rubric_content.text_property", found="no text", expected="the property, as a text")
+        elif rubric.rubric_id in rubrics:
+            options.refuse(f"{place}.rubric_id", found=f"{rubric.rubric_id!r} once more", expected="an id of its own")
+        else:
+            rubrics[rubric.rubric_id] = text_of(rubric)
+    return rubrics
+
+
+def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
+    ask = partial(ask_rubrics, kind=kind, own=_read_rubrics(options))
+    whole = kind.subject == "conversation"
+    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=whole)]
+
+
+def _definition(kind: _Kind) -> Definition:
+    return Definition(
+        info=MetricInfo(
+            name=kind.name,
+            family="judge",
+            purpose=kind.purpose,
+            when=kind.when,
+            needs_reference=False,
+            needs=frozenset({"judge"}),
+            fits_scenarios=True,
+            options={**DESCRIPTION, "rubrics": f"properties, besides those of type {kind.type} of cases and turns"},
+        ),
+        prepare=partial(_prepare, kind=kind),
+    )
+
+
+METRICS: Sequence[Definition] = tuple(_definition(kind) for kind in _KINDS)
