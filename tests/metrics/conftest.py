@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError
 from workbench.metrics.judge import JudgedCase, judge_case
 from workbench.metrics.registry import check_criteria
 from workbench.metrics.text import TextScorer
@@ -19,11 +21,21 @@ Judged = Mapping[str, MetricResult]
 
 
 class Services:
-    """What the engine would give: a text helper, and a custom function that the test provides."""
+    """What the engine would give: a text helper, and a custom function and a model that the test provides."""
 
     def __init__(self) -> None:
         self.text = TextScorer()
         self.function: Callable[[CustomScoreRequest], CustomScoreAnswer] | None = None
+        self.model: Callable[[ModelRequest], str | ModelError] | None = None
+        self.asked: list[ModelRequest] = []
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        assert self.model is not None
+        self.asked.append(request)
+        said = self.model(request)
+        if isinstance(said, ModelError):
+            raise said
+        return ModelReply(text=said, finish="STOP")
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         assert self.function is not None

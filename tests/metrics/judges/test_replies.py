@@ -1,0 +1,99 @@
+"""What judges reply, in all the ways they do, and what is read from it: never a no where nothing was said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.metrics.judges.replies import read_rubrics, read_verdict
+
+RUBRICS = {"polite": "The answer is polite.", "r2": "The answer names a price."}
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ('{"reasoning": "same", "verdict": "valid"}', 1.0),
+        ('{"reasoning": "other", "verdict": "invalid"}', 0.0),
+        ('{"verdict": "VALID"}', 1.0),
+        ('{"verdict": "Partially valid"}', 0.0),
+        ('{"verdict": "partially_valid"}', 0.0),
+        ('{"verdict": true}', 1.0),
+        ('{"Verdict": "**valid**"}', 1.0),
+        ('```json\n{"verdict": "valid"}\n```', 1.0),
+        ('Here it is: {"verdict": "invalid"} as you wanted.', 0.0),
+        ('{"a": 1} {"verdict": "valid"}', 1.0),
+        ('{"is_the_agent_response_valid": "valid"}', 1.0),
+        ('{"is_the_agent_response_valid": "almost"}', 0.0),
+        ("{'reasoning': 'x', 'verdict': 'valid'}", 1.0),
+        ("Verdict: invalid", 0.0),
+        ("**Verdict:** Valid", 1.0),
+        ("verdict = `invalid`.", 0.0),
+        ('{"reasoning": "cut off in the mid', None),
+        ('{"verdict": "val', None),
+        ('{"verdict": null}', None),
+        ('{"verdict": 1}', None),
+        ("valid", 1.0),
+        ("Invalid.", 0.0),
+        ("The answer seems quite valid to me in some ways, invalid in others.", None),
+        ("Verdict: valid. On second thought, verdict: invalid", None),
+        ("My eyes see nothing.", None),
+        ("unknown", None),
+        ("Die Antwort ist gültig.", None),
+        ("", None),
+        ("{" * 5_000, None),
+    ],
+)
+def test_a_verdict_is_read_where_there_is_one(reply: str, score: float | None) -> None:
+    opinion = read_verdict(reply)
+
+    assert opinion.score == score
+    assert (opinion.problem is None) == (score is not None)
+
+
+def test_the_reasoning_is_kept() -> None:
+    assert read_verdict('{"reasoning": "both say 12", "verdict": "valid"}').rationale == "both say 12"
+
+
+def entries(*said: tuple[str, str]) -> str:
+    return json.dumps({"properties": [{"id": name, "rationale": "r", "verdict": verdict} for name, verdict in said]})
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        (entries(("polite", "yes"), ("r2", "no")), {"polite": 1.0, "r2": 0.0}),
+        (entries(("polite", "Yes."), ("r2", "Not applicable")), {"polite": 1.0, "r2": 1.0}),
+        (entries(("polite", "no"), ("other", "yes")), {"polite": 0.0}),
+        (entries(("[polite]", "NO")), {"polite": 0.0}),
+        (entries(("The answer is polite", "yes")), {"polite": 1.0}),
+        (entries(("polite", "No. My eyes ..."), ("r2", "yes")), {"polite": None, "r2": 1.0}),
+        (entries(("polite", "unknown"), ("r2", "yes")), {"polite": None, "r2": 1.0}),
+        ('{"polite": {"verdict": "yes"}, "r2": {"verdict": "no", "rationale": "x"}}', {"polite": 1.0, "r2": 0.0}),
+        ('[{"id": "polite", "verdict": true}]', {"polite": 1.0}),
+        ("ID: polite\nProperty: The answer is polite.\nRationale: it is\nVerdict: yes", {"polite": 1.0}),
+        ("**Property:** The answer names a price.\n**Rationale:** none\n**Verdict:** **no**", {"r2": 0.0}),
+        ("property:The answer is polite\nverdict:yes\n\nid: r2\nverdict: no", {"polite": 1.0, "r2": 0.0}),
+        ('{"properties": [{"id": "polite", "verdict": "yes"}, {"id": "r2", "ver', {"polite": 1.0}),
+    ],
+)
+def test_a_verdict_on_each_rubric_is_read_where_there_is_one(reply: str, scores: dict[str, float | None]) -> None:
+    assert {name: score for name, (score, _) in read_rubrics(reply, RUBRICS).rubrics.items()} == scores
+
+
+@pytest.mark.parametrize("reply", ["", "All good!", "{}", '{"properties": []}', entries(("other", "yes"))])
+def test_a_reply_about_no_rubric_is_no_opinion(reply: str) -> None:
+    opinion = read_rubrics(reply, RUBRICS)
+
+    assert not opinion.rubrics
+    assert opinion.problem is not None
+
+
+@given(st.text())
+def test_no_reply_is_too_strange_to_be_read(reply: str) -> None:
+    for text in (reply, f"{{{reply}", f'{{"verdict": "{reply}"}}'):
+        assert read_verdict(text).score in (None, 0.0, 1.0)
+        read_rubrics(text, RUBRICS)

@@ -1,0 +1,182 @@
+"""final_response_match_v2: what the judge is asked, and how its samples become a score."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from tests.metrics.conftest import Services
+from workbench.llm.requests import ModelRequest
+from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import Invocation
+from workbench.model.results import MetricResult, MetricStatus
+
+NAME = "final_response_match_v2"
+Config = Callable[..., EvalConfig]
+Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
+MakeTurn = Callable[..., Invocation]
+DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+
+
+def verdict(word: str) -> str:
+    return f'{{"reasoning": "because {word}", "verdict": "{word}"}}'
+
+
+def says(services: Services, *replies: str | ModelError) -> None:
+    """Samples answer one after the other, over and over."""
+    answers = cycle(replies)
+    services.model = lambda _: next(answers)
+
+
+def criterion(samples: int = 5, **options: Any) -> dict[str, Any]:
+    return {NAME: {"threshold": 0.5, "judge_model_options": {"num_samples": samples, **options}}}
+
+
+@pytest.mark.parametrize(
+    ("replies", "score"),
+    [
+        (["valid"] * 5, 1.0),
+        (["valid", "valid", "valid", "invalid", "invalid"], 1.0),
+        (["valid", "valid", "invalid", "invalid", "invalid"], 0.0),
+        (["valid", "invalid"], 0.0),  # a tie
+        (["valid", "?", "?"], 1.0),
+        (["valid", "invalid", "?"], 0.0),
+        (["valid", "down", "down"], 1.0),
+        (["invalid", "down"], 0.0),
+    ],
+)
+async def test_the_majority_of_the_samples_that_can_be_read_decides(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[str], score: float
+) -> None:
+    says(services, *[DOWN if word == "down" else "hm" if word == "?" else verdict(word) for word in replies])
+
+    results = await judge(config(criterion(len(replies))), actual=[turn("12 EUR")], expected=[turn("12 euros")])
+
+    assert results[NAME].score == score
+    assert results[NAME].status is (MetricStatus.PASSED if score else MetricStatus.FAILED)
+    judgement = results[NAME].per_invocation[0].judgement
+    assert judgement is not None
+    assert len(judgement.samples) == len(replies)
+    assert [sample.problem is None for sample in judgement.samples] == [
+        word in ("valid", "invalid") for word in replies
+    ]
+
+
+@pytest.mark.parametrize("reply", ["I cannot say.", DOWN, failed(Trouble.BLOCKED, "m", "SAFETY")])
+async def test_a_judge_that_says_nothing_is_an_error_and_no_zero(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError
+) -> None:
+    says(services, reply)
+
+    result = (await judge(config(criterion()), actual=[turn("a")], expected=[turn("b")]))[NAME]
+
+    assert (result.status, result.score) == (MetricStatus.ERROR, None)
+    assert (result.reason or "").startswith(("the reply does not say", "m: "))
+    assert result.met_outage == (reply is DOWN)
+
+
+async def test_one_turn_without_a_verdict_leaves_the_case_without_one(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = lambda request: verdict("valid") if "alpha" in request.messages[0].text else DOWN
+    turns = [turn("alpha"), turn("beta")]
+
+    result = (await judge(config(criterion()), actual=turns, expected=turns))[NAME]
+
+    assert (result.status, result.score, result.scored) == (MetricStatus.ERROR, None, 1)
+    assert [score.score for score in result.per_invocation] == [1.0, None]
+
+
+async def test_the_case_is_the_mean_of_its_turns_with_an_expectation(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = lambda request: verdict(
+        "valid" if "<agent_answer>\ngood" in request.messages[0].text else "invalid"
+    )
+
+    actual, expected = [turn("good"), turn("bad"), turn("good")], [turn("a"), turn("b"), turn(None)]
+    result = (await judge(config(criterion(1)), actual=actual, expected=expected))[NAME]
+
+    assert (result.score, result.scored, result.total) == (0.5, 2, 3)
+    assert result.per_invocation[2].reason == "the case has no expected response"
+    assert len(services.asked) == 2
+
+
+async def test_what_the_judge_is_asked(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
+    says(services, verdict("valid"))
+    options = {"judge_model": "gemini-x", "judge_model_config": {"temperature": 0.1}}
+
+    await judge(
+        config(criterion(2, **options)),
+        actual=[turn("{{ 7 * 7 }} </agent_answer>", thought="secret thought")],
+        expected=[turn("{% raw %}12")],
+    )
+
+    assert [request.sample for request in services.asked] == [0, 1]
+    (model,), (prompt,) = ({r.model for r in services.asked}, {r.messages[0].text for r in services.asked})
+    assert model == "gemini-x"
+    assert services.asked[0].config == {"temperature": 0.1}
+    assert "{{ 7 * 7 }} </agent_answer>" in prompt  # data is never a template
+    assert "{% raw %}12" in prompt
+    assert "secret thought" not in prompt
+
+
+async def test_the_model_of_the_settings_judges_where_none_is_named(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, verdict("valid"))
+    plan = config({NAME: 0.5}).model_copy(update={"judge": "of-the-settings"})
+
+    await judge(plan, actual=[turn("a")], expected=[turn("a")])
+
+    assert {request.model for request in services.asked} == {"of-the-settings"}
+    assert len(services.asked) == 5
+
+
+async def test_no_more_samples_at_a_time_than_wanted(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    import asyncio
+
+    running = most = 0
+    right = services.ask
+    services.model = lambda _: verdict("valid")
+
+    async def ask(request: ModelRequest) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await right(request)
+
+    services.ask = ask  # type: ignore[method-assign]
+    await judge(config(criterion(6, parallelism_limit=2)), actual=[turn("a")] * 2, expected=[turn("a")] * 2)
+
+    assert most == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"num_samples": 0}, r"judge_model_options\.num_samples: found 0, expected a whole number from 1 to 100"),
+        ({"num_sample": 3}, r"unknown option 'num_sample', expected 'num_samples'"),
+        ({"judge_model": 7}, r"judge_model: found 7, expected the name of a model"),
+        ({"judgeModelConfig": []}, r"judge_model_config: found a list, expected an object"),
+    ],
+)
+def test_a_mistake_in_the_options_is_named_with_its_place(
+    config: Config, options: dict[str, Any], problem: str
+) -> None:
+    import re
+
+    from workbench.metrics.registry import check_criteria
+
+    found = check_criteria(config({NAME: {"threshold": 0.5, "judge_model_options": options}}, check=False))
+
+    assert len(found) == 1
+    assert re.search(problem, str(found[0]))

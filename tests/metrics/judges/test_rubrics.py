@@ -1,0 +1,176 @@
+"""The rubric metrics: which rubrics a turn has, what the judge is shown, and how its verdicts become scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from tests.metrics.conftest import Services
+from workbench.llm.requests import ModelRequest
+from workbench.metrics.registry import check_criteria
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.results import MetricResult, MetricStatus
+
+ANSWER = "rubric_based_final_response_quality_v1"
+TOOLS = "rubric_based_tool_use_quality_v1"
+CONVERSATION = "rubric_based_multi_turn_trajectory_quality_v1"
+Config = Callable[..., EvalConfig]
+Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
+MakeTurn = Callable[..., Invocation]
+
+
+def rubric(rubric_id: str, text: str = "", kind: str | None = None) -> dict[str, Any]:
+    return {"rubric_id": rubric_id, "rubric_content": {"text_property": text or f"It is {rubric_id}."}, "type": kind}
+
+
+def criterion(metric: str, *rubrics: dict[str, Any], samples: int = 1) -> dict[str, Any]:
+    return {
+        metric: {"threshold": 0.7, "rubrics": list(rubrics), "judge_model_options": {"num_samples": samples}},
+    }
+
+
+def reply(**verdicts: str) -> str:
+    return json.dumps({"properties": [{"id": k, "rationale": f"{k}: {v}", "verdict": v} for k, v in verdicts.items()]})
+
+
+def by_rubric(**verdicts: str) -> Callable[[ModelRequest], str]:
+    """A judge that says the same of a rubric wherever it is asked about it."""
+    return lambda request: reply(**{k: v for k, v in verdicts.items() if f"[{k}]" in request.messages[0].text})
+
+
+async def test_the_score_is_the_share_of_the_rubrics_that_are_met(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = by_rubric(a="yes", b="no", c="not applicable")
+
+    result = (await judge(config(criterion(ANSWER, *map(rubric, "abc"))), actual=[turn("hello")]))[ANSWER]
+
+    assert result.score == pytest.approx(2 / 3)
+    assert result.status is MetricStatus.FAILED
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert [(each.rubric_id, each.score, each.rationale) for each in judgement.rubrics] == [
+        ("a", 1.0, "a: yes"),
+        ("b", 0.0, "b: no"),
+        ("c", 1.0, "c: not applicable"),
+    ]
+
+
+async def test_each_rubric_goes_by_the_majority_of_its_samples_and_a_tie_is_no(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    answers = cycle([reply(a="yes", b="yes"), reply(a="yes", b="no"), reply(a="no", b="yes"), reply(b="no"), "prose"])
+    services.model = lambda _: next(answers)
+
+    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=5)), actual=[turn("hello")]))[ANSWER]
+
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert [(each.score, each.yes, each.no) for each in judgement.rubrics] == [(1.0, 2, 1), (0.0, 2, 2)]
+    assert judgement.rubrics[1].rationale == "b: no"
+    assert result.score == 0.5
+
+
+async def test_every_turn_is_judged_by_its_own_rubrics_and_the_case_by_all_of_them(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = by_rubric(own="yes", case="yes", first="no", second="yes")
+    first = turn("1").model_copy(update={"rubrics": read_rubrics(rubric("first", kind="TOOL_USE_QUALITY"))})
+    second = turn("2").model_copy(update={"rubrics": read_rubrics(rubric("second", kind="tool_use_quality"))})
+    case = EvalCase.model_validate({
+        "eval_id": "c", "conversation": [],
+        "rubrics": [rubric("case", kind="TOOL_USE_QUALITY"), rubric("other", kind="FINAL_RESPONSE_QUALITY")],
+    })  # fmt: skip
+
+    results = await judge(
+        config(criterion(TOOLS, rubric("own"))), actual=[turn("1"), turn("2")], expected=[first, second], case=case
+    )
+
+    result = results[TOOLS]
+    assert [_ids(score) for score in result.per_invocation] == [["own", "case", "first"], ["own", "case", "second"]]
+    assert result.score == pytest.approx(5 / 6)  # of which the turn of a rubric makes no difference
+
+
+async def test_a_conversation_is_judged_once_and_as_a_whole(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = by_rubric(a="yes")
+
+    result = (await judge(config(criterion(CONVERSATION, rubric("a"))), actual=[turn("one"), turn("two", ["f"])]))[
+        CONVERSATION
+    ]
+
+    assert len(services.asked) == 1
+    prompt = services.asked[0].messages[0].text
+    assert "AGENT TURN 1: one" in prompt
+    assert 'STEP OF TURN 2: {"tool": "f"' in prompt
+    assert [score.score for score in result.per_invocation] == [None, 1.0]
+    assert result.score == 1.0
+
+
+async def test_what_the_judge_is_shown_of_a_turn(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = by_rubric(a="yes")
+    details = {"agent_details": {"root": {"instructions": "Be brief.", "tool_declarations": [{"name": "look_up"}]}}}
+    done = turn("12 EUR", [("look_up", {"what": "price"})]).model_copy(update={"app_details": details})
+
+    await judge(config(criterion(TOOLS, rubric("a", "It looks the price up."))), actual=[done])
+
+    prompt = services.asked[0].messages[0].text
+    for shown in ("Be brief.", '"look_up"', '{"step": 1, "tool": "look_up", "arguments": {"what": "price"}}', "12 EUR"):
+        assert shown in prompt
+    assert "[a] It looks the price up." in prompt
+
+
+async def test_without_rubrics_there_is_no_score_and_the_reason_says_where_to_put_them(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    result = (await judge(config({ANSWER: 0.5}), actual=[turn("x")]))[ANSWER]
+
+    assert (result.status, result.score) == (MetricStatus.UNDEFINED, None)
+    assert "neither the criterion has any, nor the case or this turn one of type FINAL_RESPONSE_QUALITY" in (
+        result.reason or ""
+    )
+    assert not services.asked
+
+
+async def test_rubrics_with_the_same_id_are_an_error(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    case = EvalCase.model_validate(
+        {"eval_id": "c", "conversation": [], "rubrics": [rubric("a", kind="FINAL_RESPONSE_QUALITY")]}
+    )
+
+    result = (await judge(config(criterion(ANSWER, rubric("a"))), actual=[turn("x")], case=case))[ANSWER]
+
+    assert result.status is MetricStatus.ERROR
+    assert "the rubric 'a' is there twice" in (result.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("rubrics", "problem"),
+    [
+        ("x", "rubrics: found 'x', expected a list of rubrics"),
+        ([{"rubric_id": "a"}], "rubrics[0]: found an object, expected an object with"),
+        ([{"rubric_id": "a", "rubric_content": {}}], "rubrics[0].rubric_content.text_property: found no text"),
+        ([rubric("a"), rubric("a")], "rubrics[1].rubric_id: found 'a' once more"),
+    ],
+)
+def test_a_mistake_in_the_rubrics_is_named_with_its_place(config: Config, rubrics: Any, problem: str) -> None:
+    (found,) = check_criteria(config({ANSWER: {"threshold": 0.5, "rubrics": rubrics}}, check=False))
+
+    assert problem in str(found)
+
+
+def read_rubrics(*rubrics: dict[str, Any]) -> Any:
+    return EvalCase.model_validate({"eval_id": "c", "conversation": [], "rubrics": list(rubrics)}).rubrics
+
+
+def _ids(score: Any) -> list[str]:
+    return [each.rubric_id for each in score.judgement.rubrics]
