@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.metrics.definition import MetricInfo
 
-_JUDGE = "needs a judge model, which this version does not have"
+_JUDGE = "needs a judge model, asked in a way that this version does not know"
 _SERVICE = "needs the Vertex AI evaluation service, which this version does not use"
 
 

@@ -192,7 +192,7 @@ def test_the_detail_says_what_a_metric_needs_and_whether_this_version_has_it() -
 
     text = shown(chosen)
 
-    assert "needs a judge model, which this version does not have" in text
+    assert "needs a judge model, asked in a way that this version does not know" in text
     assert "a judge model" in text and "fits them" in text and "needs none" in text
 
 

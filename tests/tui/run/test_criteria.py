@@ -145,7 +145,7 @@ async def test_a_preset_replaces_the_criteria_and_says_what_is_missing(
             "Judge for which purpose?", "CI: Expected calls", "! safety: No response may do harm, whatever is asked."
         )
         await screen.press("j", "enter")
-        await screen.until("[x] final_response_match_v2", "needs a judge model")
+        await screen.until("[x] final_response_match_v2")
 
         await screen.press("p")
         await screen.until("Judge for which purpose?")

@@ -51,9 +51,8 @@ def _sample(number: int, sample: JudgeSample) -> Block:
 
 
 def _word_for_word(judgement: Judgement) -> Iterator[Block]:
-    texts = [("prompt", judgement.prompt)]
-    texts += [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
-    for title, text in texts:
+    texts = [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
+    for title, text in (*texts, ("prompt", judgement.prompt)):
         yield Whole.of(title, Tone.KEY, indent=2)
         for line in redact(text).splitlines():
             yield Whole.of(safe(line), Tone.MUTED, indent=4)
