@@ -36,7 +36,10 @@ async def test_a_metric_that_is_not_to_be_had_is_an_error_never_ignored(
 async def test_a_judge_metric_says_what_it_needs(config: Any, judge: Any, turn: Any) -> None:
     judged = await judge(config({"hallucinations_v1": 0.5}), actual=[turn("a")])
 
-    assert judged["hallucinations_v1"].reason == "the metric needs a judge model, asked in a way that this version does not know"
+    assert (
+        judged["hallucinations_v1"].reason
+        == "the metric needs a judge model, asked in a way that this version does not know"
+    )
 
 
 async def test_criteria_that_slipped_through_the_check_are_errors(config: Any, judge: Any, turn: Any) -> None:

@@ -36,7 +36,8 @@ async def judge_by_model(
 
     async def judge_turn(turn: Turn) -> InvocationScore:
         nothing = skip(turn) or (_NOT_LAST if judge.whole and turn is not last else None)
-        question = nothing or judge.ask(turn, view)
+        # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
+        question = await asyncio.to_thread(judge.ask, turn, view) if nothing is None else nothing
         if isinstance(question, Score):
             return InvocationScore(score=None, reason=question.reason, hint=question.hint)
         return await _judged(judge, question, ask=ask_in_lane, model=judge.options.model or default_model)
