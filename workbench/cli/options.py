@@ -57,17 +57,25 @@ def display_options(command: Command) -> Command:
 
 
 def execution_options(command: Command) -> Command:
-    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml.
+    """`--runs`, `--concurrency`, `--timeout`, `--isolation`, `--no-cache`: how cases are run and judged.
+
+    Defaults come from workbench.toml.
 
     The command gets them together as `execution`, by the names that they have in RunOptions.
     """
 
     @wraps(command)
     def with_execution(
-        *, runs: int | None, concurrency: int | None, timeout: float | None, isolation: str | None, **others: Any
+        *,
+        runs: int | None,
+        concurrency: int | None,
+        timeout: float | None,
+        isolation: str | None,
+        no_cache: bool,
+        **others: Any,
     ) -> Any:
         times = {"runs": runs, "concurrency": concurrency, "timeout_seconds": timeout}
-        return command(execution={**times, "isolation": isolation}, **others)
+        return command(execution={**times, "isolation": isolation, "use_cache": not no_cache}, **others)
 
     options: list[Option] = [
         click.option("--runs", type=click.IntRange(min=1), help="Run each case so many times."),
@@ -78,6 +86,7 @@ def execution_options(command: Command) -> Command:
             type=click.Choice(["case", "worker"]),
             help="A process for each case (default), or one for all cases of an agent.",
         ),
+        click.option("--no-cache", is_flag=True, help="Ask judge models anew, whatever they answered earlier."),
     ]
     return cast(Command, _with(options, with_execution))
 
