@@ -22,7 +22,7 @@ _NO_KEY = (
 )
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
 _YES = frozenset({"1", "true"})
-_OF_CONNECTIONS = frozenset({"httpx", "httpcore", "aiohttp", "anyio"})
+_OF_CONNECTIONS = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio"})
 
 
 class Gemini:
