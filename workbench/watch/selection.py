@@ -215,8 +215,9 @@ class Selector:
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
         changed = self._changed(verdict.dependencies, folder, since=verdict.began_at)
-        if not changed and not self._is_current(verdict):
-            changed = self._special(verdict.dependencies).opaque[:_REASONS]
+        opaque = self._special(verdict.dependencies).opaque
+        if opaque and not changed and not self._is_current(verdict):
+            changed = opaque[:_REASONS]
         return tuple(Reason(row=row) for row in changed)
 
     def _changed_since_scored(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
@@ -233,7 +234,10 @@ class Selector:
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
             known = tuple(self._verdicts.row(row) for row in islice(rows, _REASONS))
             self._mismatches[number, folder] = known
-        return known or [row for row in self._special(number).states if not self._is_as_left(row, since)][:_REASONS]
+        states = self._special(number).states
+        if known or not states:
+            return known
+        return [row for row in states if not self._is_as_left(row, since)][:_REASONS]
 
     def _row_holds(self, number: int, around: Surroundings) -> bool:
         known = self._holds.get((number, around))
