@@ -55,7 +55,7 @@ class HistoryRecorder:
                 result,
                 execution_key=planned.execution_hash,
                 # Without the key that verdict never counts again: what the agent did is judged anew.
-                scoring_key="" if any(m.met_outage for m in result.metrics) else planned.scoring_hash,
+                scoring_key="" if result.met_outage else planned.scoring_hash,
                 judged_again=planned.executed is not None or planned.recorded is not None,
             )
             for planned, result in results

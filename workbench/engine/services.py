@@ -29,17 +29,23 @@ class RunServices:
         models: Callable[[], Models],
         use_cache: bool,
     ) -> None:
-        """`left` gives what agents had left when the run began; `use_cache`: earlier answers of models will do."""
+        """`left` gives what agents had left when the run began, `models` is asked for when the first model is needed.
+
+        `use_cache`: earlier answers of models will do.
+        """
         self.text = text
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._left = left
-        self._models = models
+        self._open_models = models
+        self._models: Models | None = None
         self._use_cache = use_cache
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask a model, or the cache. Raises ModelError."""
-        return await self._models().ask(request, use_cache=self._use_cache)
+        if self._models is None:
+            self._models = self._open_models()
+        return await self._models.ask(request, use_cache=self._use_cache)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Run a metric function in the target's worker, for as long as a case may take.

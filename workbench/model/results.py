@@ -217,6 +217,11 @@ class CaseResult(Fact):
     metrics: tuple[MetricResult, ...] = ()
     execution: Execution = Execution()
 
+    @property
+    def met_outage(self) -> bool:
+        """Whether a judge could not be reached: judged again it may have a verdict."""
+        return any(metric.met_outage for metric in self.metrics)
+
 
 def status_of_case(metrics: Iterable[MetricResult], *, failure: Failure | None = None) -> CaseStatus:
     """ERROR if anything errored, else FAILED if a metric failed, else PASSED if one passed, else NOT_EVALUATED."""

@@ -103,7 +103,9 @@ class Runs:
         decision = await self._off_loop(lambda: self._deciding.one(job))
         if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
             return
-        if decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
+        if event.result.met_outage:  # to judge again at once would be to hammer at what is out
+            self._work.let_be([decision])
+        elif decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
             self._run_soon(job)
             return
         place = Place(run.run_id, job)
