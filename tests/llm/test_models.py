@@ -67,10 +67,10 @@ async def test_a_service_is_left_alone_for_as_long_as_it_wants(serve: Serve, ope
 
 
 async def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: gemini("late", seconds=1.0))
+    server = serve(lambda _: gemini("late", seconds=5.0))
 
-    with pytest.raises(ModelError, match=r"no answer within 0\.1 s") as raised:
-        await open_models(server, options={"timeout_seconds": 0.1}).ask(request())
+    with pytest.raises(ModelError, match="no answer within 1 s") as raised:
+        await open_models(server, options={"timeout_seconds": 1.0}).ask(request())
 
     assert raised.value.trouble is Trouble.TIMEOUT
     assert len(server.calls) == 1
