@@ -215,10 +215,12 @@ class Selector:
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
         changed = self._changed(verdict.dependencies, folder, since=verdict.began_at)
-        opaque = self._special(verdict.dependencies).opaque
-        if opaque and not changed and not self._is_current(verdict):
+        if not changed:
+            opaque = self._specials[verdict.dependencies].opaque
+            if not opaque or self._is_current(verdict):
+                return ()
             changed = opaque[:_REASONS]
-        return tuple(Reason(row=row) for row in changed)
+        return tuple([Reason(row=row) for row in changed])
 
     def _changed_since_scored(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
         """What custom metrics depended on that would be another today."""
@@ -234,7 +236,7 @@ class Selector:
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
             known = tuple(self._verdicts.row(row) for row in islice(rows, _REASONS))
             self._mismatches[number, folder] = known
-        states = self._special(number).states
+        states = (self._specials.get(number) or self._find_special(number)).states
         if known or not states:
             return known
         return [row for row in states if not self._is_as_left(row, since)][:_REASONS]
@@ -264,15 +266,13 @@ class Selector:
             return True
         return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
 
-    def _special(self, number: int) -> _Special:
-        known = self._specials.get(number)
-        if known is None:
-            rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
-            known = self._specials[number] = _Special(
-                opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
-                states=tuple([row for row in rows if row.kind == Kind.STATE]),
-            )
-        return known
+    def _find_special(self, number: int) -> _Special:
+        rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
+        found = self._specials[number] = _Special(
+            opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
+            states=tuple([row for row in rows if row.kind == Kind.STATE]),
+        )
+        return found
 
     def _surroundings(self, number: int, folder: str) -> Surroundings:
         known = self._around.get((number, folder))
