@@ -283,14 +283,16 @@ async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder:
     folder.cases(lists="list", one="one")
     async with watching(folder.root) as watched:
         await watched.until_shown(one="PASSED")
+        await asyncio.sleep(1.0)  # by then no agent runs that would write over what is saved, and all has been seen
         left = (folder.root / "log.txt").read_text()
 
         folder.write("log.txt", "two\n")
         await watched.until_shown(one="FAILED")
+        await asyncio.sleep(1.0)
         folder.write("log.txt", left)
         await watched.until_shown(one="PASSED")
 
-        await asyncio.sleep(1.0)  # what the agent wrote has been seen by then
+        await asyncio.sleep(1.0)
         deleted = await watched.after((folder.root / "out/one").unlink)
         assert deleted.verdicts == {"lists": "FAILED"}
         assert deleted.change.reason == "out: other files are in it"

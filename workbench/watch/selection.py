@@ -14,7 +14,7 @@ from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus, FailureKind
 from workbench.store.history import StoredVerdict
-from workbench.watch.state import Question, State, Surroundings, question_of
+from workbench.watch.state import State, Surroundings, question_of
 
 _REASONS = 3
 _NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE})
@@ -261,7 +261,7 @@ class Selector:
 
     def _is_as_left(self, row: Dependency, since: float) -> bool:
         """Whether a file that agents write is as this case left it, or as others made it of that since it began."""
-        now = self._state.answer(Question(Kind.STATE, row.key, None))
+        now = self._state.file(row.key)  # looked at each time: a case that has just ended has just written it
         if now == row.fingerprint or self._is_busy():
             return True
         return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)

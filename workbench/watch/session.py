@@ -290,6 +290,8 @@ class WatchSession:
                 return
             overtaken, self._overtaken = self._overtaken, []
             decisions = await self._off_loop(lambda: self._deciding.some(overtaken))
+            # What was not told, for fear that it had been overtaken, may hold by now.
+            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
             await self._start(self._ours(self._work.of(decisions, all_of_it=False)), saved_at=None)
         await self._look_when_idle()
 
