@@ -72,7 +72,9 @@ class Gemini:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
             raise _of_service(error, request.model) from error
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
             raise _of_library(error, request.model) from error
         return _reply(response, request.model)
 

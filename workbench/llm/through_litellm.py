@@ -45,7 +45,7 @@ class ThroughLiteLLM:
         """See Provider."""
         try:
             response = await self._library.acompletion(**_arguments(request, self._environment))
-        except Exception as error:
+        except Exception as error:  # every provider raises its own kinds; their status and name tell what it was
             raise _error(error, request.model) from error
         return _reply(response, request.model)
 

@@ -62,6 +62,10 @@ async def _judged(judge: ModelJudge, question: ModelQuestion, *, ask: Ask, model
     opinions = [opinion for _, opinion in answers]
     rubrics = tuple(_rubric(rubric_id, text, opinions) for rubric_id, text in question.rubrics.items())
     judgement = Judgement(model=model, prompt=question.prompt, samples=samples, rubrics=rubrics)
+    unsaid = [rubric.rubric_id for rubric in rubrics if rubric.score is None]
+    if unsaid and any(sample.problem is None for sample in samples):  # a score without them would be about less
+        silence = f"no sample of the judge says anything about {', '.join(map(repr, unsaid))}"
+        return InvocationScore(score=None, reason=silence, judgement=judgement)
     score = _mean([rubric.score for rubric in rubrics]) if question.rubrics else majority([o.score for o in opinions])
     reason = None if score is not None else _why_none(samples)
     return InvocationScore(score=score, reason=reason, judgement=judgement)

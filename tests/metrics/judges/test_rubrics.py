@@ -76,6 +76,18 @@ async def test_each_rubric_goes_by_the_majority_of_its_samples_and_a_tie_is_no(
     assert result.score == 0.5
 
 
+async def test_a_rubric_that_no_sample_speaks_of_is_an_error_and_not_left_out(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = by_rubric(a="yes")
+
+    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=2)), actual=[turn("hello")]))[ANSWER]
+
+    assert (result.status, result.score) == (MetricStatus.ERROR, None)
+    assert result.reason == "no sample of the judge says anything about 'b'"
+    assert not result.met_outage
+
+
 async def test_every_turn_is_judged_by_its_own_rubrics_and_the_case_by_all_of_them(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
