@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from workbench.store.documents.adk_schema import ADK_TYPES, EVENT_FIELDS, FLAT_FIELDS, PERSONAS, AdkType
+from workbench.model.personas import PERSONAS
+from workbench.store.documents.adk_schema import ADK_TYPES, EVENT_FIELDS, FLAT_FIELDS, AdkType
 from workbench.store.documents.frame import kind_of
 from workbench.store.documents.places import Place, find_key, to_snake
 from workbench.store.documents.problems import Severity

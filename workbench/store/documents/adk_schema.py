@@ -111,9 +111,6 @@ ADK_TYPES = {
 FORMAT_FIELDS = frozenset(name for kind in ADK_TYPES.values() for name in kind.fields)
 """All keys that the formats define, in snake_case."""
 
-PERSONAS = frozenset({"EXPERT", "NOVICE", "EVALUATOR"})
-"""The personas that ADK knows by name."""
-
 EVENT_FIELDS = frozenset({"invocation_events"})
 FLAT_FIELDS = frozenset({"tool_uses", "tool_responses", "intermediate_responses"})
 """The two families of `intermediate_data`, which ADK does not read together."""
