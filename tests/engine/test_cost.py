@@ -55,8 +55,7 @@ def test_repeats_are_always_asked_about(project: Project) -> None:
 
 
 def test_a_case_that_cannot_run_speaks_to_no_agent(project: Project) -> None:
-    scenario = {"conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "greet"}}
-    project.add_set({**TWO, "s": scenario})
+    project.add_set({**TWO, "s": {"conversation": "no list"}})
 
     made = cost_of(as_kind(plan(project), AgentKind.ADK))
 

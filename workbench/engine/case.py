@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.agents.host import AgentError, AgentHost, AgentSession, LeftByAgents, SessionEnd, SessionRequest
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
-from workbench.model.trace import Span
-from workbench.simulation.fixed import FixedConversation
+from workbench.model.trace import Span, SpanKind
+from workbench.simulation.user import User, UserCall, UserFailed
 
 # What ADK calls a user that the case does not name: agents may have stored data under it.
 DEFAULT_USER = "test_user_id"
@@ -30,12 +30,14 @@ class Attempt:
 class Listener:
     """Who hears of a case while it runs."""
 
+    user_spoke: Callable[[int, Content], None]
     turn_finished: Callable[[int, TurnResult], None]
     span_finished: Callable[[Span], None]
 
 
 async def execute(
     case: EvalCase,
+    user: User,
     host: AgentHost,
     *,
     target_name: str,
@@ -44,13 +46,11 @@ async def execute(
     listener: Listener,
     left: LeftByAgents,
 ) -> Attempt:
-    """Run the agent on a case with a fixed conversation; `left` is what agents left in earlier cases.
+    """Run the agent on a case with a user that talks to it; `left` is what agents left in earlier cases.
 
-    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. Cancelling kills the
-    agent's process.
+    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. The time in which a
+    model is asked what the user says does not count against the timeout. Cancelling kills the agent's process.
     """
-    assert case.conversation is not None
-    user = FixedConversation(case.conversation)
     turns: list[TurnResult] = []
     spans: list[Span] = []
 
@@ -69,6 +69,7 @@ async def execute(
             stdout_tail=stdout,
             stderr_tail=stderr,
             final_state=final_state,
+            simulation=user.told(),
             dependencies=None if session is None else session.dependencies,
         )
 
@@ -78,12 +79,20 @@ async def execute(
         async with asyncio.timeout(timeout_seconds) as deadline:
             request = _session_request(case, target_name, alone=alone, left=left)
             session = await host.open(request, on_span=keep_span)
-            while (message := await user.next_message(turns)) is not None:
+            opened = time.perf_counter()
+            while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
+                if user.turns is None:
+                    listener.user_spoke(len(turns), message)
                 result = await session.turn(message, turn=len(turns))
                 turns.append(result)
                 listener.turn_finished(len(turns) - 1, result)
             end = await session.finish()
         return Attempt(ended(None, stdout=end.stdout_tail, stderr=end.stderr_tail, final_state=end.final_state))
+    except UserFailed as error:
+        assert session is not None
+        printed = await session.kill()
+        failure = error.failure.model_copy(update={"turn": len(turns)})
+        return Attempt(ended(failure, stdout=printed.stdout_tail, stderr=printed.stderr_tail))
     except AgentError as error:
         failure = _placed(error.failure, turn=len(turns), of=user.turns)
         return Attempt(
@@ -105,6 +114,47 @@ async def execute(
             await session.kill()
 
 
+async def _said(
+    user: User,
+    turns: Sequence[TurnResult],
+    deadline: asyncio.Timeout,
+    keep_span: Callable[[Span], None],
+    opened: float,
+) -> Content | None:
+    """What the user says next. A model that was asked for it leaves a span in the trace."""
+    asked = len(user.calls)
+    began = time.perf_counter()
+    when = deadline.when()
+    deadline.reschedule(None)
+    try:
+        return await user.next_message(turns)
+    finally:
+        ended = time.perf_counter()
+        if when is not None:
+            deadline.reschedule(when + ended - began)
+        for call in user.calls[asked:]:
+            keep_span(_span_of(call, turn=len(turns), start=began - opened, end=ended - opened))
+
+
+def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
+    reply = call.reply
+    attributes: dict[str, Any] = {"gen_ai.request.model": call.model}
+    if reply is not None:
+        attributes |= {"cached": reply.cached, "scripted": reply.scripted}
+    return Span(
+        id=f"simulated-user-{turn}",
+        turn=turn,
+        kind=SpanKind.USER,
+        name="simulated user",
+        start=start,
+        end=end,
+        error=call.problem,
+        request=call.prompt,
+        response=None if reply is None else reply.text,
+        attributes=attributes,
+    )
+
+
 def _session_request(case: EvalCase, target_name: str, *, alone: bool, left: LeftByAgents) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
@@ -117,6 +167,7 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool, left: Lef
     )
 
 
-def _placed(failure: Failure, *, turn: int, of: int) -> Failure:
+def _placed(failure: Failure, *, turn: int, of: int | None) -> Failure:
     """The failure with the turn in which it happened."""
-    return failure if failure.turn is not None or turn >= of else failure.model_copy(update={"turn": turn})
+    is_placed = failure.turn is not None or (of is not None and turn >= of)
+    return failure if is_placed else failure.model_copy(update={"turn": turn})

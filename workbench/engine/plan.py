@@ -41,7 +41,8 @@ class RunOptions(Fact):
     `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
     newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
     `use_cache`: what judge models answered in earlier runs counts, where they are asked the same.
-    `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows.
+    `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
+    agent runs, and nothing is judged.
     """
 
     config: Path | None = None
@@ -53,6 +54,7 @@ class RunOptions(Fact):
     resume: str | None = None
     command: str = ""
     use_cache: bool = True
+    scores: bool = True
     adk_results: bool = True
 
 

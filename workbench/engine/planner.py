@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from workbench.engine.criteria import problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
-from workbench.metrics.registry import check_criteria, with_judge
+from workbench.engine.users import is_scripted, options_of
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import did_you_mean
+from workbench.model.text import counted, did_you_mean
+from workbench.simulation.prompting import check_scenario
 from workbench.store.datasets import read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
@@ -61,24 +64,32 @@ class Planner:
         if unknown:
             raise PlanError(*unknown)
         configs = self._configs({name: self._entries[name] for name in wanted}, options, given=config)
+        if not options.scores:
+            configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
         cases: list[PlannedCase] = []
         problems: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
                 found = list(self._cases_of_set(self._entries[name], ids, configs[name]))
+                refused: Sequence[str] = ()
+                if options.scores:
+                    found, refused = _without_hopeless(found, configs[name], name=name)
+                    problems.extend(refused)
+                else:
+                    found = [replace(case, scoring_hash="") for case in found]
             except (StoreError, PlanError) as error:
                 problems.append(str(error))
                 continue
             cases.extend(found)
-            if ids is None:
+            if ids is None and not refused:
                 whole.add(name)
         plan = Plan(
             root=self._project.root,
             cases=tuple(cases),
             limits=self._limits(options),
             options=options,
-            notices=_notices(configs),
+            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases)),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
@@ -95,7 +106,7 @@ class Planner:
         if config is None:
             config = default_config() if options.config is None else load_config(options.config)
         _refuse_unsound(config)
-        config = self._with_judge(config)
+        config = self._with_models(config)
         recorded = read_recorded(path, expected=expected)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
@@ -141,7 +152,7 @@ class Planner:
         """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
         if given is not None:
             _refuse_unsound(given)
-            return dict.fromkeys(entries, self._with_judge(given))
+            return dict.fromkeys(entries, self._with_models(given))
         read: dict[str, EvalConfig] = {}
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
@@ -155,14 +166,14 @@ class Planner:
                     problems.append(str(error))
                     read[key] = default_config()
                 else:
-                    problems.extend(f"{read[key].source}: {problem}" for problem in check_criteria(read[key]))
-            configs[name] = self._with_judge(read[key])
+                    problems.extend(f"{read[key].source}: {problem}" for problem in problems_of(read[key]))
+            configs[name] = self._with_models(read[key])
         if problems:
             raise PlanError(*problems)
         return configs
 
-    def _with_judge(self, config: EvalConfig) -> EvalConfig:
-        return with_judge(config, self._loaded.settings.judge.model)
+    def _with_models(self, config: EvalConfig) -> EvalConfig:
+        return with_models(config, self._loaded.settings)
 
     def _cases_of_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
@@ -181,7 +192,7 @@ class Planner:
             if ids is not None and item.eval_id not in ids:
                 continue
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
-            case, problem = _read_case(document, item.index, name=entry.relative)
+            case, problem = _read_case(document, item.index, name=entry.relative, config=config)
             if occurrences[item.eval_id] > 1:
                 message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
@@ -206,7 +217,7 @@ class Planner:
 
 
 def _refuse_unsound(config: EvalConfig) -> None:
-    problems = [f"{config.source}: {problem}" for problem in check_criteria(config)]
+    problems = [f"{config.source}: {problem}" for problem in problems_of(config)]
     if problems:
         raise PlanError(*problems)
 
@@ -229,14 +240,45 @@ def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
     return (f"{shown}: no criteria are configured; using the default ones: {criteria}",)
 
 
-def _read_case(document: EvalSetDocument, index: int, *, name: str) -> tuple[EvalCase | None, Failure | None]:
+def _without_hopeless(
+    cases: Sequence[PlannedCase], config: EvalConfig, *, name: str
+) -> tuple[list[PlannedCase], Sequence[str]]:
+    """The cases without the scenarios, where no criterion can judge one: playing them would cost and say nothing."""
+    scenarios = [case for case in cases if case.case is not None and case.case.conversation_scenario is not None]
+    why = why_no_scenario(config) if scenarios else None
+    if why is None:
+        return list(cases), ()
+    refused = {case.key for case in scenarios}
+    return [case for case in cases if case.key not in refused], [f"{name}: {counted(len(refused), 'scenario')}: {why}"]
+
+
+def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
+    """Which models a script plays, because there is no key for them: nobody must take it for the real thing."""
+    told: set[tuple[str, str]] = set()
+    for case in cases:
+        target, script = case.target, case.target.scripted_models
+        if script is None:
+            continue
+        models = [case.config.judge] if case.config.judge else []
+        if case.case is not None and case.case.conversation_scenario is not None:
+            models.append(options_of(case.config).model)
+        for model in models:
+            if (target.name, model) not in told and is_scripted(target, model):
+                told.add((target.name, model))
+                yield f"{target.name}: there is no key for {model}: it is not asked, the script {script.name} plays it"
+
+
+def _read_case(
+    document: EvalSetDocument, index: int, *, name: str, config: EvalConfig
+) -> tuple[EvalCase | None, Failure | None]:
     try:
         case = document.case(index)
     except StoreError as error:
         return None, Failure(kind=FailureKind.FILE, message=error.said_of(name))
-    if case.conversation is None:
-        message = "the case is a conversation scenario, and this version has no simulated users yet"
-        return case, Failure(kind=FailureKind.UNSUPPORTED, message=message)
+    if case.conversation_scenario is not None:
+        problem = check_scenario(case.conversation_scenario, options_of(config))
+        if problem is not None:
+            return case, Failure(kind=FailureKind.FILE, message=f"{name}: {case.eval_id}: {problem}")
     return case, None
 
 

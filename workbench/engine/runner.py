@@ -17,8 +17,10 @@ from workbench.engine.kept import criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
 from workbench.engine.trees import watched_by, with_watched
+from workbench.engine.users import user_for, why_it_stopped
 from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
 from workbench.model.dependencies import Dependency
+from workbench.model.evalset import Content
 from workbench.model.events import (
     CaseFinished,
     CaseScored,
@@ -29,6 +31,7 @@ from workbench.model.events import (
     RunFinished,
     RunStarted,
     SpanFinished,
+    UserSpoke,
 )
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
@@ -199,6 +202,8 @@ class Runner:
         if planned.problem is not None:
             return _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
         execution = planned.recorded or planned.executed or await self._execute(planned, key)
+        if planned.needs_agent and (why := why_it_stopped(key.case, execution)) is not None:
+            self._run.warn(why)
         return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
@@ -251,14 +256,18 @@ class Runner:
         def span_finished(span: Span) -> None:
             self._send(SpanFinished.model_construct(case=case, repeat=repeat, span=span))
 
+        def user_spoke(turn: int, content: Content) -> None:
+            self._send(UserSpoke.model_construct(case=case, repeat=repeat, turn=turn, content=content))
+
         assert planned.case is not None
         attempt = await execute(
             planned.case,
+            user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
             self._host_of(planned.target),
             target_name=planned.target.name,
             timeout_seconds=self._plan.limits.timeout_seconds,
             alone=alone,
-            listener=Listener(turn_finished=turn_finished, span_finished=span_finished),
+            listener=Listener(user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished),
             left=self.left_by_agents,
         )
         watched = self._watched.get(planned.target)

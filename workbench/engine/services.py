@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest, LeftByAgents
 from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.text import TextScorer
 from workbench.model.results import Failure, FailureKind
+from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
     from workbench.llm.models import Models
@@ -44,7 +46,10 @@ class RunServices:
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask a model, or the cache. Raises ModelError."""
         if self._models is None:
-            self._models = self._open_models()
+            try:
+                self._models = self._open_models()
+            except StoreError as error:
+                raise ModelError(Trouble.NOT_RECORDED, str(error)) from error
         return await self._models.ask(request, use_cache=self._use_cache)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:

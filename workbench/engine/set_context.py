@@ -10,12 +10,14 @@ from functools import cached_property
 from typing import Any
 
 from workbench.engine.plan import PlannedCase
+from workbench.engine.users import is_scripted, options_of
 from workbench.metrics.judges import prompts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import Execution, Failure
 from workbench.model.target import Target
+from workbench.simulation.prompts import PROMPTS
 
 _to_json = EvalCase.__pydantic_serializer__.to_json
 _execution_to_json = Execution.__pydantic_serializer__.to_json
@@ -34,15 +36,23 @@ class SetContext:
         return _hash(self.target.model_dump_json(exclude={"eval_sets", "config", "watch", "rerun"}))
 
     @cached_property
+    def _user_hash(self) -> str:
+        """Of what plays the users of scenarios."""
+        options = options_of(self.config)
+        return _hash(repr(options), PROMPTS.version, repr(is_scripted(self.target, options.model)))
+
+    @cached_property
     def _config_hash(self) -> str:
+        no_matter = {"source", "user_simulator_config", "user_model"}
         if not self.config.judge:
-            return _hash(self.config.model_dump_json(exclude={"source", "judge"}))
-        return _hash(self.config.model_dump_json(exclude={"source"}), prompts.version())
+            return _hash(self.config.model_dump_json(exclude={*no_matter, "judge"}))
+        scripted = repr(is_scripted(self.target, self.config.judge))
+        return _hash(self.config.model_dump_json(exclude=no_matter), prompts.version(), scripted)
 
     @property
     def hashes(self) -> tuple[str, str]:
         """What tells the target and the criteria apart from any others that could change a verdict."""
-        return self._target_hash, self._config_hash
+        return _hash(self._target_hash, self._user_hash), self._config_hash
 
     def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
         """A planned case, with the hashes by which a stored result is known to be of the same case."""
@@ -53,9 +63,15 @@ class SetContext:
             config=self.config,
             case=case,
             problem=problem,
-            execution_hash="" if case is None else _hash(self._target_hash, _to_json(case, include=_REACHES_AGENT)),
+            execution_hash="" if case is None else self._execution_hash(case),
             scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
         )
+
+    def _execution_hash(self, case: EvalCase) -> str:
+        said = _to_json(case, include=_REACHES_AGENT)
+        if case.conversation_scenario is None:
+            return _hash(self._target_hash, said)
+        return _hash(self._target_hash, said, self._user_hash)
 
     def hashes_of_recorded(
         self, execution: Execution, case: EvalCase | None, columns: Mapping[str, Any]

@@ -13,7 +13,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from tenacity.wait import wait_random_exponential
 
 from workbench.llm.limits import AdaptiveLimit
-from workbench.llm.provider import Provider, is_of_google, provider_for
+from workbench.llm.provider import Provider, has_key, is_of_google, provider_for
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed
 from workbench.model.results import TokenUsage
@@ -64,12 +64,14 @@ class Models:
         options: ModelOptions | None = None,
         *,
         replies: Replies | None = None,
+        script: Provider | None = None,
         provider_for: Callable[[str, Mapping[str, str]], Provider] = provider_for,
     ) -> None:
-        """`replies` keeps answers from run to run."""
+        """`replies` keeps answers from run to run; `script` answers for models that there is no key for."""
         self._environment = environment
         self._options = options or ModelOptions()
         self._replies = replies
+        self._script = script
         self._provider_for = provider_for
         self._providers: dict[bool, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
@@ -78,6 +80,8 @@ class Models:
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True) -> ModelReply:
         """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError."""
+        if self._script is not None and not has_key(request.model, self._environment):
+            return await self._script.ask(request)
         spent = self.spent.setdefault(request.model, Spent())
         if self._replies is not None and use_cache:
             known = await self._replies.get(request.key)

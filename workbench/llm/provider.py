@@ -32,6 +32,15 @@ def is_of_google(model: str) -> bool:
     return "/" not in model or model.startswith(("models/", "tunedModels/", "projects/", "publishers/"))
 
 
+def has_key(model: str, environment: Mapping[str, str]) -> bool:
+    """Whether a model can be asked at all, as far as variables tell: LiteLLM knows best what its providers need."""
+    if not is_of_google(model):
+        return True
+    if environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
+        return True
+    return any(environment.get(name) for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"))
+
+
 def provider_for(model: str, environment: Mapping[str, str]) -> Provider:
     """Who answers for a model. Keys and addresses are taken from `environment`."""
     if is_of_google(model):

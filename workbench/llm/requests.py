@@ -25,7 +25,7 @@ class ModelRequest(Fact):
     `config` is a generation configuration in the words of the Gemini API (temperature, top_p, max_output_tokens,
     thinking_config ...), in snake_case or camelCase, as ADK's `judge_model_config` has it. `reply_schema` is a JSON
     schema that the reply is to follow, where the model can. `sample` tells requests apart that are equal otherwise:
-    several opinions on one question.
+    several opinions on one question. `purpose` says who asks, `user` or the name of a metric; it shapes no answer.
     """
 
     model: str
@@ -34,11 +34,14 @@ class ModelRequest(Fact):
     config: dict[str, Any] = Field(default_factory=dict)
     reply_schema: dict[str, Any] | None = None
     sample: int = 0
+    purpose: str = ""
 
     @property
     def key(self) -> str:
         """Equal exactly for requests that may get the same answer: the name of the answer in a cache or a record."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        text = json.dumps(
+            self.model_dump(mode="json", exclude={"purpose"}), sort_keys=True, ensure_ascii=True, separators=(",", ":")
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -47,6 +50,7 @@ class ModelReply(Fact):
 
     `finish` is why it stopped, in the provider's words (`STOP`, `MAX_TOKENS`, `stop`, `length`); `version` the model
     that did answer, where it says so. `seconds` is how long the answer took when it was given; `cached`: long ago.
+    `scripted`: no model gave it, a script did.
     """
 
     text: str
@@ -55,6 +59,7 @@ class ModelReply(Fact):
     usage: TokenUsage | None = None
     seconds: float = 0.0
     cached: bool = False
+    scripted: bool = False
 
     @property
     def is_cut_off(self) -> bool:

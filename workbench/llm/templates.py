@@ -70,6 +70,9 @@ def _environment() -> SandboxedEnvironment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     # Not HTML: nothing is escaped. What comes from outside stands between marks that the prompt calls data.
-    return ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, autoescape=False
     )
+    # Templates written for ADK use it on texts of personas, which are given here as they are after that.
+    environment.filters["render_string_filter"] = str
+    return environment

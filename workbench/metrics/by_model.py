@@ -54,6 +54,7 @@ async def _judged(judge: ModelJudge, question: ModelQuestion, *, ask: Ask, model
             config=dict(judge.options.config),
             reply_schema=dict(question.reply_schema),
             sample=number,
+            purpose=judge.name,
         )
         for number in range(judge.options.samples)
     ]

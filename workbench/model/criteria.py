@@ -56,7 +56,8 @@ class EvalConfig(Fact):
     """What a configuration file says. `source` is the file as shown to people, or "default".
 
     `judge` is the model that judges where a criterion names none: a plan fills it in, from the settings, where there is
-    anything for it to do.
+    anything for it to do. `user_model` is the one that plays the users of scenarios where `user_simulator_config` names
+    none, filled in likewise.
     """
 
     criteria: tuple[Criterion, ...]
@@ -65,6 +66,7 @@ class EvalConfig(Fact):
     live_model_config: dict[str, Any] | None = None
     source: str = DEFAULT_SOURCE
     judge: str = ""
+    user_model: str = ""
 
     @property
     def is_default(self) -> bool:

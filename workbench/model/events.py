@@ -1,7 +1,7 @@
 """RunEvents: what a run tells whoever listens, in the order in which it became true.
 
-A run sends RunStarted, then for each job CaseStarted, its InvocationFinished and SpanFinished, CaseScored and
-CaseFinished, and RunFinished at the end, whatever happened. A job that never started has only CaseFinished.
+A run sends RunStarted, then for each job CaseStarted, its UserSpoke, InvocationFinished and SpanFinished, CaseScored
+and CaseFinished, and RunFinished at the end, whatever happened. A job that never started has only CaseFinished.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from workbench.model.base import Fact
+from workbench.model.evalset import Content
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, TurnResult
 from workbench.model.trace import Span
@@ -56,6 +57,16 @@ class CaseStarted(Fact):
     repeat: int
     turns: int | None  # how many turns it will have; None where a simulated user decides
     attempt: int = 1
+
+
+class UserSpoke(Fact):
+    """A simulated user said something to the agent, which answers now: sent for every turn of a scenario."""
+
+    kind: Literal["user_spoke"] = "user_spoke"
+    case: CaseKey
+    repeat: int
+    turn: int
+    content: Content
 
 
 class InvocationFinished(Fact):
@@ -119,6 +130,14 @@ class RunFinished(Fact):
 
 
 RunEvent = Annotated[
-    RunStarted | CaseStarted | InvocationFinished | SpanFinished | CaseScored | CaseFinished | Notice | RunFinished,
+    RunStarted
+    | CaseStarted
+    | UserSpoke
+    | InvocationFinished
+    | SpanFinished
+    | CaseScored
+    | CaseFinished
+    | Notice
+    | RunFinished,
     Field(discriminator="kind"),
 ]

@@ -67,6 +67,7 @@ class FailureKind(StrEnum):
     FILE = "file"  # the case cannot be read, or shares its id with another of its set
     SETUP = "setup"  # the agent could not be found, imported or started
     UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
+    USER = "user"  # the simulated user could not go on: no key, no such model, no answer that can be used
 
 
 class Failure(Fact):
@@ -106,10 +107,35 @@ class TurnResult(Fact):
     usage: TokenUsage | None = None
 
 
+class ConversationEnd(StrEnum):
+    """What ended a conversation with a simulated user."""
+
+    STOP_SIGNAL = "stop_signal"  # the user said that it is over
+    LIMIT = "limit"  # it had as many turns as it may have
+
+
+class SimulatedConversation(Fact):
+    """How a model played the user of a scenario.
+
+    `persona` is its id, `limit` how many turns the conversation might have (None: any number). Of the `calls` of the
+    model so many were `cached`; `scripted`: no model was asked, a script answered. `end` is None where the agent or the
+    user failed before the conversation was over.
+    """
+
+    model: str
+    persona: str | None = None
+    end: ConversationEnd | None = None
+    limit: int | None = None
+    calls: int = 0
+    cached: int = 0
+    scripted: bool = False
+
+
 class Execution(Fact):
     """One run of the agent on one case: the turns that were finished, even if a later one was not.
 
-    `dependencies` is what it depended on, where its process could tell; the history keeps that apart.
+    `simulation` is there where a model played the user. `dependencies` is what it depended on, where its process could
+    tell; the history keeps that apart.
     """
 
     turns: tuple[TurnResult, ...] = ()
@@ -119,6 +145,7 @@ class Execution(Fact):
     failure: Failure | None = None
     stdout_tail: str = ""
     stderr_tail: str = ""
+    simulation: SimulatedConversation | None = None
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
 

@@ -27,7 +27,7 @@ class Target(Fact):
     `location` is `package.module:callable` for a function, the folder of the agent for ADK, and the file with the
     recorded sessions where there is no agent; as a path it is relative to `path` (or absolute). `path` is the folder
     from which the agent's modules are imported and in which it runs; `python` the interpreter (None: ours); `config`
-    the criteria file.
+    the criteria file; `scripted_models` the script that answers for models there is no key for.
     """
 
     name: str
@@ -40,3 +40,4 @@ class Target(Fact):
     config: Path | None = None
     watch: tuple[str, ...] = ()
     rerun: Literal["affected", "always"] = "affected"
+    scripted_models: Path | None = None

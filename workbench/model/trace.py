@@ -17,6 +17,7 @@ class SpanKind(StrEnum):
     AGENT = "agent"
     MODEL = "model"
     TOOL = "tool"
+    USER = "user"  # a model that plays the user is asked what to say
     OTHER = "other"
 
 

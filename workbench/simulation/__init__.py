@@ -1,1 +1,1 @@
-"""Who talks to the agent. A case's fixed conversation is the simplest user: it says what the file says."""
+"""Who talks to the agent: what a case's fixed conversation says, or a model that plays the user of a scenario."""

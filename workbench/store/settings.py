@@ -52,6 +52,8 @@ class TargetSettings(_Section):
     """More files or folders whose change concerns every case."""
     rerun: Literal["affected", "always"] = "affected"
     """Whether a change runs the affected cases again or all of them."""
+    scripted_models: str | None = None
+    """Script that answers in place of the models of simulated users and judges where there is no key for them."""
 
     @field_validator("kind")
     @classmethod
@@ -104,6 +106,13 @@ class JudgeSettings(_Section):
     """How long one answer may take."""
 
 
+class SimulationSettings(_Section):
+    """`[simulation]`: users of conversation scenarios."""
+
+    model: str = "gemini-2.5-flash"
+    """Name of the model that plays them, where `user_simulator_config` of a criteria file names none."""
+
+
 class WatchSettings(_Section):
     """`[watch]`: watch mode, on the screen and as a command."""
 
@@ -133,6 +142,8 @@ class Settings(_Section):
     """`[run]`: how cases are run."""
     judge: JudgeSettings = JudgeSettings()
     """`[judge]`: the judge model."""
+    simulation: SimulationSettings = SimulationSettings()
+    """`[simulation]`: simulated users."""
     watch: WatchSettings = WatchSettings()
     """`[watch]`: watch mode."""
     tui: TuiSettings = TuiSettings()

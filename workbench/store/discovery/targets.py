@@ -43,13 +43,18 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
             found |= {"location": str(folder.relative_to(path)) if inside else str(folder), "path": path}
     if settings.env_file is not None:
         found["env_file"] = _existing(settings.env_file, root, path)
+    watch = settings.watch
+    if settings.scripted_models is not None:
+        script = _existing(settings.scripted_models, path, root)
+        found["scripted_models"] = script
+        watch = (*watch, str(script))  # what it says reaches every conversation
     return Target(
         name=name,
         kind=kind,
         python=_interpreter(settings.python, root) if settings.python is not None else None,
         eval_sets=settings.eval_sets or (),
         config=_existing(settings.config, path, root) if settings.config is not None else None,
-        watch=settings.watch,
+        watch=watch,
         rerun=settings.rerun,
         **found,
     )
@@ -61,6 +66,7 @@ def missing_files(target: Target) -> Iterator[str]:
         ("path", target.path, target.path.is_dir()),
         ("python", target.python, target.python is None or target.python.is_file()),
         ("env_file", target.env_file, target.env_file is None or target.env_file.is_file()),
+        ("scripted_models", target.scripted_models, target.scripted_models is None or target.scripted_models.is_file()),
     ):
         if not exists:
             yield f"{FILE_NAME}: targets.{target.name}.{key}: there is no {path}"

@@ -137,8 +137,8 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
 
     What a recorded target is judged by are its recordings, which are not read for this.
     """
+    from workbench.engine.criteria import with_models
     from workbench.engine.set_context import SetContext
-    from workbench.metrics.registry import with_judge
     from workbench.model.criteria import default_config
     from workbench.model.target import AgentKind
     from workbench.store.documents import load_config
@@ -151,6 +151,4 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
         config = default_config() if entry.config is None else load_config(entry.config)
     except StoreError:
         return None
-    return SetContext(
-        eval_set_id=document.eval_set_id, target=target, config=with_judge(config, workspace.settings.judge.model)
-    )
+    return SetContext(eval_set_id=document.eval_set_id, target=target, config=with_models(config, workspace.settings))

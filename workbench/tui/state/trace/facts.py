@@ -12,6 +12,7 @@ SYMBOLS: Mapping[SpanKind, str] = {
     SpanKind.AGENT: "◆",
     SpanKind.MODEL: "✦",
     SpanKind.TOOL: "ƒ",
+    SpanKind.USER: "☺",
     SpanKind.OTHER: "·",
 }
 """One cell for each kind."""
@@ -21,6 +22,7 @@ KIND_NAMES: Mapping[SpanKind, str] = {
     SpanKind.AGENT: "agent",
     SpanKind.MODEL: "model call",
     SpanKind.TOOL: "tool call",
+    SpanKind.USER: "simulated user",
     SpanKind.OTHER: "other step",
 }
 

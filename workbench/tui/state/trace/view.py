@@ -33,7 +33,14 @@ class Scale(StrEnum):
 
 TraceRow = Node | TurnNode
 
-_KINDS: tuple[SpanKind | None, ...] = (None, SpanKind.AGENT, SpanKind.MODEL, SpanKind.TOOL, SpanKind.OTHER)
+_KINDS: tuple[SpanKind | None, ...] = (
+    None,
+    SpanKind.AGENT,
+    SpanKind.MODEL,
+    SpanKind.TOOL,
+    SpanKind.USER,
+    SpanKind.OTHER,
+)
 
 
 class TraceView:

@@ -1,0 +1,53 @@
+"""The conversation as a simulated user sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.model.evalset import Invocation
+from workbench.model.results import TurnResult
+from workbench.simulation.dialogue import history_of
+
+
+def turn(**invocation: Any) -> TurnResult:
+    given = {"user_content": {"parts": [{"text": "hi"}]}, **invocation}
+    return TurnResult(invocation=Invocation.model_validate(given), duration_seconds=0.0)
+
+
+EVENTS = {
+    "invocation_events": [
+        {"author": "root", "content": {"parts": [{"text": "secret", "thought": True}, {"text": "one moment"}]}},
+        {"author": "root", "content": {"parts": [{"function_call": {"name": "roll", "args": {"sides": 6}}}]}},
+        {"author": "root", "content": {"parts": [{"function_response": {"name": "roll", "response": {"n": 4}}}]}},
+        {"author": "primes"},
+    ]
+}
+
+
+def test_everybody_speaks_under_their_own_name_and_thoughts_stay_hidden() -> None:
+    answer = {"parts": [{"text": "hidden", "thought": True}, {"text": "It is 4."}]}
+    turns = [turn(intermediate_data=EVENTS, final_response=answer)]
+
+    assert history_of(turns, with_calls=False) == "user: hi\n\nroot: one moment\n\nroot: It is 4."
+    assert history_of(turns, with_calls=True) == (
+        "user: hi\n\nroot: one moment\n\nroot called the tool 'roll' with {\"sides\": 6}\n\n"
+        "the tool 'roll' gave {\"n\": 4}\n\nroot: It is 4."
+    )
+
+
+def test_lists_of_calls_and_messages_without_text_are_told_too() -> None:
+    data = {
+        "tool_uses": [{"name": "roll"}],
+        "tool_responses": [{"name": "roll", "response": {"n": 2}}],
+        "intermediate_responses": [["helper", [{"text": "2, I think"}]]],
+    }
+    image = {"parts": [{"inline_data": {"mime_type": "image/png", "data": ""}}]}
+    turns = [turn(user_content=image, intermediate_data=data, final_response={"parts": []})]
+
+    assert history_of(turns, with_calls=True).split("\n\n") == [
+        "user: (something that is no text)",
+        "agent called the tool 'roll' with {}",
+        "the tool 'roll' gave {\"n\": 2}",
+        "helper: 2, I think",
+        "helper: (nothing)",
+    ]

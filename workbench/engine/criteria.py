@@ -1,0 +1,40 @@
+"""The criteria of a plan: with the models that the settings name, and whether they can judge what they are to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.metrics.registry import check_criteria, known_metrics, with_judge
+from workbench.model.criteria import EvalConfig, InvalidConfig
+from workbench.model.text import one_line
+from workbench.simulation.options import read_user_options
+from workbench.store.settings import Settings
+
+_WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"threshold": 0.8}}}'
+
+
+def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
+    """The config with the models that judge and play users where it names none."""
+    config = with_judge(config, settings.judge.model)
+    return config.model_copy(update={"user_model": settings.simulation.model})
+
+
+def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
+    """What is wrong in a config: its criteria, and how it has users played."""
+    yield from check_criteria(config)
+    yield from read_user_options(config, default_model=config.user_model)[1]
+
+
+def why_no_scenario(config: EvalConfig) -> str | None:
+    """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
+    known = known_metrics()
+    for criterion in config.criteria:
+        info = known.get(criterion.metric)
+        if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
+            return None
+    named = ", ".join(criterion.metric for criterion in config.criteria) or "none"
+    where = "no configuration names criteria, and the default ones" if config.is_default else config.source
+    return (
+        f"a conversation with a simulated user has no expected turns, and {one_line(where)}: {named} need them; "
+        f"criteria that work: {_WORKS}"
+    )

@@ -1,0 +1,45 @@
+"""Who talks to the agent in a planned case, and what there is to say about it."""
+
+from __future__ import annotations
+
+from workbench.engine.environment import environment_of
+from workbench.engine.plan import PlannedCase
+from workbench.llm.provider import has_key
+from workbench.model.criteria import EvalConfig
+from workbench.model.keys import CaseKey
+from workbench.model.results import ConversationEnd, Execution
+from workbench.model.target import Target
+from workbench.simulation.fixed import FixedConversation
+from workbench.simulation.options import SECTION, UserOptions, read_user_options
+from workbench.simulation.simulated import Ask, SimulatedUser
+from workbench.simulation.user import User
+
+
+def options_of(config: EvalConfig) -> UserOptions:
+    """How the users of scenarios are played."""
+    return read_user_options(config, default_model=config.user_model)[0]
+
+
+def is_scripted(target: Target, model: str) -> bool:
+    """Whether a script answers for a model, because there is no key for it."""
+    return target.scripted_models is not None and not has_key(model, environment_of(target))
+
+
+def user_for(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
+    """The user of a case: what its conversation says, or a model that plays its scenario."""
+    case = planned.case
+    assert case is not None
+    if case.conversation_scenario is None:
+        return FixedConversation(case.conversation or ())
+    return SimulatedUser(case.conversation_scenario, options_of(planned.config), ask=ask, sample=repeat)
+
+
+def why_it_stopped(case: CaseKey, execution: Execution) -> str | None:
+    """What to say of a conversation that did not come to its end; None of every other."""
+    simulation = execution.simulation
+    if simulation is None or simulation.end is not ConversationEnd.LIMIT:
+        return None
+    return (
+        f"{case}: the simulated user had not finished after {simulation.limit} turns, which is the limit; set "
+        f"{SECTION}.max_allowed_invocations above the longest reasonable conversation"
+    )

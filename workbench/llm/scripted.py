@@ -1,0 +1,129 @@
+"""Answers from a script where no model can be asked: samples that run without a key, tests without a network.
+
+A script is a JSON file of rules. The first rule fits whose `for` is the purpose of the request (`user`, or the name of
+a metric; a trailing `*` stands for any end; without it every request is meant) and whose `when`, regular expressions,
+are all found in the prompt. `reply` is what is then answered: a text, or any JSON value, which is sent as JSON. In its
+texts `\\1` and `\\g<name>` stand for what the last expression has found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.text import one_line
+from workbench.store.errors import StoreError, cannot
+
+_FLAGS = re.IGNORECASE | re.DOTALL | re.MULTILINE
+_RULE_KEYS = frozenset({"for", "when", "reply", "note"})
+
+
+@dataclass(frozen=True)
+class _Rule:
+    purpose: str
+    when: Sequence[re.Pattern[str]]
+    reply: Any
+
+    def fits(self, request: ModelRequest, prompt: str) -> re.Match[str] | bool:
+        """The match of the last expression; True where there is none."""
+        exact = not self.purpose.endswith("*")
+        if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
+            return False
+        found: re.Match[str] | bool = True
+        for pattern in self.when:
+            match = pattern.search(prompt)
+            if match is None:
+                return False
+            found = match
+        return found
+
+
+class Script:
+    """A script that has been read: a Provider that asks nobody. Scripts are equal where their texts are."""
+
+    def __init__(self, path: Path, text: str, rules: Sequence[_Rule]) -> None:
+        self._path = path
+        self._text = text
+        self._rules = rules
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Script) and (self._path, self._text) == (other._path, other._text)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    async def prepare(self) -> None:
+        """See Provider."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """See Provider."""
+        prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
+        for rule in self._rules:
+            found = rule.fits(request, prompt)
+            if found is not False:
+                try:
+                    reply = _filled_in(rule.reply, found if isinstance(found, re.Match) else None)
+                except (re.error, IndexError) as error:
+                    message = (
+                        f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
+                    )
+                    raise ModelError(Trouble.NOT_RECORDED, message) from error
+                text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+                return ModelReply(text=text, finish="STOP", version="script", scripted=True)
+        end = one_line(prompt[-160:])
+        message = f"the script {self._path.name} has no rule for this request of {request.purpose!r}: … {end}"
+        raise ModelError(Trouble.NOT_RECORDED, message)
+
+    async def close(self) -> None:
+        """See Provider."""
+
+
+def read_script(path: Path) -> Script:
+    """Read a script. Raises StoreError with the place of what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text)
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    except ValueError as error:
+        raise StoreError(path, f"is no JSON in UTF-8, expected a script of rules: {error}") from error
+    rules = data.get("rules") if isinstance(data, Mapping) else None
+    if not isinstance(rules, list):
+        raise StoreError(
+            path, 'found no list of rules, expected {"rules": [{"for": ..., "when": [...], "reply": ...}]}'
+        )
+    return Script(path, text, [_read_rule(path, number, rule) for number, rule in enumerate(rules)])
+
+
+def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
+    place = f"rules[{number}]"
+    if not isinstance(rule, Mapping) or "reply" not in rule:
+        raise StoreError(path, f"{place}: expected an object with a reply")
+    if unknown := sorted(set(rule) - _RULE_KEYS):
+        raise StoreError(
+            path, f"{place}: found the unknown key {unknown[0]!r}, expected {', '.join(sorted(_RULE_KEYS))}"
+        )
+    purpose, when = rule.get("for", "*"), rule.get("when", [])
+    if not isinstance(purpose, str) or not isinstance(when, list):
+        raise StoreError(path, f'{place}: expected a text as "for" and a list of expressions as "when"')
+    try:
+        patterns = [re.compile(text, _FLAGS) for text in when]
+    except (re.error, TypeError) as error:
+        raise StoreError(path, f"{place}.when: found no regular expression ({error})") from error
+    return _Rule(purpose, patterns, rule["reply"])
+
+
+def _filled_in(reply: Any, found: re.Match[str] | None) -> Any:
+    if isinstance(reply, str):
+        return reply if found is None else found.expand(reply)
+    if isinstance(reply, Mapping):
+        return {key: _filled_in(value, found) for key, value in reply.items()}
+    if isinstance(reply, list):
+        return [_filled_in(value, found) for value in reply]
+    return reply
