@@ -15,6 +15,7 @@ COMMANDS = {
     "watch": ("workbench.cli.watch:watch", "Watch the project and run what a change affects."),
     "explain": ("workbench.cli.explain:explain", "Say why a case would run after the last changes, or would not."),
     "eval": ("workbench.cli.eval:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
+    "simulate": ("workbench.cli.simulate:simulate", "Play conversation scenarios without judging them."),
     "score": ("workbench.cli.score:score", "Judge recorded responses and trajectories; no agent runs."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.engine.environment import environment_of
-from workbench.engine.plan import PlannedCase
+from workbench.engine.plan import NoCases, Plan, PlannedCase
 from workbench.llm.provider import has_key
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
@@ -18,6 +20,14 @@ from workbench.simulation.user import User
 def options_of(config: EvalConfig) -> UserOptions:
     """How the users of scenarios are played."""
     return read_user_options(config, default_model=config.user_model)[0]
+
+
+def scenarios_of(plan: Plan) -> Plan:
+    """The part of a plan that simulated users play. Raises NoCases where there is none."""
+    cases = tuple(case for case in plan.cases if case.case is None or case.case.conversation_scenario is not None)
+    if not any(case.case is not None for case in cases):
+        raise NoCases("nothing to simulate: none of these eval cases is a conversation scenario")
+    return replace(plan, cases=cases, whole_sets=frozenset())
 
 
 def is_scripted(target: Target, model: str) -> bool:

@@ -1,0 +1,117 @@
+"""`workbench simulate`: scenarios played, shown, and kept; nothing judged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engine.test_simulated_users import AGENT, FITS, SCRIPT, scenario
+
+from .conftest import CommandLine
+
+SETTINGS = """
+[targets.sample]
+kind = "function"
+target = "agent:answer"
+eval_sets = ["*.evalset.json"]
+scripted_models = "script.json"
+"""
+
+
+@pytest.fixture
+def played(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    workbench.write("workbench.toml", SETTINGS)
+    workbench.write("agent.py", AGENT)
+    workbench.write("script.json", SCRIPT)
+    workbench.write("test_config.json", {"criteria": FITS})
+    write(workbench, s=scenario("NOVICE"))
+    return workbench
+
+
+def write(workbench: CommandLine, **cases: Any) -> None:
+    written = [{"eval_id": name, **case} for name, case in cases.items()]
+    workbench.write("set.evalset.json", {"eval_set_id": "set", "eval_cases": written})
+
+
+def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: CommandLine) -> None:
+    done = played("simulate", "set.evalset.json")
+
+    assert done.status == 0
+    assert done.out.splitlines()[:-1] == [
+        "── set.evalset.json:s",
+        "user   hello",
+        "agent  answer 1 to hello",
+        "user   roll for hello 1",
+        '       ƒ roll {"sides": 20}',
+        "agent  answer 2 to roll for hello 1",
+    ]
+    assert "the user has finished · 2 turns · 2 answers of a script" in done.out.splitlines()[-1]
+    assert "no key for gemini-2.5-flash" in done.error
+
+
+def test_several_are_shown_whole_and_what_they_hold_is_no_escape(played: CommandLine) -> None:
+    write(played, s=scenario("NOVICE"), t=scenario(starting_prompt="hello \x1b[31m"), fixed={"conversation": []})
+
+    done = played("simulate", "set.evalset.json")
+
+    assert done.status == 0
+    assert done.out.count("── set.evalset.json:") == 2
+    assert "NOVICE, played by a script in place of gemini-2.5-flash" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_conversations_are_judged_afterwards_as_they_were_and_can_be_kept_as_fixed_cases(played: CommandLine) -> None:
+    kept = played.root / "kept.evalset.json"
+
+    for _ in range(2):
+        assert played("simulate", "set.evalset.json", "--keep-in", str(kept)).status == 0
+    judged = played("run", "set.evalset.json", "--affected", "--format", "json")
+    fixed = played("run", "kept.evalset.json", "--format", "json")
+
+    assert "1 only judged" in judged.error
+    assert [case["status"] for case in judged.data["cases"]] == ["PASSED"]
+    cases = json.loads(kept.read_text())["eval_cases"]
+    assert [case["eval_id"] for case in cases] == ["s_played", "s_played_2"]
+    said = [turn["user_content"]["parts"][0]["text"] for turn in cases[0]["conversation"]]
+    assert said == ["hello", "roll for hello 1"]
+    assert cases[0]["conversation"][1]["intermediate_data"]["tool_uses"] == [{"name": "roll", "args": {"sides": 20}}]
+    assert [case["status"] for case in fixed.data["cases"]] == ["PASSED", "PASSED"]
+
+
+def test_as_json_each_conversation_is_a_line(played: CommandLine) -> None:
+    done = played("simulate", "set.evalset.json", "--format", "jsonl")
+
+    conversation = json.loads(done.out)
+    assert (conversation["ended"], conversation["error"]) == ("stop_signal", None)
+    assert conversation["user"]["scripted"] is True
+    assert [turn["user"] for turn in conversation["turns"]] == ["hello", "roll for hello 1"]
+
+
+def test_without_a_key_and_a_script_it_ends_in_error_and_says_what_is_needed(played: CommandLine) -> None:
+    played.write("workbench.toml", SETTINGS.replace("scripted_models", "# scripted_models"))
+
+    done = played("simulate", "set.evalset.json")
+
+    assert done.status == 3
+    assert "ERROR: the simulated user: there is no key" in done.out
+
+
+def test_sets_without_a_scenario_have_nothing_to_simulate(played: CommandLine) -> None:
+    write(played, fixed={"conversation": []})
+
+    done = played("simulate", "set.evalset.json")
+
+    assert (done.status, done.out) == (2, "")
+    assert "none of these eval cases is a conversation scenario" in done.error
+
+
+def test_a_set_that_cannot_be_written_is_named(played: CommandLine) -> None:
+    done = played("simulate", "set.evalset.json", "--keep-in", "cases.json")
+
+    assert done.status == 2
+    assert "cases.json" in done.error
+    assert "*.evalset.json" in done.error
