@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.judges.conclusions import by_rubrics
 from workbench.metrics.judges.dialogue import conversation_of, instructions_of, response_of, steps_of, tools_of
 from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
 from workbench.metrics.judges.prompts import render
@@ -104,7 +105,10 @@ def ask_rubrics(turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, st
         rubrics=rubrics,
     )
     return ModelQuestion(
-        prompt=prompt, reply_schema=_SCHEMA, read=partial(read_rubrics, rubrics=rubrics), rubrics=rubrics
+        prompt=prompt,
+        reply_schema=_SCHEMA,
+        read=partial(read_rubrics, rubrics=rubrics),
+        conclude=partial(by_rubrics, rubrics=rubrics),
     )
 
 
