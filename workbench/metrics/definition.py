@@ -17,12 +17,11 @@ class MetricInfo:
     """What people and pickers need to know about a metric.
 
     `lowest` and `highest` bound its scores (None: unbounded). `needs` names what must be there besides the turns:
-    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model), "service" (a cloud service).
+    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model).
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
     of each option to its meaning and default; `choices` has the values of those options that allow only some, the
-    default first. `available` is False for metrics that are known, but not to be had in this version; `missing` then
-    says what is lacking.
+    default first.
     """
 
     name: str
@@ -38,8 +37,6 @@ class MetricInfo:
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)
-    available: bool = True
-    missing: str = ""
 
 
 class CaseScore(NamedTuple):

@@ -153,7 +153,7 @@ class RubricScore(Fact):
 
 
 class SentenceScore(Fact):
-    """One sentence of a response by the majority of the samples: 1 where it may stand, 0 where not, None where none says.
+    """One sentence of a response by the majority of samples: 1 where it may stand, 0 where not, None where none says.
 
     `response` counts what the agent said in the turn from 1; the final response is the last. `rationale` and `evidence`
     (what was quoted from the context) are those of the first sample with this label; `votes` counts samples by label.
