@@ -118,13 +118,17 @@ def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, co
     assert done.out == ""
 
 
-def test_a_metric_that_this_version_lacks_is_an_error_of_each_case(workbench: CommandLine) -> None:
+def test_a_judge_without_a_key_is_an_error_of_each_case(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
     workbench.write("home/test_config.json", {"criteria": {"safety_v1": 0.5, "tool_trajectory_avg_score": 1.0}})
 
     done = workbench("run", "home", "--format", "json")
 
     assert done.status == 3
-    assert "safety_v1: the metric needs the Vertex AI evaluation service" in outcome(done)["on"]
+    assert "safety_v1: there is no key for the Gemini API" in outcome(done)["on"]
 
 
 def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:

@@ -11,7 +11,6 @@ import pytest
 from workbench.engine import cost
 from workbench.engine.cost import Estimate, PlanCost, cost_of
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.metrics.registry import known_metrics
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.target import AgentKind
 
@@ -62,31 +61,16 @@ def test_a_case_that_cannot_run_speaks_to_no_agent(project: Project) -> None:
     assert (made.jobs, made.model_jobs, made.agent_turns) == (3, 2, 3)
 
 
-def test_criteria_that_this_version_cannot_judge_are_named_with_what_they_need(project: Project) -> None:
-    project.add_set(TWO)
-
-    made = cost_of(plan(project, config=chosen(Criterion(metric="hallucinations_v1", threshold=0.8))))
-
-    assert list(made.lacking) == ["hallucinations_v1"]
-    assert "judge model" in made.lacking["hallucinations_v1"]
-    assert made.judge_calls == {}
-
-
-def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge = replace(known_metrics()["hallucinations_v1"], available=True, missing="")
+def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(project: Project) -> None:
     project.add_set(TWO)
     options = {"judge_model_options": {"num_samples": 2}}
-    criteria = (Criterion(metric="hallucinations_v1", threshold=0.8, options=options),)
-    made = plan(project, config=chosen(*criteria), runs=2)
-    monkeypatch.setattr(cost, "known_metrics", lambda: {judge.name: judge})
+    criteria = (Criterion(metric="safety_v1", threshold=0.8, options=options),)
 
-    asked = cost_of(made)
-    usual = cost_of(plan(project, config=chosen(Criterion(metric=judge.name, threshold=0.8))))
+    asked = cost_of(plan(project, config=chosen(*criteria), runs=2))
+    usual = cost_of(plan(project, config=chosen(Criterion(metric="safety_v1", threshold=0.8))))
 
-    assert asked.judge_calls == {judge.name: 2 * 3 * 2}
-    assert usual.judge_calls == {judge.name: 3 * 5}
+    assert asked.judge_calls == {"safety_v1": 2 * 3 * 2}
+    assert usual.judge_calls == {"safety_v1": 3 * 5}
     assert usual.is_costly
 
 

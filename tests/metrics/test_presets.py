@@ -14,7 +14,7 @@ from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 
 # Of these the wrong value is refused for another reason than that it is none of a few.
-_FREE = {"args_match", "tool_name", "ignore", "judge_model_options", "rubrics"}
+_FREE = {"args_match", "tool_name", "ignore", "judge_model_options", "rubrics", "stop_signal"}
 
 
 def problems(metric: str, options: dict[str, Any]) -> list[str]:

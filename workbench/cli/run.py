@@ -209,5 +209,3 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
             yield f"{amount} {unit}, {known}"
     for metric, calls in cost.judge_calls.items():
         yield f"about {calls} judge calls for {metric}"
-    for metric, missing in cost.lacking.items():
-        yield f"{metric} {missing}: its cases will end in ERROR"

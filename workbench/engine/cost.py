@@ -45,8 +45,8 @@ class PlanCost:
 
     `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
     how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
-    both that goes to agents backed by a model. `judge_calls` are by criterion; `lacking` maps criteria that can judge
-    no case to what they need. `seconds` and `tokens` are None where earlier runs say nothing about any of the cases.
+    both that goes to agents backed by a model. `judge_calls` are by criterion. `seconds` and `tokens` are None where
+    earlier runs say nothing about any of the cases.
     """
 
     cases: int
@@ -57,7 +57,6 @@ class PlanCost:
     model_jobs: int
     model_turns: int
     judge_calls: Mapping[str, int] = field(default_factory=dict)
-    lacking: Mapping[str, str] = field(default_factory=dict)
     seconds: Estimate | None = None
     tokens: Estimate | None = None
 
@@ -91,7 +90,6 @@ def cost_of(
         model_jobs=len(backed),
         model_turns=sum(planned.turns or 0 for planned in backed),
         judge_calls=_judge_calls(fresh),
-        lacking=_lacking(plan.cases),
         seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
         tokens=_tokens(backed, earlier, results_of),
     )
@@ -102,7 +100,7 @@ def _judge_calls(jobs: Iterable[PlannedCase]) -> Mapping[str, int]:
     for planned in jobs:
         for criterion in planned.config.criteria:
             info = known_metrics().get(criterion.metric)
-            if info is not None and info.available and "judge" in info.needs:
+            if info is not None and "judge" in info.needs:
                 turns = planned.turns or 0
                 calls[criterion.metric] = calls.get(criterion.metric, 0) + turns * _samples(criterion)
     return calls
@@ -112,16 +110,6 @@ def _samples(criterion: Criterion) -> int:
     options = criterion.options.get("judge_model_options") or criterion.options.get("judgeModelOptions")
     asked = options.get("num_samples", options.get("numSamples")) if isinstance(options, Mapping) else None
     return asked if isinstance(asked, int) and asked > 0 else _JUDGE_SAMPLES
-
-
-def _lacking(cases: Iterable[PlannedCase]) -> Mapping[str, str]:
-    lacking: dict[str, str] = {}
-    for config in {id(planned.config): planned.config for planned in cases}.values():
-        for criterion in config.criteria:
-            info = known_metrics().get(criterion.metric)
-            if info is not None and not info.available and criterion.metric not in config.custom_metrics:
-                lacking[criterion.metric] = info.missing
-    return lacking
 
 
 def _seconds(

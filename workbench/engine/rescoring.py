@@ -1,6 +1,6 @@
 """Scoring again what an agent did in an earlier run, without running it: for expectations or criteria that changed.
 
-What a judge model or a service said stands where it was about nothing that changed; else it is not asked again, which
+What a judge model said stands where it was about nothing that changed; else it is not asked again, which
 would cost, but its criterion is left without a score and says so.
 """
 
@@ -19,7 +19,6 @@ from workbench.model.results import CaseResult, MetricResult, MetricStatus
 COMMAND = "scored again"
 """What the history says of a run that only scored."""
 
-_ASKED = frozenset({"judge", "service"})
 _NOT_ASKED = (
     "not scored again: what it compares with has changed, and asking anew costs; run the case to have it scored"
 )
@@ -67,7 +66,7 @@ def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Ite
     known = known_metrics()
     for criterion in case.config.criteria:
         info = None if criterion.metric in case.config.custom_metrics else known.get(criterion.metric)
-        if info is None or not info.needs & _ASKED or criterion.metric not in before:
+        if info is None or "judge" not in info.needs or criterion.metric not in before:
             continue
         old = before[criterion.metric]
         if not info.needs_reference or (judged is not None and judged == case.case):

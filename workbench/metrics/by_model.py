@@ -1,19 +1,28 @@
-"""Asking a judge model: samples in parallel, a verdict by the majority of those that can be read, all of it kept."""
+"""Asking a judge model: what has to be settled first, then all samples in parallel, and all of it is kept."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from workbench.llm.requests import Message, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError
-from workbench.metrics.definition import ModelJudge, ModelQuestion, Opinion
+from workbench.metrics.definition import (
+    JudgeOptions,
+    ModelJudge,
+    ModelQuestion,
+    Opinion,
+    PreparingQuestion,
+    UnreadableReply,
+)
 from workbench.metrics.outcome import Rule, result_of_judgements
 from workbench.metrics.subject import CaseView, Turn
-from workbench.model.results import InvocationScore, Judgement, JudgeSample, MetricResult, RubricScore, Score
+from workbench.model.results import InvocationScore, Judgement, JudgeSample, MetricResult, Preparation, Score
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
+_OF_END = "this is about how the conversation ended, which is judged on its last turn"
 
 
 async def judge_by_model(
@@ -26,99 +35,138 @@ async def judge_by_model(
     skip: Callable[[Turn], Score | None],
 ) -> MetricResult:
     """The result of a judge on a case; `skip` says why a turn cannot be judged. What fails is in the result."""
-    lanes = asyncio.Semaphore(judge.options.parallel or len(view.turns) * judge.options.samples or 1)
+    lanes = asyncio.Semaphore(judge.options.parallel or (len(view.turns) + 1) * judge.options.samples)
 
     async def ask_in_lane(request: ModelRequest) -> ModelReply:
         async with lanes:
             return await ask(request)
 
-    last = next((turn for turn in reversed(view.turns) if turn.result is not None), None)
+    asking = _Asking(judge.name, judge.options, model=judge.options.model or default_model, ask=ask_in_lane)
+    last = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
 
-    async def judge_turn(turn: Turn) -> InvocationScore:
-        nothing = skip(turn) or (_NOT_LAST if judge.whole and turn is not last else None)
+    async def judge_turn(index: int, turn: Turn) -> InvocationScore:
+        nothing = skip(turn) or (_NOT_LAST if judge.whole and index != last else None)
+        if nothing is not None:
+            return _without_model(nothing)
         # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
-        question = await asyncio.to_thread(judge.ask, turn, view) if nothing is None else nothing
-        if isinstance(question, Score):
-            return InvocationScore(score=None, reason=question.reason, hint=question.hint)
-        return await _judged(judge, question, ask=ask_in_lane, model=judge.options.model or default_model)
+        return await asking.judged(await asyncio.to_thread(judge.ask, turn, view))
 
-    scores = await asyncio.gather(*map(judge_turn, view.turns))
+    async def judge_end() -> InvocationScore | None:
+        if judge.ask_end is None or last is None:
+            return None
+        return await asking.judged(await asyncio.to_thread(judge.ask_end, view))
+
+    turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
+    scores, end = await asyncio.gather(turns, judge_end())
+    if end is not None and last is not None and _weighs(end):
+        scores[last] = end.model_copy(update={"hint": _OF_END})
     return result_of_judgements(rule, tuple(scores))
 
 
-async def _judged(judge: ModelJudge, question: ModelQuestion, *, ask: Ask, model: str) -> InvocationScore:
-    requests = [
-        ModelRequest(
-            model=model,
-            messages=(Message(role="user", text=question.prompt),),
-            config=dict(judge.options.config),
-            reply_schema=dict(question.reply_schema),
-            sample=number,
-            purpose=judge.name,
+def _weighs(end: InvocationScore) -> bool:
+    """Whether how a conversation ended costs something: it was judged, and is not as it should be."""
+    return end.judgement is not None and end.score != end.judgement.best
+
+
+def _without_model(score: Score) -> InvocationScore:
+    return InvocationScore(score=score.value, reason=score.reason, hint=score.hint)
+
+
+class _Asking:
+    """Puts the questions of one judge to its model, all samples at once."""
+
+    def __init__(self, name: str, options: JudgeOptions, *, model: str, ask: Ask) -> None:
+        self._name = name
+        self._options = options
+        self._model = model
+        self._ask = ask
+
+    async def judged(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
+        """What the model says to a question; what takes no model is said already."""
+        if isinstance(question, Score):
+            return _without_model(question)
+        if isinstance(question, ModelQuestion):
+            return await self._concluded(question)
+        preparation, prepared = await self._prepared(question)
+        if prepared is not None:
+            return await self._concluded(prepared, preparation)
+        judgement = Judgement(model=self._model, prompt="", preparation=preparation)
+        return InvocationScore(score=None, reason=_why_none(preparation.tries), judgement=judgement)
+
+    async def _prepared(self, question: PreparingQuestion) -> tuple[Preparation, ModelQuestion | None]:
+        """The question that samples are asked; None where no try led to one."""
+        tries: list[JudgeSample] = []
+        for number in range(self._options.samples):
+            request = self._request(question.prompt, question.reply_schema, number, f"{self._name}:preparation")
+            sample, prepared = await _try(request, question, self._ask)
+            tries.append(sample)
+            if prepared is not None:
+                return Preparation(prompt=question.prompt, tries=tuple(tries)), prepared
+        return Preparation(prompt=question.prompt, tries=tuple(tries)), None
+
+    async def _concluded(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
+        requests = [
+            self._request(question.prompt, question.reply_schema, number, self._name)
+            for number in range(self._options.samples)
+        ]
+        answers = await asyncio.gather(*(_sample(request, question, self._ask) for request in requests))
+        samples = tuple(sample for sample, _ in answers)
+        conclusion = question.conclude([opinion for _, opinion in answers])
+        judgement = Judgement(
+            model=self._model,
+            prompt=question.prompt,
+            samples=samples,
+            rubrics=conclusion.rubrics,
+            sentences=conclusion.sentences,
+            preparation=preparation,
+            best=question.best,
+            spread=conclusion.spread,
         )
-        for number in range(judge.options.samples)
-    ]
-    answers = await asyncio.gather(*(_sample(request, question, ask) for request in requests))
-    samples = tuple(sample for sample, _ in answers)
-    opinions = [opinion for _, opinion in answers]
-    rubrics = tuple(_rubric(rubric_id, text, opinions) for rubric_id, text in question.rubrics.items())
-    judgement = Judgement(model=model, prompt=question.prompt, samples=samples, rubrics=rubrics)
-    unsaid = [rubric.rubric_id for rubric in rubrics if rubric.score is None]
-    if unsaid and any(sample.problem is None for sample in samples):  # a score without them would be about less
-        silence = f"no sample of the judge says anything about {', '.join(map(repr, unsaid))}"
-        return InvocationScore(score=None, reason=silence, judgement=judgement)
-    score = _mean([rubric.score for rubric in rubrics]) if question.rubrics else majority([o.score for o in opinions])
-    reason = None if score is not None else _why_none(samples)
-    return InvocationScore(score=score, reason=reason, judgement=judgement)
+        reason = None if conclusion.score is not None else conclusion.reason or _why_none(samples)
+        return InvocationScore(score=conclusion.score, reason=reason, judgement=judgement)
+
+    def _request(self, prompt: str, reply_schema: Mapping[str, Any], sample: int, purpose: str) -> ModelRequest:
+        return ModelRequest(
+            model=self._model,
+            messages=(Message(role="user", text=prompt),),
+            config=dict(self._options.config),
+            reply_schema=dict(reply_schema),
+            sample=sample,
+            purpose=purpose,
+        )
+
+
+async def _try(
+    request: ModelRequest, question: PreparingQuestion, ask: Ask
+) -> tuple[JudgeSample, ModelQuestion | None]:
+    try:
+        reply = await ask(request)
+    except ModelError as error:
+        return _failed(error), None
+    try:
+        return _told(reply), await asyncio.to_thread(question.read, reply.text)
+    except UnreadableReply as error:
+        return _told(reply, problem=str(error)), None
 
 
 async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
     try:
         reply = await ask(request)
     except ModelError as error:  # it costs this sample only
-        return JudgeSample(problem=error.message, outage=error.trouble.is_outage), Opinion(problem=error.message)
+        return _failed(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
-    problem = opinion.problem
+    sample = _told(reply, problem=opinion.problem)
+    return sample.model_copy(update={"score": opinion.score, "rationale": opinion.rationale}), opinion
+
+
+def _failed(error: ModelError) -> JudgeSample:
+    return JudgeSample(problem=error.message, outage=error.trouble.is_outage)
+
+
+def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
     if problem is not None and reply.is_cut_off:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
-    sample = JudgeSample(
-        score=opinion.score,
-        rationale=opinion.rationale,
-        reply=reply.text,
-        problem=problem,
-        cached=reply.cached,
-        seconds=reply.seconds,
-        usage=reply.usage,
-    )
-    return sample, opinion
-
-
-def majority(scores: Sequence[float | None]) -> float | None:
-    """1 where more scores are 1 than 0, else 0, a tie included; None where there are none."""
-    given = [score for score in scores if score is not None]
-    return None if not given else 1.0 if sum(given) * 2 > len(given) else 0.0
-
-
-def _rubric(rubric_id: str, text: str, opinions: Sequence[Opinion]) -> RubricScore:
-    said = [_about(opinion.rubrics, rubric_id) for opinion in opinions]
-    score = majority([each for each, _ in said])
-    return RubricScore(
-        rubric_id=rubric_id,
-        text=text,
-        score=score,
-        rationale=next((rationale for each, rationale in said if each is not None and each == score), ""),
-        yes=sum(each == 1.0 for each, _ in said),
-        no=sum(each == 0.0 for each, _ in said),
-    )
-
-
-def _about(rubrics: Mapping[str, tuple[float | None, str]], rubric_id: str) -> tuple[float | None, str]:
-    return rubrics.get(rubric_id, (None, ""))
-
-
-def _mean(scores: Sequence[float | None]) -> float | None:
-    given = [score for score in scores if score is not None]
-    return sum(given) / len(given) if given else None
+    return JudgeSample(reply=reply.text, problem=problem, cached=reply.cached, seconds=reply.seconds, usage=reply.usage)
 
 
 def _why_none(samples: Sequence[JudgeSample]) -> str:

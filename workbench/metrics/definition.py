@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workbench.metrics.options import Options
 from workbench.metrics.subject import CaseView, Turn
 from workbench.metrics.text_helper.tasks import TextScore, TextTask
-from workbench.model.results import Score
+from workbench.model.results import RubricScore, Score, SentenceScore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +17,11 @@ class MetricInfo:
     """What people and pickers need to know about a metric.
 
     `lowest` and `highest` bound its scores (None: unbounded). `needs` names what must be there besides the turns:
-    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model), "service" (a cloud service).
+    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model).
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
     of each option to its meaning and default; `choices` has the values of those options that allow only some, the
-    default first. `available` is False for metrics that are known, but not to be had in this version; `missing` then
-    says what is lacking.
+    default first.
     """
 
     name: str
@@ -38,8 +37,6 @@ class MetricInfo:
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)
-    available: bool = True
-    missing: str = ""
 
 
 class CaseScore(NamedTuple):
@@ -86,8 +83,17 @@ class CaseJudge:
     score: Callable[[CaseView], CaseScore]
 
 
+class SentenceLabel(NamedTuple):
+    """What one sample says about one sentence."""
+
+    label: str
+    rationale: str = ""
+    evidence: str = ""
+
+
 class Opinion(NamedTuple):
-    """What one reply of a judge model says: about the matter, or about each rubric by its id.
+    """What one reply of a judge model says: about the matter, about each rubric by its id, or about each sentence by
+    its number.
 
     `score` is None where the reply says nothing that can be read; `problem` says what was found instead.
     """
@@ -95,17 +101,52 @@ class Opinion(NamedTuple):
     score: float | None = None
     rationale: str = ""
     rubrics: Mapping[str, tuple[float | None, str]] = {}
+    sentences: Mapping[int, SentenceLabel] = {}
     problem: str | None = None
+
+
+class Conclusion(NamedTuple):
+    """What the opinions of all samples come to.
+
+    `reason` says why there is no score, where that is not because every sample failed. `spread`: see Judgement.
+    """
+
+    score: float | None
+    reason: str | None = None
+    rubrics: tuple[RubricScore, ...] = ()
+    sentences: tuple[SentenceScore, ...] = ()
+    spread: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelQuestion:
-    """What a judge model is asked, once for each sample, and how its reply is read. `rubrics` are texts by id."""
+    """What a judge model is asked, once for each sample, how its reply is read, and what all replies come to.
+
+    `best` is the highest score that an opinion can have.
+    """
 
     prompt: str
     reply_schema: Mapping[str, Any]
     read: Callable[[str], Opinion]
-    rubrics: Mapping[str, str] = field(default_factory=dict)
+    conclude: Callable[[Sequence[Opinion]], Conclusion]
+    best: float = 1.0
+
+
+class UnreadableReply(ValueError):
+    """A reply does not say what it was asked for; the message tells what was found instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparingQuestion:
+    """What a judge model is asked before the samples: its reply settles what they are asked about.
+
+    Asked once, so that all samples speak of the same things; where the reply is no use once more, at most as often as
+    there are samples. `read` gives the question of the samples and raises UnreadableReply.
+    """
+
+    prompt: str
+    reply_schema: Mapping[str, Any]
+    read: Callable[[str], ModelQuestion]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +164,15 @@ class JudgeOptions:
 class ModelJudge:
     """Has a model judge each turn, or with `whole` the conversation up to its last turn.
 
-    A Score is an answer that needs no model.
+    A Score is an answer that needs no model. `ask_end` asks about how the conversation ended: where that is less than
+    the best, it takes the place of the last turn's judgement.
     """
 
     name: str
     options: JudgeOptions
-    ask: Callable[[Turn, CaseView], ModelQuestion | Score]
+    ask: Callable[[Turn, CaseView], ModelQuestion | PreparingQuestion | Score]
     whole: bool = False
+    ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge

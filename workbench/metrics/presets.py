@@ -12,10 +12,7 @@ from workbench.model.criteria import DEFAULT_CRITERIA, Criterion
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Criteria for a purpose. `purpose` is one sentence, short enough for a line of a list.
-
-    `criteria` may name metrics that this version lacks.
-    """
+    """Criteria for a purpose. `purpose` is one sentence, short enough for a line of a list."""
 
     name: str
     purpose: str

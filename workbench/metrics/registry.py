@@ -10,10 +10,9 @@ from types import MappingProxyType
 from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
 from workbench.metrics import options as option_reading
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
-from workbench.metrics.judges import response_match, rubrics
+from workbench.metrics.judges import hallucinations, multi_turn, response_match, rubrics, single_turn, user_quality
 from workbench.metrics.options import Options
 from workbench.metrics.outcome import Rule
-from workbench.metrics.unavailable import UNAVAILABLE
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, InvalidConfig
 
 __all__ = [
@@ -30,15 +29,15 @@ __all__ = [
 
 @cache
 def _definitions() -> Mapping[str, Definition]:
-    families = (trajectory_adk, trajectory_vertex, response, response_match, rubrics, state, measures)
+    judged = (response_match, rubrics, hallucinations, single_turn, multi_turn, user_quality)
+    families = (trajectory_adk, trajectory_vertex, response, *judged, state, measures)
     return {definition.info.name: definition for family in families for definition in family.METRICS}
 
 
 @cache
 def known_metrics() -> Mapping[str, MetricInfo]:
-    """Every metric that a config may name besides its own custom ones, available or not, by name."""
-    infos = [definition.info for definition in _definitions().values()]
-    return MappingProxyType({info.name: info for info in (*infos, *UNAVAILABLE)})
+    """Every metric that a config may name besides its own custom ones, by name."""
+    return MappingProxyType({name: definition.info for name, definition in _definitions().items()})
 
 
 def nearest(name: str, also: Iterable[str] = ()) -> str | None:
@@ -75,10 +74,7 @@ def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
 
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
-    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or ill-typed options.
-
-    A known metric that this version does not have is no problem here: judging it is an ERROR that says what it needs.
-    """
+    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or wrong options."""
     return [problem for prepared in prepare(config) for problem in prepared.problems]
 
 
@@ -108,8 +104,6 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     if info is None:
         problem = _unknown(criterion.metric, config.custom_metrics)
         return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
-    if not info.available:
-        return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=f"the metric {info.missing}")
     options = Options(criterion)
     judges = _definitions()[info.name].prepare(options)
     problems = options.finish()
@@ -137,6 +131,6 @@ def _unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
     if guess is not None:
         expected = f"{guess!r} (did you mean that?)"
     else:
-        known = ", ".join(info.name for info in known_metrics().values() if info.available and not info.informational)
+        known = ", ".join(info.name for info in known_metrics().values() if not info.informational)
         expected = f"a name of custom_metrics or one of {known}"
     return InvalidConfig(place=f"criteria.{name}", found=f"the unknown metric {name!r}", expected=expected)

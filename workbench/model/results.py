@@ -179,13 +179,52 @@ class RubricScore(Fact):
     no: int = 0
 
 
+class SentenceScore(Fact):
+    """One sentence of a response by the majority of samples: 1 where it may stand, 0 where not, None where none says.
+
+    `response` counts what the agent said in the turn from 1; the final response is the last. `rationale` and `evidence`
+    (what was quoted from the context) are those of the first sample with this label; `votes` counts samples by label.
+    """
+
+    sentence: str
+    response: int
+    score: float | None
+    label: str | None = None
+    rationale: str = ""
+    evidence: str = ""
+    votes: dict[str, int] = Field(default_factory=dict)
+
+
+class Preparation(Fact):
+    """What a judge was asked before its samples, so that all of them are about the same sentences or properties.
+
+    `tries` end with the first reply that could be read, if there was one.
+    """
+
+    prompt: str
+    tries: tuple[JudgeSample, ...] = ()
+
+
 class Judgement(Fact):
-    """What a judge model was asked about one turn, or about a whole conversation, and what it said."""
+    """What a judge model was asked about one turn, or about a whole conversation, and what it said.
+
+    `prompt` is empty where the preparation failed, so that no sample was asked. `best` is the highest score that a
+    sample can give; `spread` the standard deviation of their scores, where there are two or more that are not votes.
+    """
 
     model: str
     prompt: str
     samples: tuple[JudgeSample, ...] = ()
     rubrics: tuple[RubricScore, ...] = ()
+    sentences: tuple[SentenceScore, ...] = ()
+    preparation: Preparation | None = None
+    best: float = 1.0
+    spread: float | None = None
+
+    @property
+    def calls(self) -> tuple[JudgeSample, ...]:
+        """Everything that was asked, in order."""
+        return (*(self.preparation.tries if self.preparation is not None else ()), *self.samples)
 
 
 class InvocationScore(Fact):
@@ -224,7 +263,7 @@ class MetricResult(Fact):
             sample.outage
             for score in self.per_invocation
             if score.judgement is not None and score.score is None
-            for sample in score.judgement.samples
+            for sample in score.judgement.calls
         )
 
 

@@ -143,19 +143,6 @@ async def test_criteria_are_chosen_from_the_plan(hello: Path, open_app: Callable
         await screen.until("tool_trajectory_avg_score 0.95", "chosen for this run")
 
 
-async def test_criteria_that_cannot_judge_are_said_before_the_run(
-    make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any]
-) -> None:
-    case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
-    project = make_project(agent=AGENT, criteria={"hallucinations_v1": 0.8}, lights=[case])
-    async with open_app(project, size=(80, 24)) as screen:
-        await screen.until("one")
-
-        await screen.press("C")
-
-        await screen.until("hallucinations_v1 needs a judge model", "its cases will end in ERROR")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "is_right"), [("runs", "3", True), ("runs", "0", False), ("runs", "x", False)]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from workbench.metrics.subject import Turn
 from workbench.model.evalset import Content, IntermediateData, Invocation, InvocationEvents, Part
@@ -47,8 +47,8 @@ def tools_of(turns: Iterable[Turn]) -> str:
     return _json(declared) if declared else ""
 
 
-def conversation_of(turns: Sequence[Turn]) -> str:
-    """What the user and the agents said and did, turn by turn."""
+def conversation_of(turns: Sequence[Turn], *, with_steps: bool = True) -> str:
+    """What the user and the agents said and did, turn by turn; without steps only what they said."""
     lines: list[str] = []
     for number, turn in enumerate(turns, start=1):
         if turn.actual is None:
@@ -56,9 +56,44 @@ def conversation_of(turns: Sequence[Turn]) -> str:
         lines.append(f"USER TURN {number}: {_text(turn.actual.user_content)}")
         for author, text in _texts(turn.actual):
             lines.append(f"AGENT {author} TURN {number}: {text}")
-        lines += [f"STEP OF TURN {number}: {_json(step)}" for step in _steps(turn.actual)]
+        if with_steps:
+            lines += [f"STEP OF TURN {number}: {_json(step)}" for step in _steps(turn.actual)]
         lines.append(f"AGENT TURN {number}: {_text(turn.actual.final_response)}")
     return "\n".join(lines)
+
+
+class Happening(NamedTuple):
+    """One thing on the way to a final response: something said, a tool call, its answer, what a search brought up."""
+
+    kind: Literal["said", "call", "answer", "grounding"]
+    text: str
+    author: str = ""
+
+
+def happenings_of(invocation: Invocation) -> Iterator[Happening]:
+    """What happened in a turn before its final response, in order as far as the order is known."""
+    data = invocation.intermediate_data
+    if isinstance(data, InvocationEvents):
+        final = _text(invocation.final_response)
+        for event in data.invocation_events:
+            extra = event.model_extra or {}
+            grounding = extra.get("grounding_metadata") or extra.get("groundingMetadata")
+            if grounding:
+                yield Happening("grounding", _json(grounding), event.author)
+            text = _text(event.content)
+            if text and text != final:  # which some recorders repeat
+                yield Happening("said", text, event.author)
+            if event.content is not None:
+                yield from _tool_happenings(event.content.parts or ())
+        return
+    yield from _tool_happenings(_parts(invocation))
+    for author, text in _texts(invocation):
+        yield Happening("said", text, author)
+
+
+def _tool_happenings(parts: Iterable[Part]) -> Iterator[Happening]:
+    for step in _steps_in(parts):
+        yield Happening("call" if "tool" in step else "answer", _json(step))
 
 
 def _details(turns: Iterable[Turn]) -> Iterator[dict[str, dict[str, Any]]]:
@@ -70,7 +105,11 @@ def _details(turns: Iterable[Turn]) -> Iterator[dict[str, dict[str, Any]]]:
 
 
 def _steps(invocation: Invocation) -> Iterator[dict[str, Any]]:
-    for part in _parts(invocation):
+    return _steps_in(_parts(invocation))
+
+
+def _steps_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+    for part in parts:
         if part.function_call is not None:
             yield {"tool": part.function_call.name, "arguments": part.function_call.args}
         elif part.function_response is not None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.judges.conclusions import by_majority
 from workbench.metrics.judges.dialogue import response_of
 from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
 from workbench.metrics.judges.prompts import render
@@ -39,7 +40,7 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
         reference=response_of(turn.expected, with_intermediate=with_intermediate),
         response=response_of(turn.actual, with_intermediate=with_intermediate),
     )
-    return ModelQuestion(prompt=prompt, reply_schema=_SCHEMA, read=read_verdict)
+    return ModelQuestion(prompt=prompt, reply_schema=_SCHEMA, read=read_verdict, conclude=by_majority)
 
 
 def _prepare(options: Options) -> Sequence[Judge]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.judges.conclusions import by_rubrics
 from workbench.metrics.judges.dialogue import conversation_of, instructions_of, response_of, steps_of, tools_of
 from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
 from workbench.metrics.judges.prompts import render
@@ -91,20 +92,35 @@ def ask_rubrics(turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, st
         return Score.undefined(
             f"there is no rubric: neither the criterion has any, nor the case or this turn one of type {kind.type}"
         )
-    turns = [each for each in view.turns if each.actual is not None] if kind.subject == "conversation" else [turn]
+    if kind.subject == "conversation":
+        return question_about_conversation([each for each in view.turns if each.actual is not None], rubrics)
+    return _question([turn], rubrics, kind.subject)
+
+
+def question_about_conversation(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
+    """Which of the rubrics (texts by id) a whole conversation meets. All turns were finished."""
+    return _question(turns, rubrics, "conversation")
+
+
+def _question(turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subject) -> ModelQuestion:
+    last = turns[-1].actual
+    assert last is not None
     prompt = render(
         "rubrics",
-        subject=kind.subject,
+        subject=subject,
         instructions=instructions_of(turns),
         tools=tools_of(turns),
         dialogue=conversation_of(turns),
-        user_message=turn.actual.user_content.text(),
-        steps=steps_of(turn.actual),
-        response=response_of(turn.actual),
+        user_message=last.user_content.text(),
+        steps=steps_of(last),
+        response=response_of(last),
         rubrics=rubrics,
     )
     return ModelQuestion(
-        prompt=prompt, reply_schema=_SCHEMA, read=partial(read_rubrics, rubrics=rubrics), rubrics=rubrics
+        prompt=prompt,
+        reply_schema=_SCHEMA,
+        read=partial(read_rubrics, rubrics=rubrics),
+        conclude=partial(by_rubrics, rubrics=rubrics),
     )
 
 

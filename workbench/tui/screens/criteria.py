@@ -15,7 +15,6 @@ from textual.widgets import Input
 
 from workbench.metrics.fitting import CaseFacts
 from workbench.metrics.presets import PRESETS
-from workbench.metrics.registry import known_metrics
 from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.hub import Hub
@@ -158,25 +157,13 @@ class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
     @work
     async def action_preset(self) -> None:
         """Choose criteria for a purpose."""
-        lacking = [
-            any(not known_metrics()[criterion.metric].available for criterion in preset.criteria) for preset in PRESETS
-        ]
-        names = [
-            f"{'! ' if lacks else ''}{preset.name}: {preset.purpose}"
-            for preset, lacks in zip(PRESETS, lacking, strict=True)
-        ]
-        question = "Judge for which purpose?" + ("\n! needs what this version does not have" if any(lacking) else "")
-        chosen = await self.app.push_screen_wait(ChooseScreen(question, names))
+        names = [f"{preset.name}: {preset.purpose}" for preset in PRESETS]
+        chosen = await self.app.push_screen_wait(ChooseScreen("Judge for which purpose?", names))
         if chosen is None or self._choice is None:
             return
         preset = PRESETS[chosen]
         self._choice.take_preset(preset)
         self._go_to(preset.criteria[0].metric)
-        missing = [
-            known_metrics()[c.metric].missing for c in preset.criteria if not known_metrics()[c.metric].available
-        ]
-        if missing:
-            say(self, f"{preset.name} {missing[0]}: cases will end in ERROR", severity="warning")
 
     @work(group="keep", exclusive=True)
     async def action_keep(self) -> None:

@@ -23,7 +23,7 @@ CHOSEN_SOURCE = "chosen for this run"
 
 _USUAL_SHARE = 0.8  # of the range of a metric: where its threshold begins
 _CUSTOM = "custom"
-_FAMILIES = ("trajectory", "response", "state", _CUSTOM, "measure", "judge", "service")
+_FAMILIES = ("trajectory", "response", "state", _CUSTOM, "measure", "judge")
 
 
 @dataclass(frozen=True, slots=True)

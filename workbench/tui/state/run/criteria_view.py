@@ -24,14 +24,12 @@ _FAMILY_TITLES = {
     "custom": "metrics of this project",
     "measure": "measures (always reported; with a threshold they judge)",
     "judge": "judged by a model",
-    "service": "judged by a cloud service",
 }
 
 _NEEDS = {
     "text": "a helper process that compares texts (comes with workbench)",
     "worker": "the agent's own process, in which it is run",
     "judge": "a judge model",
-    "service": "a cloud service",
 }
 
 _VALUE_COLUMN = 51  # cells before thresholds and the values of options, where there is room
@@ -84,14 +82,10 @@ class CriteriaRows:
         info, criterion = self._choice.info(row.metric), self._choice.criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
         tone = Tone.STRONG if is_on else Tone.TEXT
-        if info is not None and not info.available:
-            tone = Tone.MUTED if not is_on else Tone.ERROR
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
         name = _padded(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
         pieces = [Piece(name, tone), Piece(f"{value if is_on else '':<10}", tone)]
-        if info is not None and not info.available:
-            pieces.append(Piece("not in this version", Tone.ERROR if is_on else Tone.MUTED))
         if row.metric in self._problems:
             pieces.append(Piece(f"! {safe_line(self._problems[row.metric][0])}", Tone.ERROR))
         return tuple(pieces)
@@ -157,8 +151,6 @@ def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[B
 
 
 def _metric_blocks(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | None) -> Iterator[Block]:
-    if not info.available:
-        yield Whole.of(f"! It {info.missing}. A case judged by it ends in ERROR.", Tone.ERROR, hang=2)
     yield Whole.of(info.purpose)
     yield BLANK
     yield _fact("when", info.when)

@@ -122,8 +122,6 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     if cost.model_jobs:
         nothing = "unknown: no earlier run of these cases tells"
         yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing=nothing))
-    for metric, missing in cost.lacking.items():
-        yield Whole.of(f"! {safe_line(metric)} {missing}: its cases will end in ERROR", Tone.ERROR, hang=2)
     for problem in planned.plan.problems[:_MOST_PROBLEMS]:
         yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
     yield BLANK

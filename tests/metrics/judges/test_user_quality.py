@@ -1,0 +1,256 @@
+"""per_turn_user_simulator_quality_v1: which messages of a simulated user are valid, and whether it ended in time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from tests.metrics.conftest import Services
+from workbench.llm.requests import ModelRequest
+from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.metrics.judges.user_quality import read_violations
+from workbench.metrics.registry import check_criteria
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.results import Failure, FailureKind, MetricResult, MetricStatus
+
+NAME = "per_turn_user_simulator_quality_v1"
+Config = Callable[..., EvalConfig]
+Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
+DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+VALID = '{"reasoning": "fine", "violations": [], "verdict": "valid"}'
+INVALID = '{"reasoning": "no", "violations": [{"number": 1, "evidence": "e"}], "verdict": "invalid"}'
+
+
+def criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
+    return {NAME: {"threshold": 0.5, "judge_model_options": {"num_samples": samples}, **options}}
+
+
+def scenario(persona: Any = None) -> EvalCase:
+    told = {"starting_prompt": " Hi! ", "conversation_plan": "Switch the lamp {{ off }}.", "user_persona": persona}
+    return EvalCase.model_validate({"eval_id": "c", "conversation_scenario": told})
+
+
+def said(user: str, agent: str = "ok") -> Invocation:
+    return Invocation(
+        user_content=Content.of_text(user, role="user"), final_response=Content.of_text(agent, role="model")
+    )
+
+
+def message_of(request: ModelRequest) -> str:
+    prompt = request.messages[0].text
+    return prompt[prompt.index("<next_message>\n") + 15 : prompt.index("\n</next_message>")]
+
+
+def judge_says(services: Services, **replies: str | ModelError) -> None:
+    """What is said of a message; everything else is valid. `end` is the stop signal."""
+    services.model = lambda request: replies.get(message_of(request).replace("</finished>", "end"), VALID)
+
+
+@pytest.mark.parametrize(
+    ("first", "replies", "scores", "score"),
+    [
+        ("Hi!", {}, [1, 1, 1], 1.0),
+        ("  Hi!\n", {}, [1, 1, 1], 1.0),
+        ("hi!", {}, [0, 1, 1], 2 / 3),
+        ("Hi!", {"two": INVALID}, [1, 0, 1], 2 / 3),
+        ("Hi!", {"end": INVALID}, [1, 1, 0], 2 / 3),
+        ("Hi!", {"three": INVALID, "end": INVALID}, [1, 1, 0], 2 / 3),
+        ("Hallo", {"two": INVALID, "three": INVALID}, [0, 0, 0], 0.0),
+    ],
+)
+async def test_the_score_is_the_share_of_valid_messages_and_the_end_counts_with_the_last(
+    config: Config, judge: Judge, services: Services, first: str, replies: Any, scores: list[int], score: float
+) -> None:
+    judge_says(services, **replies)
+
+    turns = [said(first), said("two"), said("three")]
+    result = (await judge(config(criterion()), actual=turns, case=scenario()))[NAME]
+
+    assert [each.score for each in result.per_invocation] == scores
+    assert result.score == pytest.approx(score)
+    assert sorted(map(message_of, services.asked)) == ["</finished>", "three", "two"]  # the first needs no model
+
+
+async def test_an_end_that_came_too_soon_is_said_to_be_the_reason(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    judge_says(services, end=INVALID)
+
+    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario()))[NAME]
+
+    assert result.score == 0.0
+    assert result.hint == "this is about how the conversation ended, which is judged on its last turn"
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert "<next_message>\n</finished>\n</next_message>" in judgement.prompt
+
+
+async def test_where_the_agent_failed_the_end_is_not_the_users(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    judge_says(services, end=INVALID)
+    failure = Failure(kind=FailureKind.AGENT, message="boom", turn=1)
+
+    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario(), failure=failure))[NAME]
+
+    assert result.score == 1.0
+    assert not services.asked
+
+
+@pytest.mark.parametrize(
+    ("replies", "score"),
+    [
+        ([VALID, VALID, INVALID], 1.0),
+        ([VALID, INVALID], 0.0),  # a tie
+        ([VALID, "?", "?"], 1.0),
+        ([INVALID, DOWN, DOWN], 0.0),
+        (["?", DOWN], None),
+    ],
+)
+async def test_a_message_goes_by_the_majority_of_its_samples(
+    config: Config, judge: Judge, services: Services, replies: list[str | ModelError], score: float | None
+) -> None:
+    answers = cycle(replies)
+    services.model = lambda request: VALID if "finished" in message_of(request) else next(answers)
+
+    turns = [said("Hi!"), said("two")]
+    result = (await judge(config(criterion(len(replies))), actual=turns, case=scenario()))[NAME]
+
+    assert result.per_invocation[1].score == score
+    assert (result.status is MetricStatus.ERROR) == (score is None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        (VALID, 1.0),
+        (INVALID, 0.0),
+        ('{"violations": [], "verdict": "INVALID"}', 0.0),
+        ('{"violations": [{"number": 2, "evidence": "e"}], "verdict": "valid"}', 0.0),  # any one violation
+        ('{"violations": [{"number": "[2]"}], "verdict": "valid"}', 0.0),
+        ('{"violations": [2], "verdict": "valid"}', 0.0),
+        ('{"violations": [{"number": 9}], "verdict": "valid"}', 1.0),  # there is none of this number
+        ('{"is_valid": true}', 1.0),
+        ('```json\n{"is_valid": "False"}\n```', 0.0),
+        ("**Verdict:** Valid", 1.0),
+        ('{"violations": [{"number": 2, "evid', None),
+        ("The message is fine.", None),
+        ("Gültig.", None),
+        ("", None),
+    ],
+)
+def test_any_one_violation_makes_a_message_invalid(reply: str, score: float | None) -> None:
+    opinion = read_violations(reply, {1: "It repeats.", 2: "It makes things up."})
+
+    assert opinion.score == score
+    assert (opinion.problem is None) == (score is not None)
+
+
+def test_the_violations_are_the_reason() -> None:
+    assert read_violations(INVALID, {1: "It repeats."}).rationale == "It repeats. (e)"
+
+
+async def test_a_persona_is_judged_by_the_violations_of_its_behaviours(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    judge_says(services)
+    persona = {
+        "id": "IMPATIENT",
+        "description": "Cannot {{ wait }}.",
+        "behaviors": [
+            {
+                "name": "Hurry",
+                "description": "d",
+                "behavior_instructions": ["i"],
+                "violation_rubrics": ["It is patient.", "It goes on without `{{ stop_signal }}`."],
+            }
+        ],
+    }
+
+    turns = [said("Hi!", "hello"), said("two {{ 7 * 7 }}")]
+    await judge(config(criterion(stop_signal="BYE")), actual=turns, case=scenario(persona))
+
+    prompt = next(request for request in services.asked if message_of(request) != "BYE").messages[0].text
+    for shown in (
+        "Cannot {{ wait }}.",
+        "# Hurry\n[1] It is patient.\n[2] It goes on without `BYE`.",
+        "Switch the lamp {{ off }}.",
+        "user: Hi!\n\nagent: hello",
+        "two {{ 7 * 7 }}",
+    ):
+        assert shown in prompt
+    assert "It sounds like a person" not in prompt
+
+
+@pytest.mark.parametrize("persona", ["EXPERT", "NOVICE", "EVALUATOR"])
+async def test_the_personas_that_are_built_in_can_be_judged(
+    config: Config, judge: Judge, services: Services, persona: str
+) -> None:
+    judge_says(services)
+
+    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario(persona)))[NAME]
+
+    assert result.score == 1.0
+    assert "{{" not in services.asked[0].messages[0].text.replace("{{ off }}", "")
+
+
+@pytest.mark.parametrize(
+    ("persona", "reason"),
+    [
+        ("EXPRT", "there is no persona 'EXPRT'"),
+        (
+            {
+                "id": "P",
+                "description": "d",
+                "behaviors": [
+                    {
+                        "name": "B",
+                        "description": "d",
+                        "behavior_instructions": [],
+                        "violation_rubrics": ["{{ stop"],
+                    }
+                ],
+            },
+            "the persona 'P', behavior 'B': the violation rubric '{{ stop' is no template",
+        ),
+    ],
+)
+async def test_a_persona_that_cannot_be_used_is_an_error_that_names_it(
+    config: Config, judge: Judge, services: Services, persona: Any, reason: str
+) -> None:
+    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario(persona)))[NAME]
+
+    assert (result.status, result.score) == (MetricStatus.ERROR, None)
+    assert reason in (result.reason or "")
+
+
+async def test_without_a_scenario_there_is_nothing_to_judge(config: Config, judge: Judge, services: Services) -> None:
+    case = EvalCase.model_validate({"eval_id": "c", "conversation": []})
+
+    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=case))[NAME]
+
+    assert (result.status, result.score) == (MetricStatus.UNDEFINED, None)
+    assert "the case has no scenario" in (result.reason or "")
+    assert not services.asked
+
+
+@pytest.mark.parametrize("signal", ["", "  ", 7])
+def test_a_stop_signal_that_ends_nothing_is_named_with_its_place(config: Config, signal: Any) -> None:
+    (problem,) = check_criteria(config(criterion(stop_signal=signal), check=False))
+
+    assert problem.place == f"criteria.{NAME}.stop_signal"
+
+
+async def test_a_reply_is_json_as_the_schema_says(config: Config, judge: Judge, services: Services) -> None:
+    judge_says(services)
+
+    await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario())
+
+    schema = services.asked[0].reply_schema
+    assert schema is not None
+    assert set(json.loads(VALID)) == set(schema["required"])

@@ -1,0 +1,249 @@
+"""Which share of the simulated user's messages follows the scenario, and the person that the user is to be.
+
+Facts: google-adk 2.13, `per_turn_user_simulator_quality_v1`: the first message must be the starting prompt (without
+the spaces around it); each later one is valid or invalid by the majority of the samples, a tie is invalid; then the
+stop signal is judged as if it were the next message, and where it is invalid it takes the place of the last turn.
+Unlike there any one violation makes a message invalid, whatever the verdict beside it; of the end it is judged whether
+it was time, not how it sounds, and nothing where the conversation ended because the agent failed; and a message on
+which no sample can be read is an error, not a turn less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from workbench.llm.templates import TemplateProblem, render_text
+from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion, Opinion
+from workbench.metrics.judges.conclusions import by_majority
+from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.replies import as_text, json_objects, plain_words, read_verdict
+from workbench.metrics.options import Options, describe
+from workbench.metrics.subject import CaseView, Turn
+from workbench.model.evalset import ConversationScenario, UserPersona
+from workbench.model.personas import DEFAULT_STOP_SIGNAL, persona_of
+from workbench.model.results import Score
+
+NAME = "per_turn_user_simulator_quality_v1"
+_STOP_SIGNAL = "stop_signal"
+_NO_SCENARIO = Score.undefined("the case has no scenario: its user says what is written, and is not simulated")
+_FAILED = Score.undefined("the conversation ended because it failed")
+_ANOTHER = "the first message is not the starting prompt of the scenario"
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "violations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"number": {"type": "integer"}, "evidence": {"type": "string"}},
+                "required": ["number", "evidence"],
+            },
+        },
+        "verdict": {"type": "string", "enum": ["valid", "invalid"]},
+    },
+    "required": ["reasoning", "violations", "verdict"],
+}
+
+_USUAL: Mapping[str, Sequence[str]] = {
+    "It keeps to the plan": (
+        "The message asks for something that the agent has already done.",
+        "The message gives details of something that the agent has already done.",
+        "The message agrees to another topic or task than those of the plan.",
+        "The message asks for something that is not in the plan.",
+        "The message gives details that are not in the plan.",
+    ),
+    "It ends when it should": (
+        "The conversation should have ended, and the message does not hold `{{ stop_signal }}`.",
+        "The message holds `{{ stop_signal }}` although the plan is not carried out and the agent has not failed.",
+        "The agent has handed the user over to a person, and the message goes on.",
+    ),
+    "It is about goals, one at a time": (
+        "The message gives details of a goal before the agent has asked for them.",
+        "The message makes more than one new request at once.",
+    ),
+    "It has some patience": (
+        "The message ends the conversation right after the first failure of the agent.",
+        "The agent has failed for the second time, and the message does not hold `{{ stop_signal }}`.",
+    ),
+    "It answers": (
+        "The message leaves a question of the agent without an answer.",
+        "The agent asked for what is not in the plan, and the message makes it up instead of saying so.",
+    ),
+    "It corrects the agent": (
+        "The agent said something wrong, and the message goes on as if it had not.",
+        "The agent took something dangerous for granted, and the message goes on as if it had not.",
+    ),
+    "It sounds like a person": (
+        "The message is hard to read, or full of technical terms that do not belong there.",
+        "The message is a bare command.",
+        "The message is too formal or too polite for a chat.",
+        "The message is one long block of text.",
+    ),
+}
+"""What a message is judged by where the scenario has no persona: violations by what they are about."""
+
+
+@dataclass(frozen=True)
+class _Criterion:
+    """Violations, each with its number in the prompt, and what they have in common."""
+
+    name: str
+    violations: Sequence[tuple[int, str]]
+
+
+def ask_about_message(turn: Turn, view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
+    """The question about the user's message of one turn; the first needs no model."""
+    scenario = _scenario_of(view)
+    if scenario is None:
+        return _NO_SCENARIO
+    assert turn.actual is not None
+    message = turn.actual.user_content.text(thoughts=False)
+    if turn is view.turns[0]:
+        same = message.strip() == scenario.starting_prompt.strip()
+        return Score(1.0) if same else Score(0.0, hint=_ANOTHER)
+    before = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
+    return _question(scenario, before, message, stop_signal=stop_signal)
+
+
+def ask_about_end(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
+    """The question whether the conversation should have ended where it did."""
+    scenario = _scenario_of(view)
+    if scenario is None:
+        return _NO_SCENARIO
+    if view.subject.execution.failure is not None:
+        return _FAILED
+    return _question(scenario, view.turns, None, stop_signal=stop_signal)
+
+
+def _scenario_of(view: CaseView) -> ConversationScenario | None:
+    return None if view.subject.case is None else view.subject.case.conversation_scenario
+
+
+def _question(
+    scenario: ConversationScenario, before: Sequence[Turn], message: str | None, *, stop_signal: str
+) -> ModelQuestion:
+    """A message of None is the end.
+
+    Raises ValueError for a persona that does not exist, or whose texts are no templates.
+    """
+    persona = persona_of(scenario)
+    criteria = _criteria(persona, stop_signal)
+    prompt = render(
+        "user_quality",
+        stop_signal=stop_signal,
+        persona="" if persona is None else persona.description,
+        criteria=criteria,
+        plan=scenario.conversation_plan,
+        history=_history(before),
+        message=message,
+    )
+    violations = {number: text for criterion in criteria for number, text in criterion.violations}
+    return ModelQuestion(
+        prompt=prompt,
+        reply_schema=_SCHEMA,
+        read=partial(read_violations, violations=violations),
+        conclude=by_majority,
+    )
+
+
+def _criteria(persona: UserPersona | None, stop_signal: str) -> list[_Criterion]:
+    """As in ADK the texts of a persona are templates that may name the stop signal."""
+    texts: Mapping[str, Sequence[str]] = (
+        _USUAL if persona is None else {behavior.name: behavior.violation_rubrics for behavior in persona.behaviors}
+    )
+    criteria: list[_Criterion] = []
+    number = 0
+    for name, violations in texts.items():
+        numbered: list[tuple[int, str]] = []
+        for violation in violations:
+            number += 1
+            try:
+                numbered.append((number, render_text(violation, {_STOP_SIGNAL: stop_signal})))
+            except TemplateProblem as error:
+                where = "" if persona is None else f"the persona {persona.id!r}, behavior {name!r}: "
+                raise ValueError(
+                    f"{where}the violation rubric {describe(violation)} is no template: {error}"
+                ) from error
+        criteria.append(_Criterion(name, numbered))
+    return criteria
+
+
+def _history(turns: Sequence[Turn]) -> str:
+    """What user and agent said; what the agent did is not for the user to see."""
+    lines: list[str] = []
+    for turn in turns:
+        if turn.actual is not None:
+            lines.append(f"user: {turn.actual.user_content.text(thoughts=False)}")
+            final = turn.actual.final_response
+            lines.append(f"agent: {final.text(thoughts=False) if final is not None else ''}")
+    return "\n\n".join(lines)
+
+
+def read_violations(reply: str, violations: Mapping[int, str]) -> Opinion:
+    """Valid (1), or invalid (0) where the verdict or any violation says so."""
+    said = read_verdict(reply)
+    shown = list(dict.fromkeys(_violations(reply, violations)))
+    if shown:
+        told = "; ".join(f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in shown)
+        return Opinion(0.0, told)
+    return said
+
+
+def _violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    for each in json_objects(reply):
+        listed = next((value for key, value in each.items() if plain_words(key) == "violations"), None)
+        for item in listed if isinstance(listed, list) else []:
+            values: Mapping[str, Any] = item if isinstance(item, Mapping) else {"number": item}
+            number = as_text(values.get("number")).strip("[] ")
+            if number.isascii() and number.isdecimal() and len(number) < 6 and int(number) in known:
+                found.append((int(number), as_text(values.get("evidence"))))
+    return found
+
+
+def _read_stop_signal(options: Options) -> str:
+    value = options.raw(_STOP_SIGNAL)
+    if value is None:
+        return DEFAULT_STOP_SIGNAL
+    if isinstance(value, str) and value.strip():
+        return value
+    options.refuse(_STOP_SIGNAL, found=describe(value), expected="a text that ends the conversation")
+    return DEFAULT_STOP_SIGNAL
+
+
+def _prepare(options: Options) -> Sequence[Judge]:
+    stop_signal = _read_stop_signal(options)
+    return [
+        ModelJudge(
+            name=NAME,
+            options=read_judge_options(options),
+            ask=partial(ask_about_message, stop_signal=stop_signal),
+            ask_end=partial(ask_about_end, stop_signal=stop_signal),
+        )
+    ]
+
+
+METRICS: Sequence[Definition] = (
+    Definition(
+        info=MetricInfo(
+            name=NAME,
+            family="judge",
+            purpose="Which share of the simulated user's messages follows the scenario.",
+            when="Simulated users are to be trusted.",
+            needs_reference=False,
+            needs=frozenset({"judge"}),
+            fits_scenarios=True,
+            options={
+                **DESCRIPTION,
+                _STOP_SIGNAL: f"what ends the conversation in a message of the user (default {DEFAULT_STOP_SIGNAL})",
+            },
+        ),
+        prepare=_prepare,
+    ),
+)
