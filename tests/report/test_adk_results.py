@@ -18,8 +18,10 @@ from workbench.model.results import (
     Failure,
     FailureKind,
     InvocationScore,
+    Judgement,
     MetricResult,
     MetricStatus,
+    RubricScore,
     TurnResult,
 )
 from workbench.report.adk_results import write_adk_results
@@ -201,6 +203,37 @@ def test_criteria_and_custom_functions_are_told_with_their_options(tmp_path: Pat
     trajectory, mine = told.overall_eval_metric_results
     assert (trajectory.criterion.threshold, trajectory.criterion.model_extra) == (0.5, {"match_type": "IN_ORDER"})
     assert (mine.threshold, mine.custom_function_path) == (0.5, "pkg.mod.f")
+
+
+@pytest.mark.needs_adk
+def test_rubrics_are_told_with_their_scores_and_the_reasons_of_the_judge(tmp_path: Path) -> None:
+    scores = (
+        rubrics_judged(polite=(1.0, "It greets."), short=(0.0, "Too long.")),
+        rubrics_judged(polite=(0.0, "It shouts."), silent=(None, "")),
+    )
+    judged = metric("rubric_based_final_response_quality_v1", MetricStatus.FAILED, 1 / 3, per_invocation=scores)
+
+    (told,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.FAILED, judged, turns=2))).eval_case_results
+
+    first, second = (turn.eval_metric_results[0] for turn in told.eval_metric_result_per_invocation)
+    assert [(each.rubric_id, each.rationale, each.score) for each in first.details.rubric_scores] == [
+        ("polite", "It greets.", 1.0),
+        ("short", "Too long.", 0.0),
+    ]
+    assert [(each.rubric_id, each.rationale, each.score) for each in second.details.rubric_scores] == [
+        ("polite", "It shouts.", 0.0),
+        ("silent", None, None),
+    ]
+    overall = told.overall_eval_metric_results[0].details.rubric_scores
+    assert [(each.rubric_id, each.score) for each in overall] == [("polite", 0.5), ("short", 0.0), ("silent", None)]
+
+
+def rubrics_judged(**rubrics: tuple[float | None, str]) -> InvocationScore:
+    told = tuple(
+        RubricScore(rubric_id=name, text=f"It is {name}.", score=score, rationale=rationale)
+        for name, (score, rationale) in rubrics.items()
+    )
+    return InvocationScore(score=0.5, judgement=Judgement(model="m", prompt="p", rubrics=told))
 
 
 @pytest.mark.needs_adk

@@ -91,10 +91,10 @@ def run(
             }
         )
         plan = plan_of(workspace, selections, options)
-        if affected:
-            from workbench.watch.affected import affected_part
+        if affected or resume is None:
+            from workbench.watch.affected import affected_part, with_unjudged
 
-            plan = affected_part(workspace, plan)
+            plan = (affected_part if affected else with_unjudged)(workspace, plan)
         if dry_run:
             return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)

@@ -161,7 +161,12 @@ def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
     sets: dict[str, list[PlannedCase]] = {}
     for case in plan.cases:
         sets.setdefault(case.key.eval_set, []).append(case)
-    return [(case, repeat) for cases in sets.values() for case in cases for repeat in range(plan.limits.runs)]
+    return [
+        (case, repeat)
+        for cases in sets.values()
+        for case in cases
+        for repeat in (range(plan.limits.runs) if case.repeat is None else (case.repeat,))
+    ]
 
 
 def _expected(plan: Plan) -> dict[CaseKey, EvalCase | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,3 +152,17 @@ class Plan:
         """How many times an agent will be spoken to, as far as that is known beforehand."""
         fresh = (case.turns or 0 for key, case in self.jobs if case.needs_agent and key not in self.stored)
         return sum(fresh)
+
+
+def with_executed(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
+    """The plan in which these jobs are only judged: what their agents did is known."""
+    of_repeats = {job.case for job in executed}
+    cases: list[PlannedCase] = []
+    for case in plan.cases:
+        if case.key not in of_repeats or not case.needs_agent:
+            cases.append(case)
+            continue
+        for repeat in range(plan.limits.runs) if case.repeat is None else (case.repeat,):
+            known = executed.get(JobKey(case=case.key, repeat=repeat))
+            cases.append(replace(case, repeat=repeat, executed=known))
+    return replace(plan, cases=tuple(cases))

@@ -33,6 +33,7 @@ class HistoryRecorder:
         self._stored = stored
         self._history: History | None = None
         self._run_id = ""
+        self._unjudged: dict[JobKey, tuple[StoredVerdict, CaseResult]] = {}
 
     def begin(self, run: Run) -> None:
         """Store what the run sets out to do."""
@@ -46,17 +47,34 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
 
+    def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
+        """Store what agents did, whose judges are being asked: nobody is shown it, a later run can judge it."""
+        if self._history is None:
+            return
+        jobs = [FinishedJob(result, execution_key=planned.execution_hash) for planned, result in results]
+        try:
+            verdicts = self._history.keep_unjudged(self._run_id, jobs)
+        except StoreError as error:
+            self._give_up(error)
+            return
+        self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
+
     def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]:
-        """Store results before anyone is shown them. A cancelled job says nothing about its case and is not kept."""
+        """Store results before anyone is shown them.
+
+        A cancelled job says nothing about its case and is not kept, but for what its agent had done.
+        """
         if self._history is None:
             return ()
+        results = list(results)
+        unjudged = {_job_of(result): self._unjudged.pop(_job_of(result), None) for _, result in results}
         jobs = [
             FinishedJob(
                 result,
                 execution_key=planned.execution_hash,
                 # Without the key that verdict never counts again: what the agent did is judged anew.
                 scoring_key="" if result.met_outage else planned.scoring_hash,
-                judged_again=planned.executed is not None or planned.recorded is not None,
+                judged_again=not planned.needs_agent or unjudged[_job_of(result)] is not None,
             )
             for planned, result in results
             if result.status is not CaseStatus.CANCELLED
@@ -66,6 +84,10 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
             return ()
+        for _, result in results:
+            left = unjudged[_job_of(result)]
+            if result.status is CaseStatus.CANCELLED and left is not None:
+                self._stored(*left)
         for verdict, job in zip(verdicts, jobs, strict=True):
             self._stored(verdict, job.result)
         return {_job_of(job.result) for job in jobs}

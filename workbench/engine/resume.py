@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.engine.plan import Plan, PlanError, Selection
+from workbench.engine.plan import Plan, PlanError, Selection, with_executed
 from workbench.model.keys import JobKey
 from workbench.store.history import History, StoredRun
 from workbench.store.sessions import SESSION, is_running, session_mark
@@ -46,7 +46,10 @@ def selections_of(run: StoredRun) -> Sequence[Selection]:
 
 
 def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
-    """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria."""
+    """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria.
+
+    Where the run was stopped while judges were being asked, what the agent had done by then is judged.
+    """
     hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
     decided = history.finished_jobs(run.run_id)
     unchanged = {
@@ -57,8 +60,17 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     wanted = unchanged & {key for key, _ in plan.jobs}
     results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
     stored = {key: result for key, result in results if key in wanted}
-    notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it"
-    return replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
+    unjudged = [
+        job
+        for job, execution_key in history.unjudged(run.run_id).items()
+        if job not in stored and job.case in hashes and hashes[job.case][0] == execution_key
+    ]
+    results_of = ((job, history.unjudged_result(run.run_id, job)) for job in unjudged)
+    executed = {job: result.execution for job, result in results_of if result is not None}
+    again = f", and what agents did in {len(executed)} more is judged" if executed else ""
+    notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it{again}"
+    going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
+    return with_executed(going_on, executed)
 
 
 def _goes_on(run: StoredRun) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.case import Attempt, Listener, execute
-from workbench.engine.kept import criteria_to_judge, with_kept
+from workbench.engine.kept import Asking, criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
 from workbench.engine.trees import watched_by, with_watched
@@ -49,6 +49,8 @@ class Recorder(Protocol):
 
     def begin(self, run: Run) -> None: ...
 
+    def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
+
     def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]: ...
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
@@ -75,14 +77,17 @@ class Runner:
         self._recorder = recorder
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
-        fresh = [(key, planned.needs_agent) for key, planned in self._planned.items() if key not in run.plan.stored]
+        fresh = [(key, planned) for key, planned in self._planned.items() if key not in run.plan.stored]
+        self._asking = Asking()
+        waits = {key for key, planned in fresh if planned.needs_agent or self._asking.is_needed_for(planned)}
         # Ordered dictionaries: thousands may be taken out of the middle at once.
-        self._recordings = OrderedDict.fromkeys(key for key, needs_agent in fresh if not needs_agent)
-        self._waiting = OrderedDict.fromkeys(key for key, needs_agent in fresh if needs_agent)
+        self._recordings = OrderedDict.fromkeys(key for key, _ in fresh if key not in waits)
+        self._waiting = OrderedDict.fromkeys(key for key, _ in fresh if key in waits)
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
         self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
+        self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
         self._look_at_leftovers = look_at_leftovers
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
@@ -169,7 +174,7 @@ class Runner:
             await self._lane_is_free.wait()
 
     async def _judge_recordings(self) -> None:
-        """Judge what needs no agent, batch by batch: one task and one transaction for each row would cost far more."""
+        """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False)[0] for _ in range(count)]
@@ -201,9 +206,13 @@ class Runner:
     async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
             return _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
-        execution = planned.recorded or planned.executed or await self._execute(planned, key)
-        if planned.needs_agent and (why := why_it_stopped(key.case, execution)) is not None:
-            self._run.warn(why)
+        execution = planned.recorded or planned.executed
+        if execution is None:
+            execution = await self._execute(planned, key)
+            if (why := why_it_stopped(key.case, execution)) is not None:
+                self._run.warn(why)
+            if execution.failure is None and self._asking.is_needed_for(planned):
+                self._will_be_judged(planned, key, execution)
         return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
@@ -276,15 +285,27 @@ class Runner:
         dependencies = with_watched(attempt.execution.dependencies, watched)
         return replace(attempt, execution=attempt.execution.model_copy(update={"dependencies": dependencies}))
 
+    def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
+        """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
+        self._store_soon()
+        result = _without_execution(planned, key, CaseStatus.NOT_EVALUATED)
+        told = {"execution": execution, "duration_seconds": execution.duration_seconds}
+        self._unjudged[key] = planned, result.model_copy(update=told)
+
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
-        """Note a result; those of the next few milliseconds are stored with it, in one transaction."""
-        if not self._unstored:
-            asyncio.get_running_loop().call_later(_STORE_SECONDS, self._store_finished)
+        """Note a result."""
+        self._store_soon()
         self._unstored.append((key, planned, result))
+
+    def _store_soon(self) -> None:
+        """Whatever comes in the next few milliseconds is stored together, in one transaction."""
+        if not self._unstored and not self._unjudged:
+            asyncio.get_running_loop().call_later(_STORE_SECONDS, self._store_finished)
 
     def _store_finished(self) -> None:
         """Store what has finished, then show it."""
         finished, self._unstored = self._unstored, []
+        self._store_unjudged({key for key, _, result in finished if result.status is not CaseStatus.CANCELLED})
         if not finished:
             return
         kept: Collection[JobKey] = ()
@@ -296,6 +317,15 @@ class Runner:
             result = _without_dependencies(stored)
             self._run.keep(key, result)
             self._send(_finished(key, result, source="executed", in_history=key in kept))
+
+    def _store_unjudged(self, judged: Collection[JobKey]) -> None:
+        unjudged, self._unjudged = self._unjudged, {}
+        left = [noted for key, noted in unjudged.items() if key not in judged]
+        if left:
+            try:
+                self._recorder.keep_unjudged(left)
+            except Exception as error:  # as below
+                self._run.warn(f"what agents did could not be stored because workbench itself failed: {error!r}")
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)

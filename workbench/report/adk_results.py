@@ -128,7 +128,12 @@ def _case_result(result: CaseResult, *, config: EvalConfig, expected: EvalCase |
         "final_eval_status": _CASE_STATUS.get(result.status, _NOT_EVALUATED),
         "overall_eval_metric_results": [
             _metric_result(
-                metric, config=config, criteria=criteria, score=metric.score, status=_status_of_metric(metric)
+                metric,
+                config=config,
+                criteria=criteria,
+                score=metric.score,
+                status=_status_of_metric(metric),
+                rubrics=_overall_rubrics(metric),
             )
             for metric in result.metrics
         ],
@@ -181,6 +186,7 @@ def _turns(
                     criteria=criteria,
                     score=metric.per_invocation[index].score,
                     status=_status_of_turn(metric, metric.per_invocation[index]),
+                    rubrics=_rubrics_of(metric.per_invocation[index]),
                 )
                 for metric in result.metrics
                 if index < len(metric.per_invocation)
@@ -198,8 +204,11 @@ def _metric_result(
     criteria: Mapping[str, Criterion],
     score: float | None,
     status: int,
+    rubrics: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     told: dict[str, Any] = {"metric_name": metric.name, "eval_status": status}
+    if rubrics:
+        told["details"] = {"rubric_scores": list(rubrics)}
     if score is not None:
         told["score"] = score
     if metric.threshold is not None:
@@ -210,6 +219,32 @@ def _metric_result(
     if custom is not None:
         told["custom_function_path"] = custom.path
     return told
+
+
+def _rubrics_of(score: InvocationScore) -> Sequence[Mapping[str, Any]]:
+    """The rubrics of a turn as a judge model saw them; one that it said nothing about has no score there either."""
+    if score.judgement is None:
+        return ()
+    return [
+        _present(rubric_id=rubric.rubric_id, rationale=redact(rubric.rationale) or None, score=rubric.score)
+        for rubric in score.judgement.rubrics
+    ]
+
+
+def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
+    """Each rubric over the turns: the mean of its scores, as ADK has it. Rationales stand with the turns."""
+    scores: dict[str, list[float]] = {}
+    for turn in metric.per_invocation:
+        for rubric in turn.judgement.rubrics if turn.judgement is not None else ():
+            scores.setdefault(rubric.rubric_id, []).extend([] if rubric.score is None else [rubric.score])
+    return [
+        _present(
+            rubric_id=rubric_id,
+            rationale="the mean over the turns; each of them has the reasons of the judge",
+            score=sum(given) / len(given) if given else None,
+        )
+        for rubric_id, given in scores.items()
+    ]
 
 
 def _status_of_metric(metric: MetricResult) -> int:

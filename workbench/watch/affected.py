@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from workbench.engine.plan import Plan, PlannedCase
+from workbench.engine.plan import Plan, PlannedCase, with_executed
 from workbench.engine.workspace import Workspace
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult, MetricScores
+from workbench.model.results import CaseResult, Execution, MetricScores
 from workbench.store.errors import StoreError
 from workbench.store.history import History, StoredVerdict
+from workbench.store.history.database import file_of
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
 from workbench.watch.state import State
 
@@ -28,6 +29,31 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
     again = f", {judged} only judged" if judged else ""
     notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts still hold"
     return replace(part, notices=(*part.notices, notice))
+
+
+def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
+    """The plan with what agents did in earlier runs that were stopped while judges were being asked.
+
+    Where an agent would do the same again, that is judged and the agent does not run. A history that cannot be read
+    knows of nothing: the run itself will say so, and go on without.
+    """
+    executed: dict[JobKey, Execution] = {}
+    if file_of(workspace.root).exists():  # opening the history would make one
+        with contextlib.suppress(StoreError), workspace.history() as history:
+            if history.has_unjudged:
+                executed = {job: result.execution for job, result in results_of(history, _unjudged(workspace, plan))}
+    if not executed:
+        return plan
+    what = "case is" if len(executed) == 1 else "cases are"
+    notice = f"{len(executed)} {what} only judged: an earlier run was stopped after the agent had finished"
+    return with_executed(replace(plan, notices=(*plan.notices, notice)), executed)
+
+
+def _unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
+    verdicts = workspace.verdicts
+    selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
+    found = {job: selector.unjudged(job, planned) for job, planned in plan.jobs}
+    return {job: verdict for job, verdict in found.items() if verdict is not None}
 
 
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
@@ -86,7 +112,8 @@ def results_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> It
     """
     for job, verdict in verdicts.items():
         with contextlib.suppress(StoreError):  # the history may have been deleted, with all or some of its runs
-            result = history.result(verdict.job.run_id, verdict.job.key)
+            read = history.result if verdict.is_judged else history.unjudged_result
+            result = read(verdict.job.run_id, verdict.job.key)
             if result is not None:
                 yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})
 

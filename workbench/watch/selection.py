@@ -179,10 +179,17 @@ class Selector:
             usable = usable or verdict
         if usable is not None:
             rows = tuple(Reason(row=row) for row in self._changed_since_scored(usable, folder))
-            return Decision(job, planned, Action.JUDGE, rows or (Reason(Why.CRITERIA_CHANGED),), usable)
+            return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable)),), usable)
         if not known:
             return self._of_unknown(job, planned)
         return self._of_stale(job, planned, known, folder)
+
+    def unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
+        """What the agent did last, where nobody has judged it and the agent would do the same today."""
+        newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
+        if newest is None or newest.is_judged or not planned.needs_agent or not _is_verdict(newest):
+            return None
+        return None if self._reasons(newest, str(planned.target.path)) else newest
 
     def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
         """This was never asked, or never recorded."""
@@ -289,6 +296,10 @@ def path_of(row: Dependency) -> str:
     if row.kind in (Kind.BLOCK, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
+
+
+def _why_judged(usable: StoredVerdict) -> Why:
+    return Why.CRITERIA_CHANGED if usable.is_judged else Why.NEVER_JUDGED
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:

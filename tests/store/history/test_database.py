@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from workbench.store.errors import StoreError
-from workbench.store.history import History, database
+from workbench.store.history import FinishedJob, History, database, schema
 
 from .conftest import make_record, make_result
 
@@ -165,6 +165,20 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
         assert history.runs() == []
 
 
+def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as then:
+        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        History.open(tmp_path).close()
+    with sqlite3.connect(file_of(tmp_path)) as connection:
+        connection.execute("INSERT INTO run (run_id, record) VALUES ('r', ?)", (make_record("r").model_dump_json(),))
+    connection.close()
+
+    with History.open(tmp_path) as history:
+        assert [run.run_id for run in history.runs()] == ["r"]
+        history.keep_unjudged("r", [FinishedJob(make_result("a"), execution_key="k")])
+        assert list(history.unjudged("r").values()) == ["k"]
+
+
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     History.open(tmp_path).close()
     with sqlite3.connect(file_of(tmp_path)) as connection:
@@ -173,7 +187,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     before = file_of(tmp_path).read_bytes()
 
     with pytest.raises(
-        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 1\)"
+        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 2\)"
     ):
         History.open(tmp_path)
 
@@ -189,7 +203,8 @@ def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: Hist
         list(history.results("r"))
 
 
-def test_the_tables_for_dependencies_are_there(history: History) -> None:
+def test_the_tables_are_there(history: History) -> None:
     rows = history._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
 
-    assert {row[0] for row in rows} == {"run", "job", "execution", "score", "dependency_set", "dependency", "blob"}
+    of_results = {"run", "job", "execution", "score", "unjudged", "blob"}
+    assert {row[0] for row in rows} == of_results | {"dependency_set", "dependency"}

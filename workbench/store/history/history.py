@@ -36,6 +36,8 @@ from workbench.store.history.rows import (
     ONE,
     RAN,
     SCORES,
+    UNJUDGED_RESULTS,
+    UNJUDGED_VERDICTS,
     WITH_RESULT,
     WITH_RUN,
     WITH_SCORE,
@@ -129,6 +131,37 @@ class History:
         except BaseException:  # the sets of this transaction are not there after all
             self._writer.forget()
             raise
+
+    def keep_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
+        """Store what agents did before their judges are asked, so that it is not lost with what interrupts those.
+
+        No verdict and no job of the run before `finish_jobs` has it.
+        """
+        run = self._run_row(run_id)
+        now = time.time()
+        try:
+            with self._database.writing():
+                return [self._writer.insert_unjudged(run_id, run, job, now) for job in jobs]
+        except BaseException:  # as in finish_jobs
+            self._writer.forget()
+            raise
+
+    def unjudged(self, run_id: str) -> dict[JobKey, str]:
+        """The jobs of a run of which only what the agent did is stored, each with what had reached the agent."""
+        query = f"{UNJUDGED_VERDICTS} WHERE job.run = ?"
+        with self._database.reading():
+            found = [stored_verdict(*row) for row in self._database.execute(query, (self._run_row(run_id),))]
+        return {each.job.key: each.job.execution_key for each in found}
+
+    def unjudged_result(self, run_id: str, job: JobKey) -> CaseResult | None:
+        """What the agent did in one of these jobs; it is not evaluated, and has no metrics."""
+        return next(self._results(f"{UNJUDGED_RESULTS} {ONE}", self._one(run_id, job)), None)
+
+    @property
+    def has_unjudged(self) -> bool:
+        """Whether there is any such job."""
+        with self._database.reading():
+            return self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None
 
     def take_over(self, run_id: str, jobs: Mapping[JobKey, tuple[str, JobKey]]) -> None:
         """Count results of earlier runs (each by its run and job) in this one too, as the jobs that they are keyed by.
@@ -261,9 +294,14 @@ class History:
         return found
 
     def last_verdicts(self) -> list[StoredVerdict]:
-        """For every case, what reaches its agent and what judges it, the newest results; newest first."""
+        """For every case, what reaches its agent and what judges it, the newest results; newest first.
+
+        What is not judged yet stands before them: whatever judges it or comes after it takes its place.
+        """
         with self._database.reading():
-            return [stored_verdict(*row) for row in self._database.execute(last_verdicts(_VERDICTS_KEPT))]
+            unjudged = [stored_verdict(*row) for row in self._database.execute(UNJUDGED_VERDICTS)]
+            judged = [stored_verdict(*row) for row in self._database.execute(last_verdicts(_VERDICTS_KEPT))]
+            return [*(each._replace(is_judged=False) for each in unjudged), *judged]
 
     def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
         """The rows of sets by their numbers (see StoredVerdict), with the number of each."""

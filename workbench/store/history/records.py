@@ -85,7 +85,8 @@ class StoredVerdict(NamedTuple):
     None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
     false where the rows are not all, or something changed while the agent ran. `execution` is the number of what the
     agent did, the same for all that judge it; None where it did nothing. `began_at` is when the agent began (seconds
-    since 1970, UTC; 0 where it did nothing).
+    since 1970, UTC; 0 where it did nothing). Without `is_judged` the job has not ended: what the agent did is stored,
+    its judges have not spoken yet, and never will where the run was stopped meanwhile.
     """
 
     job: StoredJob
@@ -94,6 +95,7 @@ class StoredVerdict(NamedTuple):
     scored_with: int | None
     is_certain: bool
     began_at: float = 0.0
+    is_judged: bool = True
 
 
 class LeftFile(NamedTuple):

@@ -49,6 +49,10 @@ def forget_old(database: Database, run: int) -> None:
             marks = _marks(ids)
             database.execute(f"DELETE FROM score WHERE execution IN ({marks})", ids)
             database.execute(f"DELETE FROM execution WHERE id IN ({marks})", ids)
+    with database.writing():
+        database.execute(
+            "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution WHERE blob IS NOT NULL)"
+        )
     if executions:
         with database.writing():
             for table in ("dependency", "dependency_set"):

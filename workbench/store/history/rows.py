@@ -22,6 +22,18 @@ _BEGAN = "execution.finished_at - job.duration_seconds"
 _SETS = f"execution.id, execution.dependency_set, score.dependency_set, execution.tainted, {_BEGAN}"
 VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
 """For `stored_verdict`; see `last_verdicts`."""
+_UNJUDGED = """
+    SELECT job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat, 'NOT_EVALUATED', job.duration_seconds,
+        NULL, {} FROM unjudged AS job JOIN run ON run.id = job.run JOIN execution ON execution.id = job.execution
+        JOIN blob ON blob.id = execution.blob
+"""
+UNJUDGED_VERDICTS = _UNJUDGED.format(
+    "run.run_id, job.finished_at, job.execution_key, '', execution.id, execution.dependency_set, NULL, "
+    f"execution.tainted, {_BEGAN}"
+)
+"""For `stored_verdict`: executions whose judges have not spoken yet."""
+UNJUDGED_RESULTS = _UNJUDGED.format("job.eval_set_id, NULL, blob.data")
+"""For `case_result`: the same with what the agents did, and no metrics."""
 WITH_RUN = "JOIN run ON run.id = job.run"
 WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
 WITH_RESULT = f"""

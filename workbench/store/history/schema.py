@@ -3,7 +3,8 @@
 A `job` is a case of a run; its `execution` is what the agent did, its `score` how that was judged. Scores stand apart
 so that an execution can be scored again. `blob` holds turns and spans of an execution as compressed JSON, `metrics` of
 a score is such JSON too. What an execution depended on is a `dependency_set`, shared by all executions that depended on
-the same; `dependency` are its members. Times are seconds since 1970 in UTC.
+the same; `dependency` are its members. `unjudged` are executions whose job has not ended: their judges are being asked,
+or were when the run was stopped. Times are seconds since 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -85,7 +86,26 @@ _FIRST = (
     "CREATE TABLE blob (id INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 )
 
-MIGRATIONS = (_FIRST,)
+_SECOND = (
+    """
+    CREATE TABLE unjudged (
+        run INTEGER NOT NULL REFERENCES run (id),
+        target TEXT NOT NULL,
+        eval_set TEXT NOT NULL,
+        eval_id TEXT NOT NULL,
+        occurrence INTEGER NOT NULL,
+        repeat INTEGER NOT NULL,
+        eval_set_id TEXT NOT NULL,
+        duration_seconds REAL NOT NULL,
+        finished_at REAL NOT NULL,
+        execution_key TEXT NOT NULL,
+        execution INTEGER NOT NULL REFERENCES execution (id),
+        UNIQUE (run, target, eval_set, eval_id, occurrence, repeat)
+    )
+    """,
+)
+
+MIGRATIONS = (_FIRST, _SECOND)
 """The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
 
 

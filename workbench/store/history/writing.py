@@ -12,8 +12,9 @@ from workbench.store.history import codec
 from workbench.store.history.database import Database
 from workbench.store.history.dependencies import DependencySets
 from workbench.store.history.records import FinishedJob, StoredJob, StoredVerdict
-from workbench.store.history.rows import key_to_sql
+from workbench.store.history.rows import IS_CASE, key_to_sql
 
+_FORGET_UNJUDGED = f"DELETE FROM unjudged AS job WHERE {IS_CASE} AND repeat = ? AND run <= ?"
 _SAME_EXECUTION = """
     SELECT execution.id, dependency_set, tainted = 0, finished_at FROM execution JOIN blob ON blob.id = execution.blob
     WHERE target_variant = ? AND execution_key = ? AND repeat = ? AND blob.data = ?
@@ -69,19 +70,25 @@ class ResultWriter:
                 score,
             ),
         )
-        stored = StoredJob(
-            run_id=run_id,
-            key=JobKey.model_construct(case=result.case, repeat=result.repeat),
-            status=result.status,
-            duration_seconds=result.duration_seconds,
-            failure=result.failure,
-            finished_at=datetime.fromtimestamp(now, UTC),
-            execution_key=job.execution_key,
-            scoring_key=job.scoring_key,
+        self._execute(_FORGET_UNJUDGED, (target, eval_set, eval_id, occurrence, result.repeat, run))
+        return _verdict(run_id, job, execution, now, scored_with=scored_with)
+
+    def insert_unjudged(self, run_id: str, run: int, job: FinishedJob, now: float) -> StoredVerdict:
+        """Store what the agent did in a job whose judges are yet to be asked. `insert` of that job takes its place."""
+        result = job.result
+        execution = self._execution(job, key_to_sql(result.case)[0], now)
+        values = (
+            run,
+            *key_to_sql(result.case),
+            result.repeat,
+            codec.name_to_sql(result.eval_set_id),
+            result.duration_seconds,
+            execution.finished_at,
+            job.execution_key,
+            execution.number,
         )
-        number, dependencies, is_certain, finished_at = execution
-        began_at = 0.0 if number is None else finished_at - result.duration_seconds
-        return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)
+        self._execute(f"INSERT OR REPLACE INTO unjudged VALUES ({','.join('?' * len(values))})", values)
+        return _verdict(run_id, job, execution, now)._replace(is_judged=False)
 
     def forget(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""
@@ -126,3 +133,22 @@ class ResultWriter:
         if not told:
             return None
         return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
+
+
+def _verdict(
+    run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scored_with: int | None = None
+) -> StoredVerdict:
+    result = job.result
+    stored = StoredJob(
+        run_id=run_id,
+        key=JobKey.model_construct(case=result.case, repeat=result.repeat),
+        status=result.status,
+        duration_seconds=result.duration_seconds,
+        failure=result.failure,
+        finished_at=datetime.fromtimestamp(now, UTC),
+        execution_key=job.execution_key,
+        scoring_key=job.scoring_key,
+    )
+    number, dependencies, is_certain, finished_at = execution
+    began_at = 0.0 if number is None else finished_at - result.duration_seconds
+    return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)

@@ -39,8 +39,9 @@ class Runs:
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.cost import cost_of  # with the metrics: not before the first run
+            from workbench.watch.affected import with_unjudged
 
-            made = workspace.plan(selections, options, config=config)
+            made = with_unjudged(workspace, workspace.plan(selections, options, config=config))
             confirm = workspace.settings.run.confirm
             cost = cost_of(made)
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
