@@ -47,7 +47,7 @@ def simulate(
 
     A model plays the user of each scenario, by its plan and persona, and talks to the agent until it has finished or
     the limit of turns is reached. One conversation is shown as it happens; of several each is shown when it has ended.
-    They are kept in the history: `workbench run --affected` judges those same conversations.
+    They are kept in the history: the next `workbench run` judges those same conversations.
 
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
