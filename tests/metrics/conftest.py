@@ -15,7 +15,7 @@ from workbench.metrics.registry import check_criteria
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.results import Execution, Failure, MetricResult, TurnResult
+from workbench.model.results import Execution, Failure, MetricResult, SimulatedConversation, TurnResult
 
 Judged = Mapping[str, MetricResult]
 
@@ -107,10 +107,11 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
         final_state: dict[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         recorded: bool = False,
+        simulation: SimulatedConversation | None = None,
         **measured: Any,
     ) -> Judged:
         turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **measured) for item in actual)
-        execution = Execution(turns=turns, failure=failure, final_state=final_state)
+        execution = Execution(turns=turns, failure=failure, final_state=final_state, simulation=simulation)
         subject = JudgedCase(
             case=case, expected=expected, execution=execution, columns=columns or {}, recorded=recorded
         )

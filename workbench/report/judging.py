@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.model.results import Judgement, MetricResult, RubricScore
+from workbench.model.results import InvocationScore, Judgement, MetricResult, RubricScore, SentenceScore
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
-    """For each turn that lost points: the rubrics that it does not meet, else how the samples voted, and why.
+    """For each turn that lost points: what of it cost them, else how the samples voted, and why.
 
     What models said stands in these lines as it is: whoever shows them makes it safe.
     """
     several = len(metric.per_invocation) > 1
     for number, turn in enumerate(metric.per_invocation, start=1):
-        if turn.judgement is None or turn.score is None or turn.score >= 1.0:
-            continue
         place = f"turn {number}: " if several else ""
-        unmet = [rubric for rubric in turn.judgement.rubrics if rubric.score == 0.0]
-        if unmet:
-            yield from (f"{place}{rubric_text(rubric)}" for rubric in unmet)
-        elif not turn.judgement.rubrics:
-            yield f"{place}{votes_text(turn.judgement)}: {_reason_of_majority(turn.judgement, turn.score)}"
+        yield from (f"{place}{line}" for line in _turn_lines(turn))
+
+
+def _turn_lines(turn: InvocationScore) -> Iterator[str]:
+    judgement = turn.judgement
+    if judgement is None or turn.score is None or turn.score >= judgement.best:
+        return
+    if judgement.rubrics:
+        yield from (rubric_text(rubric) for rubric in judgement.rubrics if rubric.score == 0.0)
+    elif judgement.sentences:
+        yield from (sentence_text(sentence) for sentence in judgement.sentences if sentence.score == 0.0)
+    else:
+        yield f"{votes_text(judgement)}: {_reason_of(judgement, turn.score)}"
 
 
 def rubric_text(rubric: RubricScore) -> str:
@@ -30,13 +36,26 @@ def rubric_text(rubric: RubricScore) -> str:
     return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{why}"
 
 
+def sentence_text(sentence: SentenceScore) -> str:
+    """A sentence with its label, how many samples gave it, and why: `“It is free.”: unsupported (4 of 5): Not told.`"""
+    label = sentence.label or ""
+    why = f": {sentence.rationale}" if sentence.rationale else ""
+    evidence = f" [{sentence.evidence}]" if sentence.evidence else ""
+    votes = f"{sentence.votes.get(label, 0)} of {sum(sentence.votes.values())}"
+    return f"“{sentence.sentence}”: {label.replace('_', ' ')} ({votes}){why}{evidence}"
+
+
 def votes_text(judgement: Judgement) -> str:
-    """How the samples voted."""
+    """How the samples voted, or what they gave where they are grades."""
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
     unread = len(judgement.samples) - len(scores)
     left_out = f" ({unread} gave no verdict)" if unread else ""
-    return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} say valid{left_out}"
+    if judgement.best != 1.0:
+        return f"the judge: {', '.join(f'{score:g}' for score in scores)} of {judgement.best:g}{left_out}"
+    return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
 
 
-def _reason_of_majority(judgement: Judgement, score: float) -> str:
-    return next((each.rationale for each in judgement.samples if each.score == score and each.rationale), "no reason")
+def _reason_of(judgement: Judgement, score: float) -> str:
+    """That of the first sample whose own score is nearest to the score."""
+    reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
+    return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]
