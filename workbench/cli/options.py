@@ -13,6 +13,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 Execution = Mapping[str, int | float | str | None]
 """What `execution_options` gives."""
+Tools = Mapping[str, Path | str | None]
+"""What `tool_options` gives."""
 
 # The formats of workbench.report.formats and "text"; named here because importing that for `--help` would be waste.
 FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
@@ -89,6 +91,50 @@ def execution_options(command: Command) -> Command:
         click.option("--no-cache", is_flag=True, help="Ask judge models anew, whatever they answered earlier."),
     ]
     return cast(Command, _with(options, with_execution))
+
+
+def tool_options(command: Command) -> Command:
+    """`--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`: what answers in place of tools.
+
+    The command gets them together as `tools`, by the names that they have in RunOptions.
+    """
+
+    @wraps(command)
+    def with_tools(
+        *,
+        simulate_tools: Path | None,
+        record_tools: Path | None,
+        replay_tools: Path | None,
+        unrecorded: str,
+        **others: Any,
+    ) -> Any:
+        files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
+        return command(tools={**files, "unrecorded": unrecorded}, **others)
+
+    options: list[Option] = [
+        click.option(
+            "--simulate-tools",
+            type=FILE,
+            help="Have tools simulated as this file says (ADK's environment simulation), instead of what targets say.",
+        ),
+        click.option(
+            "--record-tools",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Add what every call of a tool gave to this file.",
+        ),
+        click.option(
+            "--replay-tools",
+            type=FILE,
+            help="Answer calls of tools from a file that --record-tools wrote; no tool is called.",
+        ),
+        click.option(
+            "--unrecorded",
+            type=click.Choice(["error", "call"]),
+            default="error",
+            help="A call that is not in that file ends its case in ERROR (default), or is made as without the file.",
+        ),
+    ]
+    return cast(Command, _with(options, with_tools))
 
 
 def adk_options(command: Command) -> Command:

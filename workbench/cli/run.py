@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import Execution, case_options, config_option, display_options, execution_options
+from workbench.cli.options import (
+    Execution,
+    Tools,
+    case_options,
+    config_option,
+    display_options,
+    execution_options,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
@@ -40,6 +48,7 @@ _LATEST = "latest"
     help="Go on with an interrupted run, the newest by default: cases that it finished, and that have not changed, "
     "are not run again. Without other arguments its own cases are meant.",
 )
+@tool_options
 @click.option("--dry-run", is_flag=True, help="Only show what would run.")
 @display_options
 def run(
@@ -52,6 +61,7 @@ def run(
     failed: bool,
     affected: bool,
     resume: str | None,
+    tools: Tools,
     dry_run: bool,
     report_format: str | None,
     output: Path | None,
@@ -86,6 +96,7 @@ def run(
             {
                 "config": config,
                 **execution,
+                **tools,
                 "resume": resume,
                 "command": command_line(),
             }

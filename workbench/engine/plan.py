@@ -14,6 +14,7 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult
 from workbench.model.target import Isolation, Target
+from workbench.simulation.tools.plan import ToolPlan, Unrecorded
 
 
 class PlanError(Exception):
@@ -41,6 +42,8 @@ class RunOptions(Fact):
     `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
     newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
     `use_cache`: what judge models answered in earlier runs counts, where they are asked the same.
+    `simulate_tools` counts before what targets say; `record_tools` and `replay_tools` are files of recorded calls, and
+    `unrecorded` says what becomes of a call that is not in the latter.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
     agent runs, and nothing is judged.
     """
@@ -55,6 +58,10 @@ class RunOptions(Fact):
     command: str = ""
     use_cache: bool = True
     scores: bool = True
+    simulate_tools: Path | None = None
+    record_tools: Path | None = None
+    replay_tools: Path | None = None
+    unrecorded: Unrecorded = "error"
     adk_results: bool = True
 
 
@@ -74,7 +81,7 @@ class PlannedCase:
 
     `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
     row it came from. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
-    anew, but for the results in `kept`, which still hold.
+    anew, but for the results in `kept`, which still hold. `tools`: where tools are simulated, replayed or recorded.
     `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
     again only where both are the same.
     """
@@ -92,6 +99,7 @@ class PlannedCase:
     executed: Execution | None = None
     repeat: int | None = None  # None: it is for every repeat
     kept: tuple[MetricResult, ...] = ()
+    tools: ToolPlan | None = None
 
     @property
     def expected(self) -> Sequence[Invocation]:

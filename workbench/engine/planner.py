@@ -11,6 +11,7 @@ from workbench.engine.criteria import problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
+from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
@@ -19,6 +20,7 @@ from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, did_you_mean
 from workbench.simulation.prompting import check_scenario
+from workbench.simulation.tools.plan import ToolPlan
 from workbench.store.datasets import read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
@@ -66,12 +68,13 @@ class Planner:
         configs = self._configs({name: self._entries[name] for name in wanted}, options, given=config)
         if not options.scores:
             configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
+        tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
         problems: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
-                found = list(self._cases_of_set(self._entries[name], ids, configs[name]))
+                found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
                     found, refused = _without_hopeless(found, configs[name], name=name)
@@ -89,7 +92,7 @@ class Planner:
             cases=tuple(cases),
             limits=self._limits(options),
             options=options,
-            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases)),
+            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
@@ -175,8 +178,20 @@ class Planner:
     def _with_models(self, config: EvalConfig) -> EvalConfig:
         return with_models(config, self._loaded.settings)
 
+    def _tools_of(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
+        """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
+        planned: dict[str | None, ToolPlan | None] = {None: None}
+        entries = {name: self._entries[name].target for name in names}
+        planner = ToolPlanner(options, model=self._loaded.settings.judge.model)
+        for target in dict.fromkeys(entries.values()):
+            if target is not None:
+                planned[target] = planner.plan(self._project.targets[target])
+        if planner.problems:
+            raise PlanError(*dict.fromkeys(planner.problems))
+        return {name: planned[target] for name, target in entries.items()}
+
     def _cases_of_set(
-        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
+        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig, tools: ToolPlan | None
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
         if target.kind is AgentKind.RECORDED:
@@ -186,7 +201,7 @@ class Planner:
             return
         document = self._open_document(entry.relative)
         _refuse_unknown(ids, [item.eval_id for item in document.entries], name=entry.relative)
-        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
             if ids is not None and item.eval_id not in ids:
@@ -214,6 +229,13 @@ class Planner:
 
     def _unknown_set(self, name: str) -> str:
         return f"{name}: no such eval set in {self._project.root}{did_you_mean(name, self._entries)}"
+
+
+def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
+    plans = {case.target.name: case.tools for case in cases if case.tools is not None}
+    for target, plan in plans.items():
+        if plan.notice is not None:
+            yield f"{target}: {plan.notice}"
 
 
 def _refuse_unsound(config: EvalConfig) -> None:

@@ -37,6 +37,9 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
 from workbench.model.target import Target
 from workbench.model.trace import Span
+from workbench.simulation.tools.desk import CaseTools
+from workbench.simulation.tools.recording import add_case
+from workbench.store.errors import StoreError
 
 _STORE_SECONDS = 0.01
 
@@ -269,6 +272,9 @@ class Runner:
             self._send(UserSpoke.model_construct(case=case, repeat=repeat, turn=turn, content=content))
 
         assert planned.case is not None
+        tools = None
+        if planned.tools is not None:
+            tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
         attempt = await execute(
             planned.case,
             user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
@@ -278,7 +284,10 @@ class Runner:
             alone=alone,
             listener=Listener(user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished),
             left=self.left_by_agents,
+            tools=tools,
         )
+        if tools is not None:
+            await self._record_tools(planned, tools, attempt.execution.failure)
         watched = self._watched.get(planned.target)
         if watched is None:
             return attempt
@@ -291,6 +300,16 @@ class Runner:
         result = _without_execution(planned, key, CaseStatus.NOT_EVALUATED)
         told = {"execution": execution, "duration_seconds": execution.duration_seconds}
         self._unjudged[key] = planned, result.model_copy(update=told)
+
+    async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
+        """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""
+        path = None if planned.tools is None else planned.tools.record
+        if path is None or (failure is not None and failure.kind is not FailureKind.AGENT):
+            return
+        try:
+            await asyncio.to_thread(add_case, path, tools.recorded())
+        except StoreError as error:
+            self._run.warn(f"tool calls are not recorded: {error}")
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
         """Note a result."""

@@ -54,6 +54,10 @@ class TargetSettings(_Section):
     """Whether a change runs the affected cases again or all of them."""
     scripted_models: str | None = None
     """Script that answers in place of the models of simulated users and judges where there is no key for them."""
+    simulate_tools: str | None = None
+    """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
+    tools: tuple[str, ...] = Field(default=(), strict=False)
+    """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
 
     @field_validator("kind")
     @classmethod
@@ -73,6 +77,15 @@ class TargetSettings(_Section):
             raise ValueError("package.module:callable")
         if kind == AgentKind.ADK and not value:
             raise ValueError("the folder of the agent")
+        return value
+
+    @field_validator("tools")
+    @classmethod
+    def _are_functions(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if value and info.data.get("kind") != AgentKind.FUNCTION:
+            raise ValueError("no list here: only of a function it is not known which tools it has")
+        if not all(re.fullmatch(r"[^\s:]+:[^\s:]+", each) for each in value):
+            raise ValueError("a list of module:function")
         return value
 
 

@@ -17,7 +17,9 @@ from workbench.store.history import StoredVerdict
 from workbench.watch.state import State, Surroundings, question_of
 
 _REASONS = 3
-_NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER})
+_NO_ANSWER = frozenset(
+    {FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER, FailureKind.TOOL}
+)
 # What is opaque, and files that agents write, are asked for each verdict.
 _ALWAYS_HOLD = frozenset(
     {
