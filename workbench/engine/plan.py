@@ -41,9 +41,11 @@ class RunOptions(Fact):
 
     `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
     newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
-    `use_cache`: what judge models answered in earlier runs counts, where they are asked the same.
     `simulate_tools` counts before what targets say; `record_tools` and `replay_tools` are files of recorded calls, and
     `unrecorded` says what becomes of a call that is not in the latter.
+    `use_cache`: what models answered in earlier runs counts, where they are asked the same. `max_model_calls` and
+    `max_model_cost` (US dollars) are what they may be asked. `record_calls` is a file to write their calls to,
+    `replay_calls` one that answers in place of them.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
     agent runs, and nothing is judged.
     """
@@ -62,17 +64,23 @@ class RunOptions(Fact):
     record_tools: Path | None = None
     replay_tools: Path | None = None
     unrecorded: Unrecorded = "error"
+    max_model_calls: int | None = None
+    max_model_cost: float | None = None
+    record_calls: Path | None = None
+    replay_calls: Path | None = None
     adk_results: bool = True
 
 
 class Limits(Fact):
-    """The options of a run with every gap filled."""
+    """The options of a run with every gap filled; what judges may be asked is None where there is no limit."""
 
     runs: int
     concurrency: int
     timeout_seconds: float
     isolation: Isolation
     retries: int
+    max_model_calls: int | None = None
+    max_model_cost: float | None = None
 
 
 @dataclass(frozen=True)

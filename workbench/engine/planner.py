@@ -136,13 +136,15 @@ class Planner:
             yield from missing_files(target)
 
     def _limits(self, options: RunOptions) -> Limits:
-        run = self._loaded.settings.run
+        run, judge = self._loaded.settings.run, self._loaded.settings.judge
         limits = Limits(
             runs=options.runs if options.runs is not None else run.runs,
             concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
             timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
             isolation=options.isolation if options.isolation is not None else run.isolation,
             retries=options.retries,
+            max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
+            max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
         )
         for name in ("runs", "concurrency", "timeout_seconds"):
             if not getattr(limits, name) > 0:

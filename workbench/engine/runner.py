@@ -26,6 +26,7 @@ from workbench.model.events import (
     CaseScored,
     CaseStarted,
     InvocationFinished,
+    ModelsAsked,
     Notice,
     RunEvent,
     RunFinished,
@@ -35,6 +36,7 @@ from workbench.model.events import (
 )
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
+from workbench.model.spending import ModelSpending
 from workbench.model.target import Target
 from workbench.model.trace import Span
 from workbench.simulation.tools.desk import CaseTools
@@ -42,6 +44,7 @@ from workbench.simulation.tools.recording import add_case
 from workbench.store.errors import StoreError
 
 _STORE_SECONDS = 0.01
+_TELL_SECONDS = 0.25
 
 # Enough to make the cost of a transaction small, few enough to be cancelled soon and to show progress.
 _RECORDINGS_AT_ONCE = 256
@@ -71,8 +74,12 @@ class Runner:
         recorder: Recorder,
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
+        spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
     ) -> None:
-        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told."""
+        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told.
+
+        `spending` is what models were asked so far; `spending_changed` is to be called when that is more.
+        """
         self._run = run
         self._plan = run.plan
         self._host_of = host_of
@@ -92,6 +99,8 @@ class Runner:
         self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
         self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
         self._look_at_leftovers = look_at_leftovers
+        self._spending = spending
+        self._will_tell_spending = False
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
@@ -108,6 +117,7 @@ class Runner:
             self._run.interrupted = True
         finally:
             self._store_finished()
+            self._tell_spending()
             finished = RunFinished(
                 run_id=self._run.run_id,
                 summary=self._run.summary(),
@@ -119,6 +129,18 @@ class Runner:
             except Exception as error:  # as above
                 self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
+
+    def spending_changed(self) -> None:
+        """Models were asked: listeners are told soon, together with what is asked until then."""
+        if not self._will_tell_spending:
+            self._will_tell_spending = True
+            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._tell_spending)
+
+    def _tell_spending(self) -> None:
+        if self._will_tell_spending:
+            self._will_tell_spending = False
+            self._run.models = self._spending()
+            self._send(ModelsAsked.model_construct(models=self._run.models))
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""

@@ -155,7 +155,7 @@ class JudgeSample(Fact):
 
     `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
     with rubrics. `reply` is what the model said, word for word; `cached`: it said so in an earlier run. `outage`: the
-    model could not be reached.
+    model could not be reached, or was not asked (`unasked`): a budget was used up, or a record of calls lacks this one.
     """
 
     score: float | None = None
@@ -163,6 +163,7 @@ class JudgeSample(Fact):
     reply: str = ""
     problem: str | None = None
     outage: bool = False
+    unasked: bool = False
     cached: bool = False
     seconds: float = 0.0
     usage: TokenUsage | None = None
