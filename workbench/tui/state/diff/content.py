@@ -15,6 +15,7 @@ from workbench.report.turns import Said, TurnComparison, side_of
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
 from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls
 from workbench.tui.state.diff.costs import TurnCosts
+from workbench.tui.state.diff.played import played_blocks, scenario_blocks
 from workbench.tui.state.diff.source import DiffContent, DiffSource, Level
 from workbench.tui.state.diff.texts import ABSENT, Texts
 from workbench.tui.state.diff.writer import Writer
@@ -52,8 +53,11 @@ class _Diff:
         if source.result is not None:
             add(_errors(source.result.metrics))
         if source.case is not None:
-            add(self._scenario_blocks(source.case))
-        self._write_turns(failure)
+            add(scenario_blocks(source, self._writer.texts))
+        if source.case is not None and source.case.conversation_scenario is not None:
+            add(played_blocks(source, self._writer.texts))
+        else:
+            self._write_turns(failure)
         if source.result is not None:
             if source.case is not None and failure is None:
                 self._write_state(source.case, source.result.execution)
@@ -170,16 +174,6 @@ class _Diff:
             else:
                 writer.difference(None, difference, costs, [sides])
         writer.add(BLANK)
-
-    def _scenario_blocks(self, case: EvalCase) -> Iterator[Block]:
-        scenario = case.conversation_scenario
-        if scenario is None:
-            return
-        texts = self._writer.texts
-        yield Whole.of("a simulated user holds this conversation", Tone.HEADING)
-        yield Whole((Piece("starts with  ", Tone.KEY), *texts.of(scenario.starting_prompt)), indent=2)
-        yield Whole((Piece("plan  ", Tone.KEY), *texts.of(scenario.conversation_plan)), indent=2)
-        yield BLANK
 
     def _failure_blocks(self, failure: Failure) -> Iterator[Block]:
         texts = self._writer.texts

@@ -156,6 +156,9 @@ def _sets(plan: Plan) -> Iterator[Block]:
 def _criteria(planned: PlannedRun) -> Iterator[Block]:
     configs = {id(case.config): case.config for case in planned.plan.cases}
     for config in configs.values():
+        if not config.criteria:
+            yield _fact("judged by", "nothing: conversations are only played")
+            continue
         criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
         yield _fact("judged by", f"{criteria} ({safe_line(_source(config, planned))})")
 
