@@ -21,7 +21,7 @@ class MetricInfo:
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
     of each option to its meaning and default; `choices` has the values of those options that allow only some, the
-    default first.
+    default first. `samples`: how often a judge is asked about a turn where a criterion does not say.
     """
 
     name: str
@@ -37,6 +37,7 @@ class MetricInfo:
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)
+    samples: int = 5
 
 
 class CaseScore(NamedTuple):
@@ -171,7 +172,8 @@ class ModelJudge:
     """Has a model judge each turn, or with `whole` the conversation up to its last turn.
 
     A Score is an answer that needs no model. `ask_end` asks about how the conversation ended: where that is less than
-    the best, it takes the place of the last turn's judgement.
+    the best, it takes the place of the last turn's judgement. With `tells_wins` the scores say which of two responses
+    is better, and two more results tell how often each was.
     """
 
     name: str
@@ -179,6 +181,7 @@ class ModelJudge:
     ask: Callable[[Turn, CaseView], ModelQuestion | PreparingQuestion | Score]
     whole: bool = False
     ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
+    tells_wins: bool = False
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge
