@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.engine.plan import Plan, PlannedCase
-from workbench.metrics.registry import known_metrics
+from workbench.metrics.definition import MetricInfo
+from workbench.metrics.registry import info_of
 from workbench.model.criteria import Criterion
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -17,9 +18,6 @@ from workbench.model.target import AgentKind
 from workbench.store.history import StoredJob
 
 _FREE_KINDS = frozenset({AgentKind.FUNCTION, AgentKind.RECORDED})
-
-# As in ADK, where a criterion does not say how many opinions it wants.
-_JUDGE_SAMPLES = 5
 
 _RAN = frozenset({CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.ERROR})
 
@@ -99,17 +97,17 @@ def _judge_calls(jobs: Iterable[PlannedCase]) -> Mapping[str, int]:
     calls: dict[str, int] = {}
     for planned in jobs:
         for criterion in planned.config.criteria:
-            info = known_metrics().get(criterion.metric)
+            info = info_of(criterion.metric, planned.config)
             if info is not None and "judge" in info.needs:
                 turns = planned.turns or 0
-                calls[criterion.metric] = calls.get(criterion.metric, 0) + turns * _samples(criterion)
+                calls[criterion.metric] = calls.get(criterion.metric, 0) + turns * _samples(criterion, info)
     return calls
 
 
-def _samples(criterion: Criterion) -> int:
+def _samples(criterion: Criterion, info: MetricInfo) -> int:
     options = criterion.options.get("judge_model_options") or criterion.options.get("judgeModelOptions")
     asked = options.get("num_samples", options.get("numSamples")) if isinstance(options, Mapping) else None
-    return asked if isinstance(asked, int) and asked > 0 else _JUDGE_SAMPLES
+    return asked if isinstance(asked, int) and asked > 0 else info.samples
 
 
 def _seconds(

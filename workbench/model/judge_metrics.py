@@ -189,7 +189,8 @@ class _Reader:
     def _texts_by_name(self, key: str) -> dict[str, str]:
         value = self._values[key]
         if not isinstance(value, Mapping) or not value:
-            raise self._wrong(key, kind_of(value), "an object with a text for each name")
+            found = "an empty object" if isinstance(value, Mapping) else kind_of(value)
+            raise self._wrong(key, found, "an object with a text for each name")
         for name, text in value.items():
             if not isinstance(text, str) or not text.strip():
                 raise self._wrong(f"{key}.{name}", kind_of(text), "a text")

@@ -359,6 +359,7 @@ async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
     [
         ("text", "judge_metrics.own: found 'text', expected an object that defines a judge metric"),
         ({}, "judge_metrics.own.criteria: found nothing, expected criteria and rating_rubric, or"),
+        ({**POLITE, "rating_rubric": {}}, "judge_metrics.own.rating_rubric: found an empty object"),
         ({"criteria": {"a": "b"}}, "judge_metrics.own.rating_rubric: found nothing"),
         ({**POLITE, "rating_rubic": {}}, "unknown key 'rating_rubic', expected one of .*did you mean 'rating_rubric'"),
         ({**POLITE, "rating_rubric": {"good": "g", "1": "b"}}, "rating_rubric.good: found 'good', expected a number"),
