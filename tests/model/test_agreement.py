@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from workbench.model.agreement import agreement_of, cohen_kappa, fleiss_kappa, is_unsure, observed_agreement
 from workbench.model.results import (
-    Combining,
     InvocationScore,
     Judgement,
     JudgeSample,
@@ -20,11 +19,9 @@ from workbench.model.results import (
 RATINGS = st.sampled_from(["yes", "no", "maybe"])
 
 
-def judged(*scores: float | None, combining: Combining = Combining.MAJORITY, **more: object) -> Judgement:
+def judged(*scores: float | None, spread: float | None = None, rubrics: tuple[RubricScore, ...] = ()) -> Judgement:
     samples = tuple(JudgeSample(score=score) for score in scores)
-    return Judgement.model_validate(
-        {"model": "m", "prompt": "p", "samples": samples, "combining": combining, **more}, from_attributes=True
-    )
+    return Judgement(model="m", prompt="p", samples=samples, spread=spread, rubrics=rubrics)
 
 
 def metric(*judgements: Judgement, threshold: float | None = 0.5) -> MetricResult:
@@ -41,12 +38,11 @@ def test_the_share_of_samples_that_say_what_most_say() -> None:
     assert (agreement.share, agreement.votes, agreement.spread) == (0.75, 4, None)
 
 
-def test_graded_ratings_have_a_deviation() -> None:
-    agreement = agreement_of(judged(3.0, 5.0, 4.0, 4.0, combining=Combining.MEAN))
+def test_grades_have_a_spread() -> None:
+    agreement = agreement_of(judged(3.0, 5.0, 4.0, 4.0, spread=0.8))
 
     assert agreement is not None
-    assert agreement.share == 0.5
-    assert agreement.spread == pytest.approx((2 / 3) ** 0.5)
+    assert (agreement.share, agreement.votes, agreement.spread) == (0.5, 4, 0.8)
 
 
 def test_of_rubrics_every_verdict_is_a_vote() -> None:
@@ -76,7 +72,7 @@ def test_a_case_is_unsure_where_the_samples_of_any_turn_disagree() -> None:
 
 
 def test_graded_ratings_disagree_where_the_threshold_is_between_them() -> None:
-    graded = judged(3.0, 4.0, 5.0, combining=Combining.MEAN)
+    graded = judged(3.0, 4.0, 5.0, spread=1.0)
 
     assert not is_unsure(metric(graded, threshold=3.0))
     assert is_unsure(metric(graded, threshold=3.5))

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from statistics import stdev
 from typing import NamedTuple
 
-from workbench.model.results import Combining, InvocationScore, Judgement, MetricResult
+from workbench.model.results import InvocationScore, Judgement, MetricResult
 
 
 class Agreement(NamedTuple):
-    """The `share` of the votes of samples that say what most of them say; of graded ratings also how they deviate.
+    """The `share` of the votes of samples that say what most of them say; of grades also the `spread` (see Judgement).
 
-    Of rubrics every verdict on each is a vote. `spread` is the standard deviation of the sample.
+    Of rubrics every verdict on each is a vote.
     """
 
     share: float
@@ -34,14 +33,13 @@ def agreement_of(judgement: Judgement) -> Agreement | None:
     if not votes:
         return None
     share = sum(max(each) for each in counts) / votes
-    graded = judgement.combining is Combining.MEAN and not judgement.rubrics
-    return Agreement(share, votes, stdev(_scores(judgement)) if graded else None)
+    return Agreement(share, votes, judgement.spread)
 
 
 def is_unsure(metric: MetricResult) -> bool:
     """Whether samples of a judge disagree on a case: another draw of them may decide otherwise.
 
-    Graded ratings disagree where some would pass by themselves and others would not.
+    Grades disagree where some would pass by themselves and others would not.
     """
     return any(_disagree(turn, metric.threshold) for turn in metric.per_invocation)
 
@@ -100,6 +98,6 @@ def _disagree(turn: InvocationScore, threshold: float | None) -> bool:
     judgement = turn.judgement
     if judgement is None or turn.score is None:
         return False
-    if judgement.combining is Combining.MEAN and not judgement.rubrics and threshold is not None:
+    if judgement.spread is not None and threshold is not None:
         return len({score >= threshold for score in _scores(judgement)}) > 1
     return any(max(each) < sum(each) for each in _votes(judgement))
