@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from workbench.llm.requests import Message, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError

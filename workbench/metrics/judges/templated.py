@@ -17,7 +17,7 @@ from workbench.metrics.judges.conclusions import by_majority_of_two, by_mean, by
 from workbench.metrics.judges.dialogue import response_of
 from workbench.metrics.judges.options import DESCRIPTION, SAMPLES, read_judge_options
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import read_choice, read_rating
+from workbench.metrics.judges.rating_replies import read_choice, read_rating
 from workbench.metrics.judges.variables import VARIABLES, fill_in, names_in, value_of, values_of
 from workbench.metrics.options import Options, nearest
 from workbench.metrics.subject import CaseView, Turn
@@ -29,6 +29,7 @@ PAIRWISE_SAMPLES = 4
 """How often the judge of a pairwise metric is asked where nothing else is said: an even number, half of it flipped."""
 
 _RESPONSE = "response"
+_OF_EXPECTED = frozenset({"reference", "reference_trajectory"})
 _NO_EARLIER = Score.undefined("no earlier run has a response of this case to compare with")
 
 
@@ -45,7 +46,7 @@ def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
         highest=ratings[-1] if ratings else None,
         needs_reference=False,
         needs=frozenset({"judge"}),
-        fits_scenarios=True,
+        fits_scenarios=not _OF_EXPECTED.intersection(_inputs_of(metric)),
         options=DESCRIPTION,
         samples=PAIRWISE_SAMPLES if pairwise else SAMPLES,
     )
