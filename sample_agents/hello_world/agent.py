@@ -23,7 +23,11 @@ def answer(prompt, session):
     language = language_of(prompt)
     player = Player(Table(session.state), language)
     sentences = [player.play(clause) for clause in re.split(language.separator, prompt, flags=re.IGNORECASE)]
-    return {"response": language.joiner.join(sentences), "predicted_trajectory": player.calls}
+    return {
+        "response": language.joiner.join(sentences),
+        "predicted_trajectory": player.calls,
+        "tool_responses": player.responses,
+    }
 
 
 class Player:
@@ -33,6 +37,7 @@ class Player:
         self.table = table
         self.language = language
         self.calls = []
+        self.responses = []
         self._before = len(table.rolls)
 
     def play(self, clause):
@@ -68,7 +73,9 @@ class Player:
     def use(self, tool, **arguments):
         """Call a tool, having written down that it is called."""
         self.calls.append({"tool_name": tool.__name__, "tool_input": arguments})
-        return tool(**arguments)
+        result = tool(**arguments)
+        self.responses.append({"name": tool.__name__, "response": {"result": result}})
+        return result
 
     def say(self, what, **facts):
         """One sentence in the user's language."""

@@ -69,10 +69,12 @@ def test_conversations_are_judged_afterwards_as_they_were_and_can_be_kept_as_fix
 
     for _ in range(2):
         assert played("simulate", "set.evalset.json", "--keep-in", str(kept)).status == 0
-    judged = played("run", "set.evalset.json", "--affected", "--format", "json")
+    judged = played("run", "set.evalset.json", "--format", "json")
+    anew = played("run", "set.evalset.json", "--format", "json")
     fixed = played("run", "kept.evalset.json", "--format", "json")
 
-    assert "1 only judged" in judged.error
+    assert "1 case is only judged" in judged.error
+    assert "only judged" not in anew.error
     assert [case["status"] for case in judged.data["cases"]] == ["PASSED"]
     cases = json.loads(kept.read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["s_played", "s_played_2"]

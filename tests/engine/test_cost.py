@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ import pytest
 from workbench.engine import cost
 from workbench.engine.cost import Estimate, PlanCost, cost_of
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.llm.prices import Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.target import AgentKind
 
 from .conftest import Project, turn
+from .judged import judged_folder, judging
 
 SET = Selection(eval_set="set.evalset.json")
 TWO = {"a": [turn("hello")], "b": [turn("bye"), turn("again")]}
@@ -61,17 +65,48 @@ def test_a_case_that_cannot_run_speaks_to_no_agent(project: Project) -> None:
     assert (made.jobs, made.model_jobs, made.agent_turns) == (3, 2, 3)
 
 
-def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(project: Project) -> None:
+def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(
+    project: Project,
+) -> None:
+    turns, whole = "final_response_match_v2", "rubric_based_multi_turn_trajectory_quality_v1"
     project.add_set(TWO)
-    options = {"judge_model_options": {"num_samples": 2}}
-    criteria = (Criterion(metric="safety_v1", threshold=0.8, options=options),)
+    options = {"judge_model_options": {"num_samples": 2, "judge_model": "another"}}
+    made = plan(project, config=chosen(Criterion(metric=turns, threshold=0.8, options=options)), runs=2)
+    both = chosen(*(Criterion(metric=metric, threshold=0.8) for metric in (turns, whole)))
 
-    asked = cost_of(plan(project, config=chosen(*criteria), runs=2))
-    usual = cost_of(plan(project, config=chosen(Criterion(metric="safety_v1", threshold=0.8))))
+    asked = cost_of(made)
+    usual = cost_of(plan(project, config=both))
 
-    assert asked.judge_calls == {"safety_v1": 2 * 3 * 2}
-    assert usual.judge_calls == {"safety_v1": 3 * 5}
+    assert asked.judge_calls == {turns: 2 * 3 * 2}
+    assert [(judge.model, judge.calls) for judge in asked.judges] == [("another", 12)]
+    assert usual.judge_calls == {turns: 3 * 5, whole: 2 * 5}
+    assert [(judge.model, judge.calls) for judge in usual.judges] == [("gemini-2.5-flash", 25)]
     assert usual.is_costly
+
+
+def test_what_judges_take_comes_from_what_they_took_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = judged_folder(tmp_path, good="good", bad="bad")
+    with judging(monkeypatch), Workspace.open(folder.root) as workspace:
+        made = workspace.plan([SET], RunOptions())
+        before = workspace.estimate(made).judges
+        list(workspace.start(made).iter_events())
+        after = workspace.estimate(made).judges
+        replayed = workspace.plan([SET], RunOptions(replay_calls=tmp_path / "calls.jsonl"))
+
+        assert cost_of(replayed).judges == ()
+    price = Prices().cost("gemini-2.5-flash", Tokens(7, 5))
+    assert [(judge.calls, judge.tokens, judge.dollars) for judge in before] == [(4, None, None)]
+    (judge,) = after
+    assert (judge.calls, judge.tokens) == (4, Estimate(4 * 12, known=2, of=2))
+    assert judge.dollars == Estimate(pytest.approx(float(4 * price)), known=2, of=2)
+
+
+def test_a_price_that_nobody_knows_is_said_to_be_unknown(tmp_path: Path) -> None:
+    folder = judged_folder(tmp_path, model="openai/mine", good="good")
+    with Workspace.open(folder.root) as workspace:
+        (judge,) = workspace.estimate(workspace.plan([SET], RunOptions())).judges
+
+    assert judge.price_unknown is not None and "the price of openai/mine is not known" in judge.price_unknown
 
 
 def test_time_and_tokens_come_from_earlier_runs(project: Project) -> None:

@@ -131,14 +131,6 @@ def test_a_broken_case_does_not_hide_its_neighbours(project: Project) -> None:
     assert "set.evalset.json:1:" in problem.message and "exactly one of" in problem.message
 
 
-def test_a_scenario_is_not_run_as_if_it_were_a_conversation(project: Project) -> None:
-    project.add_set({"s": {"conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "ask"}}})
-
-    problem = plan(project).cases[0].problem
-
-    assert problem is not None and problem.kind is FailureKind.UNSUPPORTED
-
-
 def test_one_broken_file_of_several_is_named_and_the_others_run(project: Project) -> None:
     project.add_set(HELLO)
     (project.root / "broken.evalset.json").write_text("not JSON at all")

@@ -12,10 +12,12 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error
+from workbench.llm.account import Account
 from workbench.llm.cache import Cache
 from workbench.llm.models import Models
-from workbench.llm.provider import is_of_google, provider_for
-from workbench.llm.recording import recording, replaying
+from workbench.llm.provider import is_of_google
+from workbench.llm.recording import Recording, Replay
+from workbench.llm.requests import Ask, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.store.errors import StoreError
 
@@ -27,10 +29,12 @@ async def test_what_may_be_answered_later_is_asked_again(serve: Serve, open_mode
     answers = iter([gemini_error(503, "overloaded"), gemini_error(429, "busy"), gemini("yes")])
     models = open_models(serve(lambda _: next(answers)))
 
-    assert (await models.ask(request())).text == "yes"
+    account = Account()
 
-    spent = models.spent["gemini-test"]
-    assert (spent.calls, spent.failed, spent.tokens["total"]) == (1, 2, 12)
+    assert (await models.ask(request(), account=account)).text == "yes"
+
+    (spent,) = account.spending()
+    assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens) == (1, 2, 7, 5)
 
 
 async def test_what_will_not_change_is_asked_once(serve: Serve, open_models: OpenModels) -> None:
@@ -110,14 +114,18 @@ async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve
     caches = [Cache(tmp_path, warn=pytest.fail) for _ in range(3)]
     first, second, third = (open_models(server, replies=cache) for cache in caches)
 
-    asked = [await first.ask(request()), await second.ask(request()), await second.ask(request(sample=1))]
+    account = Account()
+
+    asked = [await first.ask(request())]
+    asked += [await second.ask(each, account=account) for each in (request(), request(sample=1))]
     again = await third.ask(request(), use_cache=False)
 
     assert [reply.cached for reply in asked] == [False, True, False]
     assert asked[1].model_copy(update={"cached": False}) == asked[0]
     assert not again.cached
     assert len(server.calls) == 3
-    assert (second.spent["gemini-test"].calls, second.spent["gemini-test"].cached) == (1, 1)
+    (spent,) = account.spending()
+    assert (spent.calls, spent.cached) == (1, 1)
     for cache in caches:
         await cache.close()
 
@@ -141,16 +149,40 @@ async def test_calls_are_recorded_and_replayed_without_asking(
     answers = iter([gemini("first"), gemini("second"), gemini_error(404, "no")])
     server = serve(lambda _: next(answers))
     asked = [request(), request(), request("unknown")]
-    recorded = open_models(server, provider_for=recording(file, provider_for))
+    recorded = Recording(file).of(open_models(server).ask)
 
     told = [await _told(recorded, each) for each in asked]
-    replayed = open_models(server, provider_for=replaying(file), environment={})
-    again = [await _told(replayed, each) for each in asked]
+    replay = Replay(file)
+    again = [await _told(replay.ask, each) for each in asked]
 
     assert told == again == ["first", "second", Trouble.UNKNOWN_MODEL]
     assert len(server.calls) == 3
     assert "key-of-google" not in file.read_text()
-    assert await _told(replayed, request("never asked")) is Trouble.NOT_RECORDED
+    assert await _told(replay.ask, request("never asked")) is Trouble.NOT_RECORDED
+
+
+async def test_what_the_cache_knows_is_recorded_too(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+    cache = Cache(tmp_path, warn=pytest.fail)
+    models = open_models(serve(lambda _: gemini("yes")), replies=cache)
+    await models.ask(request())
+    file = tmp_path / "calls.jsonl"
+
+    await Recording(file).of(models.ask)(request())
+
+    assert (await Replay(file).ask(request())).text == "yes"
+    await cache.close()
+
+
+def test_only_a_file_of_calls_is_begun_anew(tmp_path: Path) -> None:
+    calls, other = tmp_path / "calls.jsonl", tmp_path / "set.evalset.json"
+    calls.write_text("")
+    other.write_text("{}")
+
+    Recording(calls)
+    with pytest.raises(StoreError, match="line 1 is no recorded call"):
+        Recording(other)
+
+    assert other.read_text() == "{}"
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"format": "other"}', '{"format": "workbench-calls-1", "request": {}}'])
@@ -159,7 +191,7 @@ def test_a_file_that_holds_no_calls_is_named_with_the_line(tmp_path: Path, line:
     file.write_text(f"\n{line}\n")
 
     with pytest.raises(StoreError, match=r"calls\.jsonl.*line 2 is no recorded call"):
-        replaying(file)
+        Replay(file)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +209,8 @@ def test_who_answers_for_a_model_is_in_its_name(model: str, google: bool) -> Non
     assert is_of_google(model) is google
 
 
-async def _told(models: Models, asked: object) -> object:
+async def _told(ask: Ask, asked: ModelRequest) -> object:
     try:
-        return (await models.ask(asked)).text  # type: ignore[arg-type]
+        return (await ask(asked)).text
     except ModelError as error:
         return error.trouble

@@ -15,7 +15,7 @@ from workbench.metrics.registry import check_criteria
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.results import Execution, Failure, MetricResult, TurnResult
+from workbench.model.results import Execution, Failure, MetricResult, SimulatedConversation, TurnResult
 
 Judged = Mapping[str, MetricResult]
 
@@ -113,10 +113,11 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
         columns: Mapping[str, Any] | None = None,
         baselines: Mapping[str, Sequence[Execution]] | None = None,
         recorded: bool = False,
+        simulation: SimulatedConversation | None = None,
         **measured: Any,
     ) -> Judged:
         turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **measured) for item in actual)
-        execution = Execution(turns=turns, failure=failure, final_state=final_state)
+        execution = Execution(turns=turns, failure=failure, final_state=final_state, simulation=simulation)
         subject = JudgedCase(
             case=case,
             expected=expected,

@@ -31,6 +31,7 @@ def test_json_has_the_documented_shape(make_report: MakeReport, every_status: li
     assert data["summary"] == {
         "total": 6, "passed": 1, "failed": 1, "error": 1, "not_evaluated": 1, "skipped": 1, "cancelled": 1,
         "metrics": {"tool_trajectory_avg_score": {"mean": 0.5, "std": 0.7071, "scored": 2, "total": 6}},
+        "models": [],
     }  # fmt: skip
     assert data["criteria"]["sets/light.evalset.json"]["criteria"][0] == {
         "name": "tool_trajectory_avg_score",

@@ -1,110 +1,74 @@
-"""What reports say of judges: how samples voted where points were lost, and which verdicts they disagree on."""
+"""What a report says of a judge: what cost points, how samples voted, and why."""
 
 from __future__ import annotations
-
-import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from workbench.model.results import (
-    CaseStatus,
     InvocationScore,
     Judgement,
     JudgeSample,
     MetricResult,
     MetricStatus,
-    RubricScore,
+    SentenceScore,
 )
-from workbench.report.formats import write_report
-from workbench.report.judging import judging_lines, unsure_text
-from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.table import Style, VerdictTable
-
-PASSED, FAILED = MetricStatus.PASSED, MetricStatus.FAILED
+from workbench.report.judging import judging_lines
 
 
-def sample(score: float | None, why: str = "", label: str = "") -> JudgeSample:
-    return JudgeSample(score=score, rationale=why, label=label, problem=None if score is not None else "unread")
+def result(*turns: InvocationScore) -> MetricResult:
+    return MetricResult(name="m", score=0.5, threshold=1.0, status=MetricStatus.FAILED, per_invocation=turns)
 
 
-def judged(
-    name: str, *turns: tuple[float, Judgement], threshold: float = 0.5, status: MetricStatus = FAILED
-) -> MetricResult:
-    scores = tuple(InvocationScore(score=score, judgement=judgement) for score, judgement in turns)
-    mean = sum(score for score, _ in turns) / len(turns)
-    return MetricResult(
-        name=name, score=mean, threshold=threshold, status=status, per_invocation=scores, total=len(scores)
+def judged(score: float | None, *samples: JudgeSample, best: float = 1.0, **more: object) -> InvocationScore:
+    judgement = Judgement.model_validate({"model": "m", "prompt": "p", "samples": samples, "best": best, **more})
+    return InvocationScore(score=score, judgement=judgement)
+
+
+def test_sentences_that_may_not_stand_are_told_with_label_votes_reason_and_evidence() -> None:
+    sentences = (
+        SentenceScore(sentence="It is red.", response=1, score=1.0, label="supported", votes={"supported": 2}),
+        SentenceScore(
+            sentence="It is free.",
+            response=1,
+            score=0.0,
+            label="contradictory",
+            rationale="It has a price.",
+            evidence="price: 12",
+            votes={"contradictory": 2, "supported": 1},
+        ),
     )
 
+    lines = list(judging_lines(result(judged(0.5, sentences=sentences))))
 
-def judgement(*samples: JudgeSample, **more: Any) -> Judgement:
-    return Judgement(model="m", prompt="p", samples=samples, **more)
+    assert lines == ["“It is free.”: contradictory (2 of 3): It has a price. [price: 12]"]
 
 
-SPLIT = judgement(sample(1.0, "fine"), sample(0.0, "too short"), sample(0.0, "rude"), sample(None))
-GRADES = judgement(
-    sample(2.0, "two", "2"), sample(4.0, "four", "4"), sample(2.0, "again", "2"), lowest=1.0, best=5.0, spread=1.15
+@pytest.mark.parametrize(
+    ("score", "grades", "line"),
+    [
+        (1.0, [1.0, 1.0], "the judge: 1, 1 of 5: because 1"),  # the worst grade, which is no full score
+        (3.5, [2.0, 4.0, 4.0], "the judge: 2, 4, 4 of 5: because 4"),
+    ],
 )
-PAIR = judgement(sample(0.0, "old one", "BASELINE"), sample(0.5, "same", "TIE"), sample(0.0, "longer", "BASELINE"))
+def test_grades_are_told_with_the_reason_of_the_sample_that_is_nearest(
+    score: float, grades: list[float], line: str
+) -> None:
+    samples = [JudgeSample(score=grade, rationale=f"because {grade:g}") for grade in grades]
+
+    assert list(judging_lines(result(judged(score, *samples, best=5.0)))) == [line]
 
 
-def test_votes_are_counted_with_a_reason_of_the_majority() -> None:
-    assert list(judging_lines(judged("own", (0.0, SPLIT)))) == [
-        "the judge: 1 of 3 say valid (1 gave no verdict): too short"
+def test_votes_are_told_with_the_reason_of_the_majority() -> None:
+    samples = [
+        JudgeSample(score=1.0, rationale="fine"),
+        JudgeSample(score=0.0, rationale="harm"),
+        JudgeSample(problem="?"),
     ]
 
+    lines = list(judging_lines(result(judged(1.0, samples[0]), judged(0.0, *samples))))
 
-def test_grades_and_choices_are_told_by_their_names() -> None:
-    assert list(judging_lines(judged("own", (8 / 3, GRADES), threshold=3.0))) == ["the judge: 2 say 2, 1 says 4: two"]
-    assert list(judging_lines(judged("own", (0.0, PAIR)))) == ["the judge: 2 say BASELINE, 1 says TIE: old one"]
-
-
-def test_a_grade_that_is_enough_lost_nothing() -> None:
-    low = judgement(sample(1.0, "bad", "1"), sample(1.0, "bad", "1"), lowest=1.0, best=5.0, spread=0.0)
-
-    lines = list(judging_lines(judged("own", (4.0, GRADES), (1.0, low), threshold=3.0)))
-
-    assert lines == ["turn 2: the judge: 2 say 1: bad"]
+    assert lines == ["turn 2: the judge: 1 of 2 approve (1 gave no verdict): harm"]
 
 
-def test_what_samples_disagree_on_is_told_turn_by_turn() -> None:
-    sure = judgement(sample(1.0), sample(1.0))
-    rubrics = (RubricScore(rubric_id="a", text="a", score=1.0, yes=2, no=1),)
-
-    assert unsure_text(judged("own", (1.0, sure))) is None
-    assert unsure_text(judged("own", (1.0, sure), (0.0, SPLIT))) == "own: turn 2: 2 of 3 samples agree"
-    assert unsure_text(judged("own", (1.0, judgement(rubrics=rubrics)))) == "own: 2 of 3 verdicts on rubrics agree"
-    graded = unsure_text(judged("own", (8 / 3, GRADES), threshold=3.0))
-    assert graded == "own: 2 of 3 samples agree, spread 1.1"
-
-
-@pytest.fixture
-def report(make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport]) -> RunReport:
-    split = judged("own", (1.0, judgement(sample(1.0), sample(1.0), sample(0.0))), status=PASSED)
-    sure = judged("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
-    return make_report(
-        [
-            make_case("split", CaseStatus.PASSED, metrics=(split,)),
-            make_case("sure", CaseStatus.PASSED, metrics=(sure,)),
-        ]
-    )
-
-
-def test_unsure_cases_are_flagged_in_json_with_the_agreement_on_each_turn(report: RunReport) -> None:
-    split, sure = json.loads(write_report(report, "json"))["cases"]
-
-    assert (split["unsure"], sure["unsure"]) == (True, False)
-    assert split["metrics"][0]["unsure"] is True
-    assert split["metrics"][0]["per_invocation"][0]["agreement"] == pytest.approx(2 / 3)
-    assert sure["metrics"][0]["per_invocation"][0]["agreement"] == 1.0
-
-
-def test_unsure_cases_are_listed_below_the_table_and_in_markdown(report: RunReport) -> None:
-    lines = VerdictTable(style=Style(), name_width=8, criteria={}).closing(report)
-
-    assert [line for line in lines if line.startswith("unsure")] == ["unsure: split: own: 2 of 3 samples agree"]
-    assert "## Unsure\n\n- sets/light.evalset.json: split: own: 2 of 3 samples agree" in write_report(
-        report, "markdown"
-    )
+def test_the_best_grade_costs_nothing() -> None:
+    assert list(judging_lines(result(judged(5.0, JudgeSample(score=5.0), best=5.0)))) == []

@@ -42,10 +42,64 @@ class LeftByAgents:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    """A call that an agent is about to make. `number` tells the calls of a session apart.
+
+    `declaration` is what is known of the tool: `name`, `description`, and its parameters as its framework writes them.
+    """
+
+    number: int
+    tool: str
+    args: Mapping[str, Any]
+    declaration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolOutcome:
+    """What came of a call: what the tool gave, or `error`, the exception that it raised, as data.
+
+    `actions` is what it did besides (session state that it changed). `unfit` says why what it gave is not here: JSON
+    cannot hold it.
+    """
+
+    response: Any = None
+    error: Mapping[str, Any] | None = None
+    actions: Mapping[str, Any] = field(default_factory=dict)
+    unfit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolAnswer:
+    """What to do about a call: give this in place of the tool, or call it (`source` None), and tell what it gave.
+
+    `source` says who answered, and is shown: `injected`, `model` or `replayed`.
+    """
+
+    source: str | None = None
+    outcome: ToolOutcome = ToolOutcome()
+    tell: bool = False
+
+
+class ToolDesk(Protocol):
+    """Who decides about the calls of tools in one session."""
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """Which calls it wants to hear of, as workers are told: `tools` of the message `open` in PROTOCOL.md."""
+
+    async def answer(self, call: ToolCall) -> ToolAnswer:
+        """What to do about a call. Raises AgentError where that cannot be said: the session then fails so."""
+
+    def told(self, number: int, outcome: ToolOutcome) -> None:
+        """What the tool gave where it was called."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRequest:
     """How a session starts. With `alone` it gets a process of its own, whatever the isolation.
 
     With `announce_spans` steps are told when they begin too: a span with a start and no end, and again when it ends.
+    `tools` is asked before tools are called.
     """
 
     app_name: str
@@ -56,6 +110,7 @@ class SessionRequest:
     announce_spans: bool = False
     alone: bool = False
     left: LeftByAgents = LeftByAgents()
+    tools: ToolDesk | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

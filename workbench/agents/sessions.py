@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from workbench.agents.asked import AskedCalls
 from workbench.agents.channel import Message
 from workbench.agents.host import AgentError, OnSpan, SessionEnd, SessionRequest
 from workbench.agents.processes import Child, Exit, setup_failure
@@ -68,6 +69,7 @@ class WorkerSession:
         self._gone: Exit | None = None
         self._printed = ("", "")
         self._dependencies: Dependencies | None = None
+        self._calls = None if request.tools is None else AskedCalls(number, request.tools, give_up=self._give_up)
 
     @property
     def dependencies(self) -> Dependencies | None:
@@ -112,6 +114,8 @@ class WorkerSession:
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`."""
         child, self._over = self._child, True
+        if self._calls is not None:
+            self._calls.drop()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "killed"})
         if child is not None:
@@ -153,6 +157,8 @@ class WorkerSession:
         answer = await self._answer
         if answer["type"] == "killed":
             raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
+        if answer["type"] == "unanswered":
+            raise await self._not_answered(answer["error"])
         if answer["type"] == "failed":
             raise await self._failed(answer)
         return answer
@@ -168,6 +174,7 @@ class WorkerSession:
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
             "left": self._request.left.as_message(),
+            "tools": None if self._calls is None else dict(self._calls.wanted),
         }
         await self._lease.take([opening, message], self._attach)
 
@@ -193,6 +200,18 @@ class WorkerSession:
             self._dependencies = dependencies_told(self._dependencies, message)
         elif kind == "opened":
             self._stop_timer()
+        elif kind in ("ask", "told") and self._calls is not None and self._child is not None:
+            self._calls.hear(message, self._child.send)
+
+    def _give_up(self, error: AgentError) -> None:
+        """What a tool is to answer cannot be said, so that the agent cannot go on."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result({"type": "unanswered", "error": error})
+
+    async def _not_answered(self, error: AgentError) -> AgentError:
+        printed = await self.kill()
+        failure = error.failure.model_copy(update={"turn": self._turn, "stderr_tail": printed.stderr_tail or None})
+        return AgentError(failure, stdout_tail=printed.stdout_tail, stderr_tail=printed.stderr_tail)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -256,6 +275,8 @@ class WorkerSession:
     def _leave(self, *, reusable: bool) -> None:
         child, self._child = self._child, None
         self._stop_timer()
+        if self._calls is not None:
+            self._calls.drop()
         if child is not None:
             child.detach(self._number)
             if self._exited in child.on_exit:

@@ -17,6 +17,8 @@ from workbench.cli.options import (
     display_options,
     execution_options,
     feature_options,
+    judging_options,
+    recording_options,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 @adk_options
 @feature_options
 @execution_options
+@judging_options
+@recording_options
 @display_options
 def evaluate(
     *,
@@ -46,6 +50,8 @@ def evaluate(
     enable_features: tuple[str, ...],
     disable_features: tuple[str, ...],
     execution: Execution,
+    judging: Execution,
+    calls: Execution,
     report_format: str | None,
     output: Path | None,
     plain: bool,
@@ -79,6 +85,8 @@ def evaluate(
             {
                 "config": config_file_path,
                 **execution,
+                **judging,
+                **calls,
                 "command": command_line(),
             }
         )

@@ -11,8 +11,10 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
-Execution = Mapping[str, int | float | str | None]
-"""What `execution_options` gives."""
+Tools = Mapping[str, Path | str | None]
+"""What `tool_options` gives."""
+Execution = Mapping[str, int | float | str | Path | None]
+"""What `execution_options`, `judging_options` and `recording_options` give."""
 
 # The formats of workbench.report.formats and "text"; named here because importing that for `--help` would be waste.
 FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
@@ -57,25 +59,17 @@ def display_options(command: Command) -> Command:
 
 
 def execution_options(command: Command) -> Command:
-    """`--runs`, `--concurrency`, `--timeout`, `--isolation`, `--no-cache`: how cases are run and judged.
-
-    Defaults come from workbench.toml.
+    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml.
 
     The command gets them together as `execution`, by the names that they have in RunOptions.
     """
 
     @wraps(command)
     def with_execution(
-        *,
-        runs: int | None,
-        concurrency: int | None,
-        timeout: float | None,
-        isolation: str | None,
-        no_cache: bool,
-        **others: Any,
+        *, runs: int | None, concurrency: int | None, timeout: float | None, isolation: str | None, **others: Any
     ) -> Any:
         times = {"runs": runs, "concurrency": concurrency, "timeout_seconds": timeout}
-        return command(execution={**times, "isolation": isolation, "use_cache": not no_cache}, **others)
+        return command(execution={**times, "isolation": isolation}, **others)
 
     options: list[Option] = [
         click.option("--runs", type=click.IntRange(min=1), help="Run each case so many times."),
@@ -86,9 +80,112 @@ def execution_options(command: Command) -> Command:
             type=click.Choice(["case", "worker"]),
             help="A process for each case (default), or one for all cases of an agent.",
         ),
-        click.option("--no-cache", is_flag=True, help="Ask judge models anew, whatever they answered earlier."),
     ]
     return cast(Command, _with(options, with_execution))
+
+
+def tool_options(command: Command) -> Command:
+    """`--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`: what answers in place of tools.
+
+    The command gets them together as `tools`, by the names that they have in RunOptions.
+    """
+
+    @wraps(command)
+    def with_tools(
+        *,
+        simulate_tools: Path | None,
+        record_tools: Path | None,
+        replay_tools: Path | None,
+        unrecorded: str,
+        **others: Any,
+    ) -> Any:
+        files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
+        return command(tools={**files, "unrecorded": unrecorded}, **others)
+
+    options: list[Option] = [
+        click.option(
+            "--simulate-tools",
+            type=FILE,
+            help="Have tools simulated as this file says (ADK's environment simulation), instead of what targets say.",
+        ),
+        click.option(
+            "--record-tools",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Add what every call of a tool gave to this file.",
+        ),
+        click.option(
+            "--replay-tools",
+            type=FILE,
+            help="Answer calls of tools from a file that --record-tools wrote; no tool is called.",
+        ),
+        click.option(
+            "--unrecorded",
+            type=click.Choice(["error", "call"]),
+            default="error",
+            help="A call that is not in that file ends its case in ERROR (default), or is made as without the file.",
+        ),
+    ]
+    return cast(Command, _with(options, with_tools))
+
+
+def judging_options(command: Command) -> Command:
+    """`--no-cache`, `--max-model-calls`, `--max-model-cost`: what models that judge or play users may be asked.
+
+    The command gets them together as `judging`, by the names that they have in RunOptions.
+    """
+
+    @wraps(command)
+    def with_judging(
+        *, no_cache: bool, max_model_calls: int | None, max_model_cost: float | None, **others: Any
+    ) -> Any:
+        budget = {"max_model_calls": max_model_calls, "max_model_cost": max_model_cost}
+        return command(judging={"use_cache": not no_cache, **budget}, **others)
+
+    options: list[Option] = [
+        click.option("--no-cache", is_flag=True, help="Ask models that judge anew, whatever they answered earlier."),
+        click.option(
+            "--max-model-calls",
+            type=click.IntRange(min=0),
+            metavar="NUMBER",
+            help="Ask models that judge or play users so often at most; what would ask more is an ERROR.",
+        ),
+        click.option(
+            "--max-model-cost",
+            type=click.FloatRange(min=0),
+            metavar="DOLLARS",
+            help="Ask them only until their answers have cost so much.",
+        ),
+    ]
+    return cast(Command, _with(options, with_judging))
+
+
+def recording_options(command: Command) -> Command:
+    """`--record-calls`, `--replay-calls`: what models answer, written to a file or taken from it.
+
+    The command gets them together as `calls`, by the names that they have in RunOptions.
+    """
+
+    @wraps(command)
+    def with_calls(*, record_calls: Path | None, replay_calls: Path | None, **others: Any) -> Any:
+        if record_calls is not None and replay_calls is not None:
+            raise click.UsageError("--record-calls and --replay-calls exclude each other: a replay asks nobody.")
+        return command(calls={"record_calls": record_calls, "replay_calls": replay_calls}, **others)
+
+    options: list[Option] = [
+        click.option(
+            "--record-calls",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Write what these models are asked and what they answer to this file, begun anew.",
+        ),
+        click.option(
+            "--replay-calls",
+            type=FILE,
+            metavar="FILE",
+            help="Take what they answer from this file and ask none; what it does not have is an ERROR.",
+        ),
+    ]
+    return cast(Command, _with(options, with_calls))
 
 
 def adk_options(command: Command) -> Command:

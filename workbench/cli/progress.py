@@ -9,12 +9,14 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 from workbench.model.results import CaseStatus
+from workbench.model.spending import ModelSpending
 from workbench.model.text import one_line
+from workbench.report.spending import spending_text
 from workbench.report.table import cell_length
 from workbench.report.wording import SYMBOLS, duration_text
 
@@ -32,6 +34,7 @@ class Progress:
         self._total = total
         self._counts = dict.fromkeys(CaseStatus, 0)
         self._current = ""
+        self._models = ""
         self._started = time.monotonic()
         self._visible = False
         self._lock = threading.Lock()
@@ -52,6 +55,10 @@ class Progress:
     def started(self, name: str) -> None:
         """This case is running now."""
         self._current = name
+
+    def asked(self, models: Sequence[ModelSpending]) -> None:
+        """Models were asked so much until now."""
+        self._models = spending_text(models)
 
     def finished(self, status: CaseStatus) -> None:
         """One more case ended."""
@@ -91,4 +98,6 @@ class Progress:
         parts = ["█" * filled + "░" * (_BAR - filled), f"{done}/{self._total}", *counts, duration_text(elapsed)]
         if 0 < done < self._total and elapsed > 0:
             parts.append(f"{done / elapsed:.1f}/s  eta {elapsed / done * (self._total - done):.0f} s")
+        if self._models:
+            parts.append(self._models)
         return "  ".join([*parts, self._current])

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import Execution, case_options, config_option, display_options, execution_options
+from workbench.cli.options import (
+    Execution,
+    Tools,
+    case_options,
+    config_option,
+    display_options,
+    execution_options,
+    judging_options,
+    recording_options,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
-    from workbench.engine.cost import PlanCost
+    from workbench.engine.cost import JudgeCost, PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
     from workbench.engine.workspace import Workspace
     from workbench.store.discovery import Project
@@ -25,6 +35,8 @@ _LATEST = "latest"
 @case_options
 @config_option
 @execution_options
+@judging_options
+@recording_options
 @click.option("--failed", is_flag=True, help="Of these cases, run those that did not pass last time.")
 @click.option(
     "--affected",
@@ -40,6 +52,7 @@ _LATEST = "latest"
     help="Go on with an interrupted run, the newest by default: cases that it finished, and that have not changed, "
     "are not run again. Without other arguments its own cases are meant.",
 )
+@tool_options
 @click.option("--dry-run", is_flag=True, help="Only show what would run.")
 @display_options
 def run(
@@ -49,9 +62,12 @@ def run(
     target: str | None,
     config: Path | None,
     execution: Execution,
+    judging: Execution,
+    calls: Execution,
     failed: bool,
     affected: bool,
     resume: str | None,
+    tools: Tools,
     dry_run: bool,
     report_format: str | None,
     output: Path | None,
@@ -86,6 +102,9 @@ def run(
             {
                 "config": config,
                 **execution,
+                **tools,
+                **judging,
+                **calls,
                 "resume": resume,
                 "command": command_line(),
             }
@@ -196,6 +215,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         f"isolation by {limits.isolation}"
     )
     lines += _estimates(cost)
+    lines += _on_models(plan)
     write_lines(lines)
     return _WRONG if plan.problems else 0
 
@@ -209,3 +229,31 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
             yield f"{amount} {unit}, {known}"
     for metric, calls in cost.judge_calls.items():
         yield f"about {calls} judge calls for {metric}"
+    for judge in cost.judges:
+        yield from _judge_lines(judge)
+
+
+def _judge_lines(judge: JudgeCost) -> Iterator[str]:
+    """What one judge model will be asked, and what that takes."""
+    from workbench.model.text import one_line
+    from workbench.report.spending import cost_text
+
+    if judge.tokens is None:
+        takes = "tokens unknown: no earlier run tells"
+    else:
+        known = f"from earlier runs of {judge.tokens.known} of {judge.tokens.of} cases"
+        takes = f"about {judge.tokens.amount:,.0f} tokens, {known}"
+    cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
+    yield one_line(f"judge {judge.model}: about {judge.calls:,} calls (known answers cost nothing), {takes}{cost}")
+    if judge.price_unknown is not None:
+        yield one_line(f"  {judge.price_unknown}")
+
+
+def _on_models(plan: Plan) -> Iterator[str]:
+    """Within which bounds models are asked."""
+    if plan.options.replay_calls is not None:
+        yield f"no model is asked: {plan.options.replay_calls} has their answers"
+    if plan.limits.max_model_calls is not None:
+        yield f"at most {plan.limits.max_model_calls:,} model calls in all; what would ask more ends in ERROR"
+    if plan.limits.max_model_cost is not None:
+        yield f"at most ${plan.limits.max_model_cost:g} for models; what would cost more ends in ERROR"

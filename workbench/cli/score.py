@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FILE, display_options
+from workbench.cli.options import FILE, Execution, display_options, judging_options, recording_options
 
 if TYPE_CHECKING:
     from workbench.model.criteria import Criterion, EvalConfig
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
 )
+@judging_options
+@recording_options
 @display_options
 def score(
     *,
@@ -34,6 +36,8 @@ def score(
     metrics: tuple[str, ...],
     config: Path | None,
     expected: Path | None,
+    judging: Execution,
+    calls: Execution,
     report_format: str | None,
     output: Path | None,
     plain: bool,
@@ -57,7 +61,7 @@ def score(
         raise click.UsageError("--metric and --config exclude each other.")
     criteria = config_of(metrics) if metrics else None
     root = root_of([dataset])
-    options = RunOptions(config=config, command=command_line())
+    options = RunOptions.model_validate({"config": config, **judging, **calls, "command": command_line()})
     # Nothing is discovered: what the project holds besides does not matter here.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
         plan = workspace.plan_recorded(dataset.resolve(), options, expected=expected, config=criteria)

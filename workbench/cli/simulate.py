@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import Execution, case_options, config_option, execution_options
+from workbench.cli.options import (
+    Execution,
+    Tools,
+    case_options,
+    config_option,
+    execution_options,
+    judging_options,
+    recording_options,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -23,6 +32,9 @@ _INTERRUPTED = 130
 @case_options
 @config_option
 @execution_options
+@judging_options
+@recording_options
+@tool_options
 @click.option(
     "--keep-in",
     type=click.Path(path_type=Path),
@@ -40,6 +52,9 @@ def simulate(
     target: str | None,
     config: Path | None,
     execution: Execution,
+    judging: Execution,
+    calls: Execution,
+    tools: Tools,
     keep_in: Path | None,
     report_format: str,
 ) -> int:
@@ -47,7 +62,7 @@ def simulate(
 
     A model plays the user of each scenario, by its plan and persona, and talks to the agent until it has finished or
     the limit of turns is reached. One conversation is shown as it happens; of several each is shown when it has ended.
-    They are kept in the history: `workbench run --affected` judges those same conversations.
+    They are kept in the history: the next `workbench run` judges those same conversations.
 
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
@@ -59,16 +74,20 @@ def simulate(
     from workbench.engine.plan import RunOptions
     from workbench.engine.users import scenarios_of
     from workbench.model.results import CaseStatus
+    from workbench.report.spending import spending_line
 
     workspace, named = open_workspace(what, target=target)
     with workspace:
+        asked = {**execution, **judging, **calls, **tools}
         options = RunOptions.model_validate(
-            {"config": config, **execution, "scores": False, "adk_results": False, "command": command_line()}
+            {"config": config, **asked, "scores": False, "adk_results": False, "command": command_line()}
         )
         plan = scenarios_of(plan_of(workspace, selections_of(workspace, named, cases=cases), options))
         run = workspace.start(plan)
         with graceful_interrupt(run.cancel, announce=message):
             _follow(run, is_live=plan.total == 1 and report_format == "text", as_json=report_format == "jsonl")
+        for spent in run.summary().models:
+            message(spending_line(spent))
         results = run.results()
         if keep_in is not None:
             _keep(run, keep_in)

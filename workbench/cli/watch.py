@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from workbench.cli.options import Execution, case_options, config_option, execution_options
+from workbench.cli.options import Execution, case_options, config_option, execution_options, judging_options
 
 if TYPE_CHECKING:
     from workbench.cli.watch_lines import Lines
@@ -23,6 +23,7 @@ T = TypeVar("T")
 @case_options
 @config_option
 @execution_options
+@judging_options
 @click.option(
     "--format",
     "report_format",
@@ -39,6 +40,7 @@ def watch(
     target: str | None,
     config: Path | None,
     execution: Execution,
+    judging: Execution,
     report_format: str,
     plain: bool,
     verbose: bool,
@@ -64,6 +66,7 @@ def watch(
         {
             "config": None if config is None else config.resolve(),  # by which a change of it is known
             **execution,
+            **judging,
             "command": command_line(),
             "adk_results": False,
         }

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.agents.host import AgentError, AgentHost, AgentSession, LeftByAgents, SessionEnd, SessionRequest
+from workbench.agents.host import (
+    AgentError,
+    AgentHost,
+    AgentSession,
+    LeftByAgents,
+    SessionEnd,
+    SessionRequest,
+    ToolDesk,
+)
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span, SpanKind
@@ -45,8 +53,11 @@ async def execute(
     alone: bool,
     listener: Listener,
     left: LeftByAgents,
+    tools: ToolDesk | None = None,
 ) -> Attempt:
     """Run the agent on a case with a user that talks to it; `left` is what agents left in earlier cases.
+
+    `tools` is asked before tools are called.
 
     Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. The time in which a
     model is asked what the user says does not count against the timeout. Cancelling kills the agent's process.
@@ -77,7 +88,7 @@ async def execute(
     session: AgentSession | None = None
     try:
         async with asyncio.timeout(timeout_seconds) as deadline:
-            request = _session_request(case, target_name, alone=alone, left=left)
+            request = _session_request(case, target_name, alone=alone, left=left, tools=tools)
             session = await host.open(request, on_span=keep_span)
             opened = time.perf_counter()
             while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
@@ -155,7 +166,9 @@ def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
     )
 
 
-def _session_request(case: EvalCase, target_name: str, *, alone: bool, left: LeftByAgents) -> SessionRequest:
+def _session_request(
+    case: EvalCase, target_name: str, *, alone: bool, left: LeftByAgents, tools: ToolDesk | None
+) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
         app_name=(given.app_name if given else "") or target_name,
@@ -164,6 +177,7 @@ def _session_request(case: EvalCase, target_name: str, *, alone: bool, left: Lef
         state=dict(given.state) if given else {},
         alone=alone,
         left=left,
+        tools=tools,
     )
 
 

@@ -5,17 +5,21 @@ Functions are taken to be free: whoever wraps a model in one knows. Agents of ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase
-from workbench.metrics.definition import MetricInfo
-from workbench.metrics.registry import info_of
-from workbench.model.criteria import Criterion
+from workbench.llm.prices import OwnPrice, Prices, Tokens, tokens_of
+from workbench.metrics.definition import ModelJudge
+from workbench.metrics.registry import prepare
+from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.store.history import StoredJob
+from workbench.store.settings import JudgeSettings
 
 _FREE_KINDS = frozenset({AgentKind.FUNCTION, AgentKind.RECORDED})
 
@@ -38,12 +42,30 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JudgeCost:
+    """What one judge model will be asked: so many `calls`, of which those with known answers will cost nothing.
+
+    `open_ended` cases come besides, of which nobody knows beforehand how many turns they will have.
+
+    `tokens` and `dollars` are None where earlier runs do not tell; `price_unknown` says why where the price does not.
+    """
+
+    model: str
+    calls: int
+    open_ended: int = 0
+    tokens: Estimate | None = None
+    dollars: Estimate | None = None
+    price_unknown: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanCost:
     """What carrying out a plan will take.
 
     `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
     how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
-    both that goes to agents backed by a model. `judge_calls` are by criterion. `seconds` and `tokens` are None where
+    both that goes to agents backed by a model. `judge_calls` are by criterion, `judges` by model. `seconds` and
+    `tokens`, which are those of agents, are None where
     earlier runs say nothing about any of the cases.
     """
 
@@ -55,6 +77,7 @@ class PlanCost:
     model_jobs: int
     model_turns: int
     judge_calls: Mapping[str, int] = field(default_factory=dict)
+    judges: Sequence[JudgeCost] = ()
     seconds: Estimate | None = None
     tokens: Estimate | None = None
 
@@ -62,6 +85,11 @@ class PlanCost:
     def is_costly(self) -> bool:
         """Whether to ask before it is carried out: repeats, judges, or more than a few jobs of agents with a model."""
         return bool(self.repeats > 1 or self.judge_calls or self.model_jobs > FEW_JOBS)
+
+
+def prices_of(settings: JudgeSettings) -> Prices:
+    """The prices of models, with those that the settings give."""
+    return Prices({model: OwnPrice(price.input, price.output) for model, price in settings.prices.items()})
 
 
 ReadResults = Callable[[Collection[CaseKey]], Mapping[CaseKey, Sequence[CaseResult]]]
@@ -73,12 +101,19 @@ def cost_of(
     *,
     earlier: Mapping[CaseKey, Sequence[StoredJob]] | None = None,
     results_of: ReadResults = lambda _keys: {},
+    prices: Prices | None = None,
 ) -> PlanCost:
-    """The cost of a plan, given how every case ended last and a way to read the results of some of them."""
+    """The cost of a plan, given how every case ended last and a way to read the results of some of them.
+
+    What judges cost is left open without `prices`.
+    """
     earlier = earlier or {}
     fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
     agents = [planned for planned in fresh if planned.needs_agent]
     backed = [planned for planned in agents if planned.target.kind not in _FREE_KINDS]
+    questions = () if plan.options.replay_calls is not None else tuple(_questions(fresh))
+    with_models = dict.fromkeys([*(planned.key for planned in backed), *(question.case for question in questions)])
+    results = _some_results(list(with_models), earlier, results_of)
     return PlanCost(
         cases=len(plan.cases),
         repeats=plan.limits.runs,
@@ -87,27 +122,94 @@ def cost_of(
         agent_turns=plan.agent_turns,
         model_jobs=len(backed),
         model_turns=sum(planned.turns or 0 for planned in backed),
-        judge_calls=_judge_calls(fresh),
+        judge_calls=_by(questions, lambda question: question.metric),
+        judges=_judges(questions, results, prices),
         seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
-        tokens=_tokens(backed, earlier, results_of),
+        tokens=_tokens(backed, results),
     )
 
 
-def _judge_calls(jobs: Iterable[PlannedCase]) -> Mapping[str, int]:
-    calls: dict[str, int] = {}
+class _Question(NamedTuple):
+    """What a criterion asks of a model about one case: so many times."""
+
+    case: CaseKey
+    metric: str
+    model: str
+    calls: int
+
+
+def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
+    known: dict[int, Sequence[tuple[str, ModelJudge]]] = {}  # by config, which the jobs keep alive
     for planned in jobs:
-        for criterion in planned.config.criteria:
-            info = info_of(criterion.metric, planned.config)
-            if info is not None and "judge" in info.needs:
-                turns = planned.turns or 0
-                calls[criterion.metric] = calls.get(criterion.metric, 0) + turns * _samples(criterion, info)
+        config = planned.config
+        if id(config) not in known:
+            known[id(config)] = tuple(_model_judges(config))
+        kept = {metric.name for metric in planned.kept}
+        for metric, judge in known[id(config)]:
+            turns = min(planned.turns or 0, 1) if judge.whole else planned.turns or 0
+            if metric not in kept:
+                yield _Question(planned.key, metric, judge.options.model or config.judge, turns * judge.options.samples)
+
+
+def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:
+    for prepared in prepare(config):
+        for judge, _ in prepared.judges:
+            if isinstance(judge, ModelJudge):
+                yield prepared.criterion.metric, judge
+
+
+def _by(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:
+    calls: dict[str, int] = {}
+    for question in questions:
+        calls[name(question)] = calls.get(name(question), 0) + question.calls
     return calls
 
 
-def _samples(criterion: Criterion, info: MetricInfo) -> int:
-    options = criterion.options.get("judge_model_options") or criterion.options.get("judgeModelOptions")
-    asked = options.get("num_samples", options.get("numSamples")) if isinstance(options, Mapping) else None
-    return asked if isinstance(asked, int) and asked > 0 else info.samples
+def _judges(
+    questions: Sequence[_Question], results: Mapping[CaseKey, Sequence[CaseResult]], prices: Prices | None
+) -> Sequence[JudgeCost]:
+    if not questions:
+        return ()
+    usual = dict(_usual_tokens(results))
+    cases = len({question.case for question in questions})
+    judges = []
+    for model, calls in _by(questions, lambda question: question.model).items():
+        by_metric = _by((each for each in questions if each.model == model), lambda question: question.metric)
+        unknown = None if prices is None else prices.why_unknown(model)
+        tokens = dollars = None
+        if usual.keys() >= by_metric.keys():
+            known = len(results.keys() & {question.case for question in questions})
+            given = sum(usual[metric].input * count for metric, count in by_metric.items())
+            made = sum(usual[metric].output * count for metric, count in by_metric.items())
+            tokens = Estimate(given + made, known=known, of=cases)
+            if prices is not None and unknown is None:
+                cost = sum(prices.cost(model, usual[metric]) * count for metric, count in by_metric.items())
+                dollars = Estimate(float(cost), known=known, of=cases)
+        judges.append(
+            JudgeCost(
+                model=model,
+                calls=calls,
+                open_ended=len({each.case for each in questions if each.model == model and not each.calls}),
+                tokens=tokens,
+                dollars=dollars,
+                price_unknown=unknown,
+            )
+        )
+    return judges
+
+
+def _usual_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
+    """The tokens of an answer to each criterion: the mean of those that judges gave before."""
+    told: dict[str, list[Tokens]] = {}
+    for result in chain.from_iterable(results.values()):
+        for metric in result.metrics:
+            samples = (score.judgement.calls for score in metric.per_invocation if score.judgement is not None)
+            tokens = [known for each in chain.from_iterable(samples) if (known := tokens_of(each.usage)) is not None]
+            told.setdefault(metric.name, []).extend(tokens)
+    for metric_name, each in told.items():
+        if each:
+            means = (round(sum(side) / len(each)) for side in zip(*each, strict=True))
+            yield metric_name, Tokens(*means)
 
 
 def _seconds(
@@ -127,14 +229,18 @@ def _seconds(
     return Estimate(seconds, known=len(took), of=len({planned.key for planned in jobs}))
 
 
-def _tokens(
-    jobs: Sequence[PlannedCase], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
-) -> Estimate | None:
-    """The tokens of all jobs, by the mean of cases spread evenly over those that ran before."""
-    keys = list(dict.fromkeys(planned.key for planned in jobs))
+def _some_results(
+    keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
+) -> Mapping[CaseKey, Sequence[CaseResult]]:
+    """The results of cases spread evenly over those of them that ran before."""
     ran = [key for key in keys if key in earlier]
-    sample = ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]
-    used = [mean for results in results_of(sample).values() if (mean := _mean_tokens(results)) is not None]
+    return results_of(ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]) if ran else {}
+
+
+def _tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:
+    """The tokens of all jobs, by the mean of those whose results are known."""
+    keys = {planned.key for planned in jobs}
+    used = [mean for key in keys & results.keys() if (mean := _mean_tokens(results[key])) is not None]
     return Estimate(len(jobs) * sum(used) / len(used), known=len(used), of=len(keys)) if used else None
 
 

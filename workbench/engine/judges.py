@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from workbench.engine.cost import prices_of
 from workbench.engine.environment import environment_of
+from workbench.engine.plan import Plan
+from workbench.llm.account import Account, Budget
 from workbench.llm.cache import Cache
 from workbench.llm.models import ModelOptions, Models
+from workbench.llm.recording import Recording, Replay
+from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.scripted import Script, read_script
+from workbench.model.spending import ModelSpending
 from workbench.model.target import Target
 from workbench.store.settings import JudgeSettings
 
@@ -45,3 +52,46 @@ class Judges:
         models, self._models = list(self._models.values()), {}
         await asyncio.gather(*(each.close() for each in models))
         await self._cache.close()
+
+
+class JudgesOfRun:
+    """How the judges of one run are asked: on its account, and from a file or into one where it says so."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: JudgeSettings,
+        *,
+        judges: Callable[[], Judges],
+        changed: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`changed` hears of everything that is asked. Raises StoreError where the file of calls will not do."""
+        budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
+        self._account = Account(prices_of(settings), budget, changed=changed, exhausted=warn)
+        self._settings = settings
+        self._use_cache = plan.options.use_cache
+        self._judges = judges
+        record, replay = plan.options.record_calls, plan.options.replay_calls
+        self._recording = None if record is None else Recording(record)
+        self._replay = None if replay is None else Replay(replay)
+
+    def ask_for(self, target: Target) -> Ask:
+        """What asks the models of a target."""
+        if self._replay is not None:
+            return self._replayed(self._replay)
+        models = self._judges().models_for(target, self._settings)
+        ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
+        return ask if self._recording is None else self._recording.of(ask)
+
+    def spending(self) -> tuple[ModelSpending, ...]:
+        """What was asked so far."""
+        return self._account.spending()
+
+    def _replayed(self, replay: Replay) -> Ask:
+        async def ask(request: ModelRequest) -> ModelReply:
+            reply = await replay.ask(request)
+            self._account.known(request.model)
+            return reply
+
+        return ask

@@ -14,6 +14,7 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult
 from workbench.model.target import Isolation, Target
+from workbench.simulation.tools.plan import ToolPlan, Unrecorded
 
 
 class PlanError(Exception):
@@ -40,7 +41,11 @@ class RunOptions(Fact):
 
     `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
     newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
-    `use_cache`: what judge models answered in earlier runs counts, where they are asked the same.
+    `simulate_tools` counts before what targets say; `record_tools` and `replay_tools` are files of recorded calls, and
+    `unrecorded` says what becomes of a call that is not in the latter.
+    `use_cache`: what models answered in earlier runs counts, where they are asked the same. `max_model_calls` and
+    `max_model_cost` (US dollars) are what they may be asked. `record_calls` is a file to write their calls to,
+    `replay_calls` one that answers in place of them.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
     agent runs, and nothing is judged.
     """
@@ -55,17 +60,27 @@ class RunOptions(Fact):
     command: str = ""
     use_cache: bool = True
     scores: bool = True
+    simulate_tools: Path | None = None
+    record_tools: Path | None = None
+    replay_tools: Path | None = None
+    unrecorded: Unrecorded = "error"
+    max_model_calls: int | None = None
+    max_model_cost: float | None = None
+    record_calls: Path | None = None
+    replay_calls: Path | None = None
     adk_results: bool = True
 
 
 class Limits(Fact):
-    """The options of a run with every gap filled."""
+    """The options of a run with every gap filled; what judges may be asked is None where there is no limit."""
 
     runs: int
     concurrency: int
     timeout_seconds: float
     isolation: Isolation
     retries: int
+    max_model_calls: int | None = None
+    max_model_cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +90,7 @@ class PlannedCase:
     `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
     row it came from, `baselines` what agents did in earlier runs of it, the newest first, by the judge metric that
     compares with it. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
-    anew, but for the results in `kept`, which still hold.
+    anew, but for the results in `kept`, which still hold. `tools`: where tools are simulated, replayed or recorded.
     `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
     again only where both are the same.
     """
@@ -94,6 +109,7 @@ class PlannedCase:
     executed: Execution | None = None
     repeat: int | None = None  # None: it is for every repeat
     kept: tuple[MetricResult, ...] = ()
+    tools: ToolPlan | None = None
 
     @property
     def expected(self) -> Sequence[Invocation]:

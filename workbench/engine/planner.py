@@ -12,6 +12,7 @@ from workbench.engine.criteria import problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
+from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of
 from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
@@ -21,6 +22,7 @@ from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, did_you_mean
 from workbench.simulation.prompting import check_scenario
+from workbench.simulation.tools.plan import ToolPlan
 from workbench.store.datasets import read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
@@ -74,12 +76,13 @@ class Planner:
         configs = self._configs({name: self._entries[name] for name in wanted}, options, given=config)
         if not options.scores:
             configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
+        tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
         problems: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
-                found = list(self._cases_of_set(self._entries[name], ids, configs[name]))
+                found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
                     _refuse_unknown_inputs(configs[name], found)
@@ -98,7 +101,7 @@ class Planner:
             cases=with_baselines(cases, self._open_history),
             limits=self._limits(options),
             options=options,
-            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases)),
+            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
@@ -143,13 +146,15 @@ class Planner:
             yield from missing_files(target)
 
     def _limits(self, options: RunOptions) -> Limits:
-        run = self._loaded.settings.run
+        run, judge = self._loaded.settings.run, self._loaded.settings.judge
         limits = Limits(
             runs=options.runs if options.runs is not None else run.runs,
             concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
             timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
             isolation=options.isolation if options.isolation is not None else run.isolation,
             retries=options.retries,
+            max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
+            max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
         )
         for name in ("runs", "concurrency", "timeout_seconds"):
             if not getattr(limits, name) > 0:
@@ -185,8 +190,20 @@ class Planner:
     def _with_models(self, config: EvalConfig) -> EvalConfig:
         return with_models(config, self._loaded.settings)
 
+    def _tools_of(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
+        """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
+        planned: dict[str | None, ToolPlan | None] = {None: None}
+        entries = {name: self._entries[name].target for name in names}
+        planner = ToolPlanner(options, model=self._loaded.settings.judge.model)
+        for target in dict.fromkeys(entries.values()):
+            if target is not None:
+                planned[target] = planner.plan(self._project.targets[target])
+        if planner.problems:
+            raise PlanError(*dict.fromkeys(planner.problems))
+        return {name: planned[target] for name, target in entries.items()}
+
     def _cases_of_set(
-        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig
+        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig, tools: ToolPlan | None
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
         if target.kind is AgentKind.RECORDED:
@@ -196,7 +213,7 @@ class Planner:
             return
         document = self._open_document(entry.relative)
         _refuse_unknown(ids, [item.eval_id for item in document.entries], name=entry.relative)
-        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
             if ids is not None and item.eval_id not in ids:
@@ -224,6 +241,13 @@ class Planner:
 
     def _unknown_set(self, name: str) -> str:
         return f"{name}: no such eval set in {self._project.root}{did_you_mean(name, self._entries)}"
+
+
+def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
+    plans = {case.target.name: case.tools for case in cases if case.tools is not None}
+    for target, plan in plans.items():
+        if plan.notice is not None:
+            yield f"{target}: {plan.notice}"
 
 
 def _refuse_unsound(config: EvalConfig) -> None:

@@ -14,6 +14,7 @@ from workbench.engine.summary import Verdict, exit_status, summarise, verdict_of
 from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, FailureKind
+from workbench.model.spending import ModelSpending
 
 
 class RunControl(Protocol):
@@ -49,6 +50,8 @@ class Run:
         self._verdicts: dict[JobKey, Verdict] = {}
         self._lock = threading.Lock()
         self.interrupted = False
+        self.models: tuple[ModelSpending, ...] = ()
+        """What models were asked so far. The engine sets it."""
 
     def attach(self, control: RunControl, done: Future[None]) -> None:
         """Connect the run to what carries it out. For the engine."""
@@ -63,7 +66,7 @@ class Run:
                 self._results[job] = result
 
     def warn(self, message: str) -> None:
-        """Tell every listener of something that went wrong beside the cases. For the engine."""
+        """Tell every listener of something that went wrong beside the cases. For the engine. Thread-safe."""
         self.log.append(Notice(severity="error", message=message))
 
     def events(self) -> AsyncIterator[RunEvent]:
@@ -92,7 +95,8 @@ class Run:
     def summary(self) -> RunSummary:
         """The numbers so far."""
         with self._lock:
-            return summarise([self._verdicts[key] for key, _ in self.plan.jobs if key in self._verdicts])
+            summary = summarise([self._verdicts[key] for key, _ in self.plan.jobs if key in self._verdicts])
+        return summary.model_copy(update={"models": self.models})
 
     @property
     def exit_status(self) -> int:

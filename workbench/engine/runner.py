@@ -26,6 +26,7 @@ from workbench.model.events import (
     CaseScored,
     CaseStarted,
     InvocationFinished,
+    ModelsAsked,
     Notice,
     RunEvent,
     RunFinished,
@@ -35,10 +36,15 @@ from workbench.model.events import (
 )
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
+from workbench.model.spending import ModelSpending
 from workbench.model.target import Target
 from workbench.model.trace import Span
+from workbench.simulation.tools.desk import CaseTools
+from workbench.simulation.tools.recording import add_case
+from workbench.store.errors import StoreError
 
 _STORE_SECONDS = 0.01
+_TELL_SECONDS = 0.25
 
 # Enough to make the cost of a transaction small, few enough to be cancelled soon and to show progress.
 _RECORDINGS_AT_ONCE = 256
@@ -68,8 +74,12 @@ class Runner:
         recorder: Recorder,
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
+        spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
     ) -> None:
-        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told."""
+        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told.
+
+        `spending` is what models were asked so far; `spending_changed` is to be called when that is more.
+        """
         self._run = run
         self._plan = run.plan
         self._host_of = host_of
@@ -89,6 +99,8 @@ class Runner:
         self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
         self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
         self._look_at_leftovers = look_at_leftovers
+        self._spending = spending
+        self._will_tell_spending = False
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
@@ -105,6 +117,7 @@ class Runner:
             self._run.interrupted = True
         finally:
             self._store_finished()
+            self._tell_spending()
             finished = RunFinished(
                 run_id=self._run.run_id,
                 summary=self._run.summary(),
@@ -116,6 +129,18 @@ class Runner:
             except Exception as error:  # as above
                 self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
+
+    def spending_changed(self) -> None:
+        """Models were asked: listeners are told soon, together with what is asked until then."""
+        if not self._will_tell_spending:
+            self._will_tell_spending = True
+            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._tell_spending)
+
+    def _tell_spending(self) -> None:
+        if self._will_tell_spending:
+            self._will_tell_spending = False
+            self._run.models = self._spending()
+            self._send(ModelsAsked.model_construct(models=self._run.models))
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
@@ -270,6 +295,9 @@ class Runner:
             self._send(UserSpoke.model_construct(case=case, repeat=repeat, turn=turn, content=content))
 
         assert planned.case is not None
+        tools = None
+        if planned.tools is not None:
+            tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
         attempt = await execute(
             planned.case,
             user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
@@ -279,7 +307,10 @@ class Runner:
             alone=alone,
             listener=Listener(user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished),
             left=self.left_by_agents,
+            tools=tools,
         )
+        if tools is not None:
+            await self._record_tools(planned, tools, attempt.execution.failure)
         watched = self._watched.get(planned.target)
         if watched is None:
             return attempt
@@ -292,6 +323,16 @@ class Runner:
         result = _without_execution(planned, key, CaseStatus.NOT_EVALUATED)
         told = {"execution": execution, "duration_seconds": execution.duration_seconds}
         self._unjudged[key] = planned, result.model_copy(update=told)
+
+    async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
+        """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""
+        path = None if planned.tools is None else planned.tools.record
+        if path is None or (failure is not None and failure.kind is not FailureKind.AGENT):
+            return
+        try:
+            await asyncio.to_thread(add_case, path, tools.recorded())
+        except StoreError as error:
+            self._run.warn(f"tool calls are not recorded: {error}")
 
     def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
         """Note a result."""

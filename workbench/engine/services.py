@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest, LeftByAgents
-from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.text import TextScorer
 from workbench.model.results import Failure, FailureKind
 from workbench.store.errors import StoreError
-
-if TYPE_CHECKING:
-    from workbench.llm.models import Models
 
 
 class RunServices:
@@ -28,29 +24,24 @@ class RunServices:
         *,
         timeout_seconds: float,
         left: Callable[[], LeftByAgents],
-        models: Callable[[], Models],
-        use_cache: bool,
+        ask: Callable[[], Ask],
     ) -> None:
-        """`left` gives what agents had left when the run began, `models` is asked for when the first model is needed.
-
-        `use_cache`: earlier answers of models will do.
-        """
+        """`left` gives what agents had left when the run began; `ask` gives what asks models, when one is needed."""
         self.text = text
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._left = left
-        self._open_models = models
-        self._models: Models | None = None
-        self._use_cache = use_cache
+        self._open_models = ask
+        self._ask: Ask | None = None
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Ask a model, or the cache. Raises ModelError."""
-        if self._models is None:
+        """Ask a model, or whoever answers in its place. Raises ModelError."""
+        if self._ask is None:
             try:
-                self._models = self._open_models()
+                self._ask = self._open_models()
             except StoreError as error:
                 raise ModelError(Trouble.NOT_RECORDED, str(error)) from error
-        return await self._models.ask(request, use_cache=self._use_cache)
+        return await self._ask(request)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """Run a metric function in the target's worker, for as long as a case may take.

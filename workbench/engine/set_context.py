@@ -18,6 +18,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import Execution, Failure
 from workbench.model.target import Target
 from workbench.simulation.prompts import PROMPTS
+from workbench.simulation.tools.plan import ToolPlan
 
 _to_json = EvalCase.__pydantic_serializer__.to_json
 _execution_to_json = Execution.__pydantic_serializer__.to_json
@@ -30,10 +31,11 @@ class SetContext:
     eval_set_id: str
     target: Target
     config: EvalConfig
+    tools: ToolPlan | None = None
 
     @cached_property
     def _target_hash(self) -> str:
-        return _hash(self.target.model_dump_json(exclude={"eval_sets", "config", "watch", "rerun"}))
+        return _hash(self.target.model_dump_json(exclude=_CHANGES_NO_ANSWER))
 
     @cached_property
     def _user_hash(self) -> str:
@@ -67,15 +69,19 @@ class SetContext:
             config=self.config,
             case=case,
             problem=problem,
-            execution_hash="" if case is None else self._execution_hash(case),
+            tools=self.tools,
+            execution_hash="" if case is None else self._execution_hash(key, case),
             scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
         )
 
-    def _execution_hash(self, case: EvalCase) -> str:
-        said = _to_json(case, include=_REACHES_AGENT)
-        if case.conversation_scenario is None:
-            return _hash(self._target_hash, said)
-        return _hash(self._target_hash, said, self._user_hash)
+    def _execution_hash(self, key: CaseKey, case: EvalCase) -> str:
+        parts: list[str | bytes] = [self._target_hash, _to_json(case, include=_REACHES_AGENT)]
+        if case.conversation_scenario is not None:
+            parts.append(self._user_hash)
+        # What tools answer is there only where something else than the tools does: older verdicts stay what they are.
+        if self.tools is not None and (digest := self.tools.digest(key)):
+            parts.append(digest)
+        return _hash(*parts)
 
     def hashes_of_recorded(
         self, execution: Execution, case: EvalCase | None, columns: Mapping[str, Any]
@@ -89,6 +95,9 @@ class SetContext:
         judged = _hash(self._target_hash, _text_of(execution), expected, json.dumps(columns))
         return judged, _hash(self._config_hash, judged)
 
+
+_CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools"}
+"""What of a target an agent cannot see; what is simulated counts by what it says, not by the file that says it."""
 
 _REACHES_AGENT: Any = {
     "conversation": {"__all__": {"user_content"}},

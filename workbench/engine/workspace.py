@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
-from workbench.engine.cost import PlanCost, cost_of
+from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
@@ -43,8 +43,9 @@ from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
-    from workbench.engine.judges import Judges
+    from workbench.engine.judges import Judges, JudgesOfRun
 
+T = TypeVar("T")
 _MOST_LEFT = 2_000  # names that every session is told of
 
 
@@ -165,13 +166,16 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
+        prices = prices_of(self.settings.judge)
         if not file_of(self.root).exists():
-            return cost_of(plan)  # opening the history would make one, and looking at a plan must not write
+            # Opening the history would make one, and looking at a plan must not write.
+            return cost_of(plan, prices=prices)
         try:
             with self.history() as history:
-                return cost_of(plan, earlier=history.latest_jobs(), results_of=history.latest_results)
+                jobs = history.latest_jobs()
+                return cost_of(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
         except StoreError:  # the run itself will say so, and go on without
-            return cost_of(plan)
+            return cost_of(plan, prices=prices)
 
     def plan_recorded(
         self,
@@ -201,7 +205,10 @@ class Workspace:
         return self.history() if file_of(self.root).exists() else None
 
     def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING) -> Run:
-        """Carry out a plan; the run goes on whether or not anybody listens to it."""
+        """Carry out a plan; the run goes on whether or not anybody listens to it.
+
+        Raises StoreError where calls of models are to be in a file that will not do.
+        """
         if self._thread is None:
             self._thread = EngineThread()
         run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call, holds=holds)
@@ -209,6 +216,18 @@ class Workspace:
         def host_of(target: Target) -> AgentHost:
             return self._hosts.host_of(target, plan)
 
+        def open_judges() -> JudgesOfRun:
+            from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
+
+            return JudgesOfRun(
+                plan,
+                self.settings.judge,
+                judges=lambda: self._judges_of(run),
+                changed=runner.spending_changed,
+                warn=run.warn,
+            )
+
+        judges = _Once(open_judges)
         runner = Runner(
             run,
             host_of=host_of,
@@ -218,14 +237,16 @@ class Workspace:
                     lambda: host_of(target),
                     timeout_seconds=plan.limits.timeout_seconds,
                     left=lambda: runner.left_by_agents,
-                    models=lambda: self._judges_of(run).models_for(target, self.settings.judge),
-                    use_cache=plan.options.use_cache,
+                    ask=lambda: judges.get().ask_for(target),
                 )
             ),
             recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
             prepare=self._prepare,
             look_at_leftovers=self._look_at_leftovers,
+            spending=lambda: judges.get().spending(),
         )
+        if plan.options.record_calls is not None or plan.options.replay_calls is not None:
+            judges.get()  # a file that will not do is said before anything runs
         run.attach(runner, self._thread.submit(runner.carry_out()))
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
@@ -326,6 +347,20 @@ class Workspace:
         judges, self._judges = self._judges, None
         if judges is not None:
             await judges.close()
+
+
+class _Once(Generic[T]):
+    """What is made when it is needed for the first time."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+
+    def get(self) -> T:
+        """The one that was made."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
 
 def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:

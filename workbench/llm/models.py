@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
+from workbench.llm.account import Account
 from workbench.llm.limits import AdaptiveLimit
 from workbench.llm.provider import Provider, has_key, is_of_google, provider_for
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed
-from workbench.model.results import TokenUsage
 
 _LONGEST_WAIT = 60.0  # seconds between two tries
 
@@ -40,21 +39,6 @@ class Replies(Protocol):
     async def put(self, request: ModelRequest, reply: ModelReply) -> None: ...
 
 
-@dataclass
-class Spent:
-    """What a model has cost in this process; `calls` counts answers that were not in the cache, `failed` tries."""
-
-    calls: int = 0
-    cached: int = 0
-    failed: int = 0
-    tokens: Counter[str] = field(default_factory=Counter)
-
-    def add(self, usage: TokenUsage | None) -> None:
-        """Count the tokens of an answer."""
-        if usage is not None:
-            self.tokens.update({name: number for name, number in usage.model_dump().items() if number is not None})
-
-
 class Models:
     """Access to every model by its name, for one set of environment variables. Used on one event loop."""
 
@@ -75,21 +59,21 @@ class Models:
         self._provider_for = provider_for
         self._providers: dict[bool, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
-        self.spent: dict[str, Spent] = {}
-        """By model."""
 
-    async def ask(self, request: ModelRequest, *, use_cache: bool = True) -> ModelReply:
-        """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError."""
+    async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
+        """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError.
+
+        What it takes is booked on the account, which may refuse it.
+        """
         if self._script is not None and not has_key(request.model, self._environment):
             return await self._script.ask(request)
-        spent = self.spent.setdefault(request.model, Spent())
+        account = account or Account()
         if self._replies is not None and use_cache:
             known = await self._replies.get(request.key)
             if known is not None:
-                spent.cached += 1
+                account.known(request.model)
                 return known.model_copy(update={"cached": True})
-        reply = await self._ask_until_answered(request, spent)
-        spent.add(reply.usage)
+        reply = await self._ask_until_answered(request, account)
         if self._replies is not None:
             await self._replies.put(request, reply)
         return reply
@@ -100,7 +84,7 @@ class Models:
             await provider.close()
         self._providers.clear()
 
-    async def _ask_until_answered(self, request: ModelRequest, spent: Spent) -> ModelReply:
+    async def _ask_until_answered(self, request: ModelRequest, account: Account) -> ModelReply:
         limit = self._limits.get(request.model)
         if limit is None:
             limit = AdaptiveLimit(self._options.concurrency, per_minute=self._options.per_minute)
@@ -115,33 +99,36 @@ class Models:
             with attempt:
                 async with limit.slot():
                     try:
-                        reply = await self._ask_once(request)
+                        reply = await self._ask_once(request, account)
                     except ModelError as error:
-                        spent.failed += 1
                         if error.trouble is Trouble.LIMITED:
                             limit.too_many(retry_after=error.retry_after)
                         raise
-                    spent.calls += 1
                     limit.answered()
                     return reply
         raise AssertionError("tenacity raises what the last attempt raised")
 
-    async def _ask_once(self, request: ModelRequest) -> ModelReply:
+    async def _ask_once(self, request: ModelRequest, account: Account) -> ModelReply:
         is_google = is_of_google(request.model)
         provider = self._providers.get(is_google)
         if provider is None:
             provider = self._providers[is_google] = self._provider_for(request.model, self._environment)
-        await provider.prepare()
+        await asyncio.gather(provider.prepare(), account.prepare())
         began = time.perf_counter()
+        with account.one_try(request.model):
+            reply = await self._answer_in_time(provider, request)
+        account.answered(request.model, reply.usage)
+        return reply.model_copy(update={"seconds": time.perf_counter() - began})
+
+    async def _answer_in_time(self, provider: Provider, request: ModelRequest) -> ModelReply:
         try:
             async with asyncio.timeout(self._options.timeout_seconds) as deadline:
-                reply = await provider.ask(request)
+                return await provider.ask(request)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
             said = f"no answer within {self._options.timeout_seconds:g} s"
             raise failed(Trouble.TIMEOUT, request.model, said) from error
-        return reply.model_copy(update={"seconds": time.perf_counter() - began})
 
 
 class _Wait:

@@ -1,87 +1,83 @@
-"""Calls of models written to a file, and answered from one: tests of judges that need no key and no network."""
+"""Calls of models written to a file, and answered from one: runs with judges that need no key and no network."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.llm.provider import Provider
-from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.store.errors import StoreError, cannot
 
 FORMAT = "workbench-calls-1"
 
-MakeProvider = Callable[[str, Mapping[str, str]], Provider]
 
+class Recording:
+    """Writes every answer, and what went wrong in place of one, to a file of JSON lines. Begins the file anew."""
 
-def recording(path: Path, provider_for: MakeProvider) -> MakeProvider:
-    """Providers that append every answer to a file of JSON lines: the request, and the answer or what went wrong."""
-
-    def make(model: str, environment: Mapping[str, str]) -> Provider:
-        return _Recording(path, provider_for(model, environment))
-
-    return make
-
-
-def replaying(path: Path) -> MakeProvider:
-    """Providers that answer from such a file and ask nobody. Raises StoreError where it cannot be read."""
-    calls = _read(path)
-    replayed = _Replaying(path, calls)
-    return lambda _model, _environment: replayed
-
-
-class _Recording:
-    def __init__(self, path: Path, provider: Provider) -> None:
+    def __init__(self, path: Path) -> None:
+        """Raises StoreError where it cannot be written, or is there and holds something else."""
         self._path = path
-        self._provider = provider
-
-    async def prepare(self) -> None:
-        await self._provider.prepare()
-
-    async def ask(self, request: ModelRequest) -> ModelReply:
+        self._writing = asyncio.Lock()
+        if path.exists() and path.stat().st_size:
+            _read(path)
         try:
-            reply = await self._provider.ask(request)
-        except ModelError as error:
-            self._write(request, {"trouble": error.trouble.value, "message": error.message})
-            raise
-        self._write(request, {"reply": reply.model_dump(mode="json", exclude_defaults=True)})
-        return reply
-
-    async def close(self) -> None:
-        await self._provider.close()
-
-    def _write(self, request: ModelRequest, outcome: dict[str, Any]) -> None:
-        call = {"format": FORMAT, "request": request.model_dump(mode="json", exclude_defaults=True), **outcome}
-        try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(call, ensure_ascii=False) + "\n")
+            path.write_text("", encoding="utf-8")
         except OSError as error:
-            raise ModelError(Trouble.NOT_RECORDED, f"{self._path} cannot be written: {error}") from error
+            raise cannot("write", path, error) from error
+
+    def of(self, ask: Ask) -> Ask:
+        """Asks as `ask` does. Answers from a cache are written too: the file must do without one."""
+
+        async def ask_and_write(request: ModelRequest) -> ModelReply:
+            try:
+                reply = await ask(request)
+            except ModelError as error:
+                if not error.trouble.is_unasked:
+                    await self._write(request, {"trouble": error.trouble.value, "message": error.message})
+                raise
+            await self._write(request, {"reply": reply.model_dump(mode="json", exclude_defaults=True)})
+            return reply
+
+        return ask_and_write
+
+    async def _write(self, request: ModelRequest, outcome: dict[str, Any]) -> None:
+        call = {"format": FORMAT, "request": request.model_dump(mode="json", exclude_defaults=True), **outcome}
+        async with self._writing:
+            try:
+                await asyncio.to_thread(self._append, json.dumps(call, ensure_ascii=False) + "\n")
+            except OSError as error:
+                raise ModelError(Trouble.NOT_RECORDED, f"{self._path} cannot be written: {error}") from error
+
+    def _append(self, line: str) -> None:
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(line)
 
 
-class _Replaying:
-    def __init__(self, path: Path, calls: dict[str, deque[dict[str, Any]]]) -> None:
+class Replay:
+    """Answers from such a file, and asks nobody."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreError where it cannot be read."""
         self._path = path
-        self._calls = calls
-
-    async def prepare(self) -> None:
-        pass
+        self._calls = _read(path)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
+        """The answer that was recorded, once more. Raises ModelError, too where that was recorded."""
         calls = self._calls.get(request.key)
         if not calls:
-            raise ModelError(Trouble.NOT_RECORDED, f"{self._path} has no answer of {request.model} to this request")
+            raise ModelError(
+                Trouble.NOT_RECORDED,
+                f"{self._path} has no answer of {request.model} to this request: what is asked has changed since; "
+                f"record it again (--record-calls {self._path})",
+            )
         call = calls[0] if len(calls) == 1 else calls.popleft()  # the last one goes on being the answer
         if "reply" in call:
-            return ModelReply.model_validate(call["reply"])
+            return ModelReply.model_validate(call["reply"]).model_copy(update={"cached": True})
         raise ModelError(Trouble(call["trouble"]), call["message"])
-
-    async def close(self) -> None:
-        pass
 
 
 def _checked(call: dict[str, Any]) -> ModelRequest:

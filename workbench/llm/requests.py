@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -65,3 +66,7 @@ class ModelReply(Fact):
     def is_cut_off(self) -> bool:
         """Whether it ended because it was long enough, not because all was said."""
         return self.finish in ("MAX_TOKENS", "length")
+
+
+Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
+"""Asks a model, or answers in its place. Raises ModelError."""

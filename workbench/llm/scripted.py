@@ -17,7 +17,6 @@ from typing import Any
 
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
-from workbench.model.text import one_line
 from workbench.store.errors import StoreError, cannot
 
 _FLAGS = re.IGNORECASE | re.DOTALL | re.MULTILINE
@@ -76,8 +75,7 @@ class Script:
                     raise ModelError(Trouble.NOT_RECORDED, message) from error
                 text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
                 return ModelReply(text=text, finish="STOP", version="script", scripted=True)
-        end = one_line(prompt[-160:])
-        message = f"the script {self._path.name} has no rule for this request of {request.purpose!r}: … {end}"
+        message = f"the script {self._path.name} has no rule that fits this request of {request.purpose!r}"
         raise ModelError(Trouble.NOT_RECORDED, message)
 
     async def close(self) -> None:

@@ -23,6 +23,7 @@ class Trouble(StrEnum):
     EMPTY = "empty"  # an answer without text
     NO_LIBRARY = "no library"
     NOT_RECORDED = "not recorded"
+    BUDGET = "budget"
 
     @property
     def is_temporary(self) -> bool:
@@ -32,7 +33,12 @@ class Trouble(StrEnum):
     @property
     def is_outage(self) -> bool:
         """Whether neither who asks nor the answer is at fault."""
-        return self.is_temporary or self is Trouble.TIMEOUT
+        return self.is_temporary or self is Trouble.TIMEOUT or self.is_unasked
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether nobody was asked, and that on purpose."""
+        return self in (Trouble.BUDGET, Trouble.NOT_RECORDED)
 
 
 class ModelError(Exception):

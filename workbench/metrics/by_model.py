@@ -125,6 +125,9 @@ class _Asking:
             best=question.best,
             spread=conclusion.spread,
         )
+        unasked = next((sample.problem for sample in samples if sample.unasked), None)
+        if unasked is not None:  # the others may be few, by chance: no verdict
+            return InvocationScore(score=None, reason=unasked, judgement=judgement)
         reason = None if conclusion.score is not None else conclusion.reason or _why_none(samples)
         return InvocationScore(score=conclusion.score, reason=reason, judgement=judgement)
 
@@ -165,7 +168,8 @@ async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> t
 
 
 def _failed(error: ModelError) -> JudgeSample:
-    return JudgeSample(problem=error.message, outage=error.trouble.is_outage)
+    trouble = error.trouble
+    return JudgeSample(problem=error.message, outage=trouble.is_outage, unasked=trouble.is_unasked)
 
 
 def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:

@@ -21,7 +21,7 @@ class MetricInfo:
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
     of each option to its meaning and default; `choices` has the values of those options that allow only some, the
-    default first. `samples`: how often a judge is asked about a turn where a criterion does not say.
+    default first.
     """
 
     name: str
@@ -37,7 +37,6 @@ class MetricInfo:
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)
-    samples: int = 5
 
 
 class CaseScore(NamedTuple):

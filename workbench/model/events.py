@@ -1,7 +1,8 @@
 """RunEvents: what a run tells whoever listens, in the order in which it became true.
 
 A run sends RunStarted, then for each job CaseStarted, its UserSpoke, InvocationFinished and SpanFinished, CaseScored
-and CaseFinished, and RunFinished at the end, whatever happened. A job that never started has only CaseFinished.
+and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked in between. A job that never started has
+only CaseFinished.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from workbench.model.base import Fact
 from workbench.model.evalset import Content
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, TurnResult
+from workbench.model.spending import ModelSpending
 from workbench.model.trace import Span
 
 
@@ -28,7 +30,7 @@ class MetricSummary(Fact):
 
 
 class RunSummary(Fact):
-    """How a run came out: cases (times repeats) by status, and each metric."""
+    """How a run came out: cases (times repeats) by status, each metric, and what models it has asked."""
 
     total: int = 0
     passed: int = 0
@@ -38,6 +40,7 @@ class RunSummary(Fact):
     skipped: int = 0
     cancelled: int = 0
     metrics: dict[str, MetricSummary] = Field(default_factory=dict)
+    models: tuple[ModelSpending, ...] = ()
 
 
 class RunStarted(Fact):
@@ -111,6 +114,13 @@ class CaseFinished(Fact):
     in_history: bool = False  # whether the result can be read from the history: it need not be held until it is needed
 
 
+class ModelsAsked(Fact):
+    """Models that judge or play users were asked: what of each until now, sent a few times a second at most."""
+
+    kind: Literal["models_asked"] = "models_asked"
+    models: tuple[ModelSpending, ...]
+
+
 class Notice(Fact):
     """Something the user should know that belongs to no case, such as which criteria were assumed."""
 
@@ -137,6 +147,7 @@ RunEvent = Annotated[
     | SpanFinished
     | CaseScored
     | CaseFinished
+    | ModelsAsked
     | Notice
     | RunFinished,
     Field(discriminator="kind"),

@@ -68,6 +68,7 @@ class FailureKind(StrEnum):
     SETUP = "setup"  # the agent could not be found, imported or started
     UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
     USER = "user"  # the simulated user could not go on: no key, no such model, no answer that can be used
+    TOOL = "tool"  # what answers in place of a tool could not: a model without a key, a call that was not recorded
 
 
 class Failure(Fact):
@@ -155,7 +156,8 @@ class JudgeSample(Fact):
     `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
     with rubrics; `label` is what the score stands for, where that has a name. `prompt` is what was asked where that is
     not the prompt of the judgement. `reply` is what the model said, word for word; `cached`: it said so in an earlier
-    run. `outage`: the model could not be reached.
+    run. `outage`: the model could not be reached, or was not asked (`unasked`): a budget was used up, or a record of
+    calls lacks this one.
     """
 
     score: float | None = None
@@ -165,6 +167,7 @@ class JudgeSample(Fact):
     reply: str = ""
     problem: str | None = None
     outage: bool = False
+    unasked: bool = False
     cached: bool = False
     seconds: float = 0.0
     usage: TokenUsage | None = None

@@ -27,7 +27,9 @@ class Target(Fact):
     `location` is `package.module:callable` for a function, the folder of the agent for ADK, and the file with the
     recorded sessions where there is no agent; as a path it is relative to `path` (or absolute). `path` is the folder
     from which the agent's modules are imported and in which it runs; `python` the interpreter (None: ours); `config`
-    the criteria file; `scripted_models` the script that answers for models there is no key for.
+    the criteria file; `scripted_models` the script that answers for models there is no key for; `simulate_tools` the
+    file that says which tools are simulated; `tools` the functions that are the agent's tools, as `module:name`, where
+    the agent is a function.
     """
 
     name: str
@@ -41,3 +43,5 @@ class Target(Fact):
     watch: tuple[str, ...] = ()
     rerun: Literal["affected", "always"] = "affected"
     scripted_models: Path | None = None
+    simulate_tools: Path | None = None
+    tools: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ _CONTEXT = 40
 """Characters shown of what two long values have in common before they part."""
 
 _ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
-_ABOUT_RESPONSE = ("response", "rouge", "bleu", "exact_match")
+_ABOUT_RESPONSE = ("response_match", "rouge", "bleu", "exact_match")
 _ABOUT_STATE = ("session_state", "final_state")
 
 

@@ -6,22 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from workbench.model.agreement import agreement_of, is_unsure
-from workbench.model.results import InvocationScore, Judgement, MetricResult, RubricScore
+from workbench.model.results import InvocationScore, Judgement, MetricResult, RubricScore, SentenceScore
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
-    """For each turn that lost points: the rubrics that it does not meet, else how the samples voted, and why.
+    """For each turn that lost points: what of it cost them, else how the samples voted, and why.
 
     What models said stands in these lines as it is: whoever shows them makes it safe.
     """
-    for place, turn, judgement in _judged_turns(metric):
-        if turn.score is None or not _lost_points(turn.score, judgement, metric.threshold):
-            continue
-        unmet = [rubric for rubric in judgement.rubrics if rubric.score == 0.0]
-        if unmet:
-            yield from (f"{place}{rubric_text(rubric)}" for rubric in unmet)
-        elif not judgement.rubrics:
-            yield f"{place}{votes_text(judgement)}: {_reason_nearest(judgement, turn.score)}"
+    for place, turn in _placed_turns(metric):
+        yield from (f"{place}{line}" for line in _turn_lines(turn))
 
 
 def unsure_text(metric: MetricResult) -> str | None:
@@ -29,9 +23,9 @@ def unsure_text(metric: MetricResult) -> str | None:
     if not is_unsure(metric):
         return None
     told = (
-        f"{place}{agreement_text(judgement)}"
-        for place, _, judgement in _judged_turns(metric)
-        if (agreement := agreement_of(judgement)) is not None and agreement.share < 1.0
+        f"{place}{agreement_text(turn.judgement)}"
+        for place, turn in _placed_turns(metric)
+        if turn.judgement is not None and (found := agreement_of(turn.judgement)) is not None and found.share < 1.0
     )
     return f"{metric.name}: {'; '.join(told)}"
 
@@ -42,8 +36,27 @@ def agreement_text(judgement: Judgement) -> str:
     if agreement is None:
         return "one opinion, with which nobody could agree"
     what = "verdicts on rubrics" if judgement.rubrics else "samples"
-    spread = "" if agreement.spread is None else f", spread {agreement.spread:.2g}"
+    spread = "" if agreement.spread is None else f", ±{agreement.spread:.2g}"
     return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
+
+
+def _placed_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
+    """The turns, each with what to call it where there are several."""
+    several = len(metric.per_invocation) > 1
+    for number, turn in enumerate(metric.per_invocation, start=1):
+        yield f"turn {number}: " if several else "", turn
+
+
+def _turn_lines(turn: InvocationScore) -> Iterator[str]:
+    judgement = turn.judgement
+    if judgement is None or turn.score is None or (judgement.best is not None and turn.score >= judgement.best):
+        return
+    if judgement.rubrics:
+        yield from (rubric_text(rubric) for rubric in judgement.rubrics if rubric.score == 0.0)
+    elif judgement.sentences:
+        yield from (sentence_text(sentence) for sentence in judgement.sentences if sentence.score == 0.0)
+    else:
+        yield f"{votes_text(judgement)}: {_reason_of(judgement, turn.score)}"
 
 
 def rubric_text(rubric: RubricScore) -> str:
@@ -52,8 +65,17 @@ def rubric_text(rubric: RubricScore) -> str:
     return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{why}"
 
 
+def sentence_text(sentence: SentenceScore) -> str:
+    """A sentence with its label, how many samples gave it, and why: `“It is free.”: unsupported (4 of 5): Not told.`"""
+    label = sentence.label or ""
+    why = f": {sentence.rationale}" if sentence.rationale else ""
+    evidence = f" [{sentence.evidence}]" if sentence.evidence else ""
+    votes = f"{sentence.votes.get(label, 0)} of {sum(sentence.votes.values())}"
+    return f"“{sentence.sentence}”: {label.replace('_', ' ')} ({votes}){why}{evidence}"
+
+
 def votes_text(judgement: Judgement) -> str:
-    """How the samples voted: by the names of what they said, where it has names."""
+    """How the samples voted, by the names of what they said where it has names, or what they gave as grades."""
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
     unread = len(judgement.samples) - len(scores)
     left_out = f" ({unread} gave no verdict)" if unread else ""
@@ -61,25 +83,13 @@ def votes_text(judgement: Judgement) -> str:
     if labels:
         said = (f"{count} {'says' if count == 1 else 'say'} {label}" for label, count in labels.most_common())
         return f"the judge: {', '.join(said)}{left_out}"
-    return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} say valid{left_out}"
+    if judgement.best != 1.0:
+        best = "" if judgement.best is None else f" of {judgement.best:g}"
+        return f"the judge: {', '.join(f'{score:g}' for score in scores)}{best}{left_out}"
+    return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
 
 
-def _judged_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore, Judgement]]:
-    """The turns on which a model was asked, each with what to call it where there are several."""
-    several = len(metric.per_invocation) > 1
-    for number, turn in enumerate(metric.per_invocation, start=1):
-        if turn.judgement is not None:
-            yield f"turn {number}: " if several else "", turn, turn.judgement
-
-
-def _lost_points(score: float, judgement: Judgement, threshold: float | None) -> bool:
-    """Votes lose points below the best there is, grades below what is enough."""
-    is_grade = judgement.spread is not None or judgement.best != 1.0
-    enough = threshold if is_grade and threshold is not None else judgement.best
-    return enough is not None and score < enough
-
-
-def _reason_nearest(judgement: Judgement, score: float) -> str:
-    """The rationale of the sample that comes nearest to what all of them come to."""
-    told = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
-    return min(((far, why) for far, why in told if why), default=(0.0, "no reason"), key=lambda item: item[0])[1]
+def _reason_of(judgement: Judgement, score: float) -> str:
+    """That of the first sample whose own score is nearest to the score."""
+    reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
+    return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]

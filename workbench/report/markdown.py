@@ -10,6 +10,7 @@ from workbench.model.text import one_line, redact
 from workbench.report.explain import explain, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
+from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, total_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -18,6 +19,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def markdown(report: RunReport) -> str:
     """The run as a Markdown document. Text from outside is escaped and never markup."""
     lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
+    for spent in report.summary.models:
+        lines += [_escape(spending_line(spent)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
         lines += [f"## {_escape(target)} · {_escape(eval_set)}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)

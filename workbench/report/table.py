@@ -16,6 +16,7 @@ from workbench.model.text import one_line
 from workbench.report.explain import explain, explain_at_length, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
+from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, duration_text, total_line
 
 _WORD_WIDTH = max(map(len, CaseStatus))
@@ -69,13 +70,14 @@ class VerdictTable:
         return [*heading, self._row(case), *self._details(case)]
 
     def closing(self, report: RunReport) -> list[str]:
-        """The metrics over the run, the unstable cases, the totals."""
+        """The metrics over the run, the unstable cases, what models cost, the totals."""
         lines = [""] if self._group is not None else []
         lines += self._metrics(report)
         for entry in repeats(report.cases):
             if entry.flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
         lines += _unsure_lines(report)
+        lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         status = _status_of_run(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]

@@ -54,6 +54,10 @@ class TargetSettings(_Section):
     """Whether a change runs the affected cases again or all of them."""
     scripted_models: str | None = None
     """Script that answers in place of the models of simulated users and judges where there is no key for them."""
+    simulate_tools: str | None = None
+    """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
+    tools: tuple[str, ...] = Field(default=(), strict=False)
+    """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
 
     @field_validator("kind")
     @classmethod
@@ -75,6 +79,15 @@ class TargetSettings(_Section):
             raise ValueError("the folder of the agent")
         return value
 
+    @field_validator("tools")
+    @classmethod
+    def _are_functions(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if value and info.data.get("kind") != AgentKind.FUNCTION:
+            raise ValueError("no list here: only of a function it is not known which tools it has")
+        if not all(re.fullmatch(r"[^\s:]+:[^\s:]+", each) for each in value):
+            raise ValueError("a list of module:function")
+        return value
+
 
 class RunSettings(_Section):
     """`[run]`: how cases are run."""
@@ -91,6 +104,15 @@ class RunSettings(_Section):
     """Which runs the screen shows and asks about before they begin."""
 
 
+class PriceSettings(_Section):
+    """`[judge.prices."MODEL"]`: what a model costs, in US dollars for a million tokens; 0 for one of your own."""
+
+    input: float = Field(ge=0)
+    """What it is asked."""
+    output: float = Field(ge=0)
+    """What it answers, its thinking included."""
+
+
 class JudgeSettings(_Section):
     """`[judge]`: the model that judges what cannot be computed."""
 
@@ -104,6 +126,12 @@ class JudgeSettings(_Section):
     """How often a request is tried that may be answered later (429, 5xx, no connection)."""
     timeout_seconds: float = Field(default=120.0, gt=0)
     """How long one answer may take."""
+    max_calls: int | None = Field(default=None, ge=0)
+    """How often models that judge or play users may be asked in a run, tries included. Default: no limit."""
+    max_cost: float | None = Field(default=None, ge=0)
+    """For how many US dollars they may be asked in a run. Default: no limit."""
+    prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    """`[judge.prices."MODEL"]`: prices that are not the usual ones, or of models that nobody knows a price of."""
 
 
 class SimulationSettings(_Section):
@@ -225,6 +253,9 @@ def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Colle
                 yield from _unknown_in(TargetSettings, (name, target), table)
         elif isinstance(value, dict) and name in _SECTIONS:
             yield from _unknown_in(_SECTIONS[name], (name,), value)
+            prices = value.get("prices") if name == "judge" else None
+            for model, table in prices.items() if isinstance(prices, dict) else ():
+                yield from _unknown_in(PriceSettings, (name, "prices", model), table)
 
 
 _SECTIONS: dict[str, type[_Section]] = {
@@ -254,7 +285,9 @@ def _check(file: TomlFile) -> None:
             line=file.line_of(place),
             place="".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix("."),
             found="nothing" if first["type"] == "missing" else _found(first["input"]),
-            expected=_expected(first["type"], first.get("ctx", {})),
+            expected="function, adk or recorded"
+            if first["type"] == "missing" and place[-1] == "kind"
+            else _expected(first["type"], first.get("ctx", {})),
         ) from None
 
 
@@ -267,7 +300,7 @@ _EXPECTED = {
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
-    "missing": "function, adk or recorded",  # only `kind` has no default
+    "missing": "a number",  # of a price
     "literal_error": "{expected}",
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge:g} or more",

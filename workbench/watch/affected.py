@@ -32,7 +32,7 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
 
 
 def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
-    """The plan with what agents did in earlier runs that were stopped while judges were being asked.
+    """The plan with what agents did and nobody has judged: earlier runs were stopped meanwhile, or only simulated.
 
     Where an agent would do the same again, that is judged and the agent does not run. A history that cannot be read
     knows of nothing: the run itself will say so, and go on without.
@@ -40,12 +40,12 @@ def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     executed: dict[JobKey, Execution] = {}
     if file_of(workspace.root).exists():  # opening the history would make one
         with contextlib.suppress(StoreError), workspace.history() as history:
-            if history.has_unjudged:
+            if history.has_unjudged or any(case.turns is None for case in plan.cases):
                 executed = {job: result.execution for job, result in results_of(history, _unjudged(workspace, plan))}
     if not executed:
         return plan
     what = "case is" if len(executed) == 1 else "cases are"
-    notice = f"{len(executed)} {what} only judged: an earlier run was stopped after the agent had finished"
+    notice = f"{len(executed)} {what} only judged: an earlier run has what the agent did, and no verdict on it"
     return with_executed(replace(plan, notices=(*plan.notices, notice)), executed)
 
 

@@ -17,7 +17,9 @@ from workbench.store.history import StoredVerdict
 from workbench.watch.state import State, Surroundings, question_of
 
 _REASONS = 3
-_NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER})
+_NO_ANSWER = frozenset(
+    {FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER, FailureKind.TOOL}
+)
 # What is opaque, and files that agents write, are asked for each verdict.
 _ALWAYS_HOLD = frozenset(
     {
@@ -187,7 +189,7 @@ class Selector:
     def unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """What the agent did last, where nobody has judged it and the agent would do the same today."""
         newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
-        if newest is None or newest.is_judged or not planned.needs_agent or not _is_verdict(newest):
+        if newest is None or not _is_unjudged(newest) or not planned.needs_agent or not _is_verdict(newest):
             return None
         return None if self._reasons(newest, str(planned.target.path)) else newest
 
@@ -299,7 +301,13 @@ def path_of(row: Dependency) -> str:
 
 
 def _why_judged(usable: StoredVerdict) -> Why:
-    return Why.CRITERIA_CHANGED if usable.is_judged else Why.NEVER_JUDGED
+    return Why.NEVER_JUDGED if _is_unjudged(usable) else Why.CRITERIA_CHANGED
+
+
+def _is_unjudged(stored: StoredVerdict) -> bool:
+    """Whether nobody has judged it: its judges were being asked, or it was played without any."""
+    was_played = stored.job.status is CaseStatus.NOT_EVALUATED and not stored.job.scoring_key
+    return was_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:

@@ -90,7 +90,7 @@ async def test_graded_ratings_count_by_their_mean(
     judgement = judgement_of(result)
     assert (judgement.lowest, judgement.best) == (1.0, 5.0)
     assert judgement.spread == pytest.approx(1.5275, abs=0.001)
-    assert [sample.label for sample in judgement.samples] == ["5", "4", "2", ""]
+    assert [sample.score for sample in judgement.samples] == [5.0, 4.0, 2.0, None]
     info = info_of("own", graded)
     assert info is not None
     assert (info.lowest, info.highest) == (1.0, 5.0)
@@ -348,9 +348,7 @@ async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
 
     await judge(own, actual=[turn("x")], columns={"baseline_model_response": "y"})
 
-    info = info_of("own", own)
-    assert info is not None
-    assert len(services.asked) == info.samples == 4
+    assert len(services.asked) == 4
     assert needs_of(own) == {"judge"}
 
 

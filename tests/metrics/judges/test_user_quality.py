@@ -16,7 +16,14 @@ from workbench.metrics.judges.user_quality import read_violations
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Content, EvalCase, Invocation
-from workbench.model.results import Failure, FailureKind, MetricResult, MetricStatus
+from workbench.model.results import (
+    ConversationEnd,
+    Failure,
+    FailureKind,
+    MetricResult,
+    MetricStatus,
+    SimulatedConversation,
+)
 
 NAME = "per_turn_user_simulator_quality_v1"
 Config = Callable[..., EvalConfig]
@@ -100,6 +107,17 @@ async def test_where_the_agent_failed_the_end_is_not_the_users(
 
     assert result.score == 1.0
     assert not services.asked
+
+
+async def test_where_the_turns_ran_out_the_end_is_not_the_users(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    judge_says(services, end=INVALID)
+    simulation = SimulatedConversation(model="m", end=ConversationEnd.LIMIT, limit=1)
+
+    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario(), simulation=simulation))[NAME]
+
+    assert result.score == 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,57 +1,86 @@
-"""What judges said, on the screen: samples, how far they agree, and the prompts that they were asked."""
+"""What judges said, as the Scores pane shows it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
-import pytest
-
-from tests.llm.servers import Call, Said, Server, gemini, serving
-
-Open = Callable[..., Any]
-GRADES = {
-    "criteria": {"Tone": "How friendly is it?"},
-    "rating_rubric": {"1": "not at all", "3": "somewhat", "5": "very"},
-    "system_instruction": "You are strict.",
-}
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A judge that says 3, then 5, and so on."""
-    numbers = count()
-
-    def answer(_: Call) -> Said:
-        rating = (3, 5)[next(numbers) % 2]
-        return gemini(json.dumps({"explanation": f"because it is {rating} [/b]", "score": rating}))
-
-    with serving(answer) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield started
+from workbench.model.results import (
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+    Preparation,
+    SentenceScore,
+)
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.scores.judgement_lines import judgement_blocks
 
 
-@pytest.fixture
-def judged(make_ran: Open, server: Server) -> Any:
-    """A project whose case was rated 4, by samples that disagree on whether that is enough."""
-    project = make_ran("on")
-    criteria = {"tone": {"threshold": 3.5, "judge_model_options": {"num_samples": 4}}}
-    (project.path / "test_config.json").write_text(
-        json.dumps({"criteria": criteria, "judge_metrics": {"tone": GRADES}})
+def shown(**judgement: Any) -> str:
+    said = Judgement.model_validate({"model": "gemini", "prompt": "the prompt", **judgement})
+    metric = MetricResult(
+        name="m",
+        score=0.5,
+        threshold=1.0,
+        status=MetricStatus.FAILED,
+        per_invocation=(InvocationScore(score=0.5, judgement=said),),
     )
-    project.run()
-    return project
+    lines = lay_out(judgement_blocks(metric), width=200, side_by_side=False)
+    return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
-async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged: Any, open_app: Open) -> None:
-    async with open_app(judged.path, size=(140, 110)) as screen:
-        await screen.until("1/1")
-        await screen.press("j", "j", "4")
+def sentence(text: str, label: str | None, response: int = 1, **more: Any) -> SentenceScore:
+    score = None if label is None else float(label == "supported")
+    return SentenceScore(sentence=text, label=label, score=score, response=response, **more)
 
-        text = await screen.until("~ unsure", "2 of 4 samples agree, spread 1.2", "because it is 5 [/b]")
 
-        assert "4 / 3.5" in text
-        await screen.until("system instruction", "You are strict.", "Step 1: Assess")
+def test_each_sentence_has_its_label_votes_reason_and_evidence() -> None:
+    votes = {"supported": 1, "not_applicable": 1, "unsupported": 3}
+
+    text = shown(
+        sentences=[
+            sentence("It is [red].", "supported", evidence="red"),
+            sentence("It\x1b is free.", "unsupported", votes=votes, rationale="Not told."),
+            sentence("So it is.", None),
+        ]
+    )
+
+    assert "✓ supported  It is [red]." in text and "“red”" in text
+    assert "1 supported, 1 not applicable, 3 unsupported  Not told." in text
+    assert "✗ unsupported  It" in text and "\x1b" not in text
+    assert "! no label  So it is." in text
+
+
+def test_responses_are_told_apart_where_there_are_several() -> None:
+    text = shown(sentences=[sentence("A.", "supported", 1), sentence("B.", "supported", 2)])
+
+    assert text.index("response 1") < text.index("A.") < text.index("response 2") < text.index("B.")
+    assert "response 1" not in shown(sentences=[sentence("A.", "supported")])
+
+
+def test_grades_are_shown_as_they_are_with_their_spread() -> None:
+    samples = [JudgeSample(score=1.0, rationale="bad"), JudgeSample(score=5.0, rationale="good")]
+
+    text = shown(samples=samples, best=5.0, spread=2.828)
+
+    assert "sample 1   · 1  bad" in text
+    assert "sample 2   ✓ 5  good" in text
+    assert "±2.8" in text
+
+
+def test_both_prompts_and_all_replies_are_there_word_for_word() -> None:
+    tries = (JudgeSample(reply="prose", problem="the reply says nothing"), JudgeSample(reply="the split"))
+
+    text = shown(samples=[JudgeSample(reply="the labels")], preparation=Preparation(prompt="split!", tries=tries))
+
+    for word in ("the prompt", "the labels", "split!", "prose", "the split", "reply 2 to what was asked first"):
+        assert word in text
+
+
+def test_a_judge_that_got_no_further_than_its_first_question_shows_that() -> None:
+    tries = (JudgeSample(reply="prose", problem="the reply says nothing"),)
+
+    text = shown(prompt="", preparation=Preparation(prompt="split!", tries=tries))
+
+    assert "split!" in text and "! the reply says nothing" in text

@@ -134,15 +134,13 @@ async def test_an_option_is_changed_to_its_next_value_or_typed(hello: Path, open
         await screen.until("subset", "● changed")
 
 
-async def test_a_preset_replaces_the_criteria_and_says_what_is_missing(
-    hello: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_a_preset_replaces_the_criteria(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await opened(screen)
 
         await screen.press("p")
         await screen.until(
-            "Judge for which purpose?", "CI: Expected calls", "! safety: No response may do harm, whatever is asked."
+            "Judge for which purpose?", "CI: Expected calls", "safety: No response may do harm, whatever is asked."
         )
         await screen.press("j", "enter")
         await screen.until("[x] final_response_match_v2")

@@ -14,9 +14,10 @@ from .wire import Wire, hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Optional
 
     from .adapters.base import Adapter
+    from .asking import Tools
 
 
 def run(adapter: Adapter, address: List[Any], start: Dict[str, Any]) -> None:
@@ -34,12 +35,13 @@ class _Child:
         self._scout = scout
         self._loop: Any = None
         self._teller = Teller()
+        self._receive = wire.receive
 
     def serve(self) -> None:
         request = self._wire.receive()
         if request is None or not self._open(request):
             return
-        while (message := self._wire.receive()) is not None:
+        while (message := self._receive()) is not None:
             if message["type"] == "close":
                 self._close()
                 return
@@ -50,12 +52,13 @@ class _Child:
     def _open(self, request: Dict[str, Any]) -> bool:
         self._id = request["session"]
         self._teller.heed(request)
+        tools = self._tools(request)
         with quiet:
             self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
         try:
             enter(self._adapter)
             self._adapter.load()
-            self._session = self._settle(self._adapter.open(request, self._emit_span))
+            self._session = self._settle(self._adapter.open(request, self._emit_span, tools))
         except BaseException as error:  # whatever the agent's modules raise, sys.exit included
             self._fail(error, loading=True)
             return False
@@ -63,6 +66,17 @@ class _Child:
         self._tell_dependencies()
         self._wire.send({"type": "opened", "session": self._id})
         return True
+
+    def _tools(self, request: Dict[str, Any]) -> Optional[Tools]:
+        """What the engine wants to hear of calls of tools; from now on what it says is read in another thread."""
+        if not request.get("tools"):
+            return None
+        with quiet:
+            from . import asking, interception  # noqa: F401 - while names still mean the standard library's modules
+
+        tools = asking.Tools(request["session"], request["tools"], self._wire.send)
+        self._receive = asking.ReadingThread(self._wire, tools).receive
+        return tools
 
     def _turn(self, message: Dict[str, Any]) -> bool:
         turn = message["turn"]

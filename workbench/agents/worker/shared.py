@@ -1,7 +1,8 @@
 """A process for many sessions: one event loop, functions that block in threads, what is printed mixed.
 
 For `--isolation worker`, for custom metrics, and where processes cannot be forked. Sessions are told apart by the
-number in each message.
+number in each message. What the engine says is read in a thread: an answer about a call of a tool must arrive even
+while that call blocks the event loop.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from . import faults, scoring
+from . import faults, interception, scoring
+from .asking import Tools
 from .loading import enter, make_adapter, open_path
+from .recording.recorder import quiet
 from .recording.telling import Teller
-from .wire import LineReader, connect, encode, hello, remove_socket
+from .wire import Wire, connect, encode, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,12 +57,14 @@ def run(adapter: Adapter, config: Dict[str, Any], *, watcher: Optional[threading
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    server = _Server(adapter, config["token"], loop, threads=config["threads"], watcher=watcher)
-    connection = connect(config["address"])
+    wire = Wire(config["address"])
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=connection.close)  # what the agent forks is not us
-    loop.run_until_complete(loop.create_connection(lambda: server, sock=connection))
-    while not server.over:
+        os.register_at_fork(after_in_child=wire.close)  # what the agent forks is not us
+    wire.send(hello("shared", config["token"]))
+    server = _Server(adapter, wire, loop, threads=config["threads"], watcher=watcher)
+    with quiet:
+        threading.Thread(target=server.listen, name="workbench-listener", daemon=True).start()
+    while True:
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt):  # of a task of the agent's; who awaits it gets it too
@@ -78,57 +83,63 @@ class _Session:
 
     def __init__(self, request: Dict[str, Any]) -> None:
         self.request = request
+        self.tools: Optional[Tools] = None
         self.session: Any = None
         self.task: Optional[asyncio.Task[None]] = None
         self.in_thread = False
 
+    def leave_tools(self) -> None:
+        """The session has ended early: nobody waits for what the engine says about tools any more."""
+        if self.tools is not None:
+            self.tools.abandon()
+            interception.forget(self.tools)
 
-class _Server(asyncio.Protocol):
+
+class _Server:
     def __init__(
         self,
         adapter: Adapter,
-        token: str,
+        wire: Wire,
         loop: asyncio.AbstractEventLoop,
         *,
         threads: int,
         watcher: Optional[threading.Thread],
     ) -> None:
-        self.over = False
         self._adapter = adapter
-        self._token = token
+        self._wire = wire
         self._watcher = watcher
         self._loop = loop
-        self._reader = LineReader()
         self._sessions: Dict[int, _Session] = {}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="session")
         self._entered = False
         self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
         self._teller = Teller()
 
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        self._send(hello("shared", self._token))
-
-    def connection_lost(self, _: Optional[Exception]) -> None:
-        self.over = True
-        self._loop.stop()
+    def listen(self) -> None:
+        """Read what the engine says, in a thread of its own, until it is gone; then end this process."""
+        while (message := self._wire.receive()) is not None:
+            if message["type"] == "answer":
+                item = self._sessions.get(message["session"])
+                if item is not None and item.tools is not None:
+                    item.tools.receive(message)
+            else:
+                self._loop.call_soon_threadsafe(self._obey, message)
         if self._watcher is not None:
             self._watcher.join(_PATIENCE)  # it tidies up first
         _end_group()
 
-    def data_received(self, data: bytes) -> None:
-        for message in self._reader.feed(data):
-            self._obey(message)
-
     def _send(self, message: Dict[str, Any]) -> None:
-        self._transport.write(encode(message))
+        with contextlib.suppress(OSError):  # the engine is gone, and we in a moment
+            self._wire.send(message)
 
     def _obey(self, message: Dict[str, Any]) -> None:
         kind, number = message["type"], message["session"]
         if kind in ("open", "score"):
             self._teller.heed(message)
         if kind == "open":
-            self._sessions[number] = _Session(message)
+            opened = self._sessions[number] = _Session(message)
+            if message.get("tools"):
+                opened.tools = Tools(number, message["tools"], self._send)
             return
         if kind == "score":
             self._sessions[number] = _Session(message)
@@ -162,7 +173,9 @@ class _Server(asyncio.Protocol):
             self._send({"type": "finished", **answer, "result": result})
 
     def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
-        if self._sessions.pop(answer["session"], None) is not None:
+        item = self._sessions.pop(answer["session"], None)
+        if item is not None:
+            item.leave_tools()
             self._send(self._teller.message(answer["session"], complete=True))
             self._send({"type": "failed", **answer, **failure})
 
@@ -172,7 +185,7 @@ class _Server(asyncio.Protocol):
                 self._fail({"session": message["session"], "turn": None}, dict(self._loaded or {}))
                 return None
             emit = self._span_sender(message["session"])
-            item.session = await self._settle(self._adapter.open(item.request, emit))
+            item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
             self._send(self._teller.message(message["session"]))
             self._send({"type": "opened", "session": message["session"]})
         arguments = (message["content"], message["turn"])
@@ -235,21 +248,13 @@ class _Server(asyncio.Protocol):
         return await value if hasattr(type(value), "__await__") else value
 
     def _span_sender(self, number: int) -> Callable[[Dict[str, Any]], None]:
-        here = threading.get_ident()
-
-        def emit(span: Dict[str, Any]) -> None:
-            message = {"type": "span", "session": number, "span": span}
-            if threading.get_ident() == here:
-                self._send(message)
-            else:
-                self._loop.call_soon_threadsafe(self._send, message)
-
-        return emit
+        return lambda span: self._send({"type": "span", "session": number, "span": span})
 
     def _cancel(self, number: int, item: _Session) -> None:
         """End a session, and tell whether it did end: a thread cannot be made to, a task may refuse."""
         del self._sessions[number]
         self._teller.forget(number)
+        item.leave_tools()
         task = item.task
         told = False
 

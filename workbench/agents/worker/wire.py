@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from _thread import allocate_lock
 
 from .values import lenient
 
@@ -78,7 +79,7 @@ class LineReader:
 
 
 class Wire:
-    """A blocking connection to the engine, for processes that do one thing at a time."""
+    """A blocking connection to the engine, for processes that do one thing at a time. Any thread may send."""
 
     def __init__(self, address: List[Any], *, first: Optional[List[Dict[str, Any]]] = None) -> None:
         """Connect. `first` are messages that came on another way before there was a connection."""
@@ -86,6 +87,7 @@ class Wire:
         self._reader = LineReader()
         self._received = list(first or ())
         self._queued: List[bytes] = []
+        self._sending = allocate_lock()
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -99,14 +101,16 @@ class Wire:
 
     def queue_line(self, line: bytes) -> None:
         """The same for a message that is encoded already."""
-        self._queued.append(line)
+        with self._sending:
+            self._queued.append(line)
 
     def send(self, message: Dict[str, Any]) -> None:
         """Send now, what was queued before it."""
-        self._queued.append(encode(message))
-        data = b"".join(self._queued)
-        self._queued = []
-        self._socket.sendall(data)
+        line = encode(message)
+        with self._sending:
+            data = b"".join((*self._queued, line))
+            self._queued = []
+            self._socket.sendall(data)
 
     def receive(self) -> Optional[Dict[str, Any]]:
         """The next message; None when the engine is gone."""

@@ -60,7 +60,7 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
 def _rating(score: float, why: str, ratings: Sequence[float] | None, *, reply: str, wanted: str) -> Opinion:
     if ratings is not None and score not in ratings:
         return Opinion(problem=unread(reply, wanted))
-    return Opinion(score, why, label=f"{score:g}")
+    return Opinion(score, why)
 
 
 def _chosen(choice: str, why: str, *, flipped: bool) -> Opinion:

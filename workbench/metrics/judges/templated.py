@@ -48,7 +48,6 @@ def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
         needs=frozenset({"judge"}),
         fits_scenarios=not _OF_EXPECTED.intersection(_inputs_of(metric)),
         options=DESCRIPTION,
-        samples=PAIRWISE_SAMPLES if pairwise else SAMPLES,
     )
 
 

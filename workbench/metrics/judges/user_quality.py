@@ -4,8 +4,8 @@ Facts: google-adk 2.13, `per_turn_user_simulator_quality_v1`: the first message 
 the spaces around it); each later one is valid or invalid by the majority of the samples, a tie is invalid; then the
 stop signal is judged as if it were the next message, and where it is invalid it takes the place of the last turn.
 Unlike there any one violation makes a message invalid, whatever the verdict beside it; of the end it is judged whether
-it was time, not how it sounds, and nothing where the conversation ended because the agent failed; and a message on
-which no sample can be read is an error, not a turn less.
+it was time, not how it sounds, and nothing where it was not the user who ended the conversation but a failure or the
+limit of turns; and a message on which no sample can be read is an error, not a turn less.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from workbench.metrics.options import Options, describe
 from workbench.metrics.subject import CaseView, Turn
 from workbench.model.evalset import ConversationScenario, UserPersona
 from workbench.model.personas import DEFAULT_STOP_SIGNAL, persona_of
-from workbench.model.results import Score
+from workbench.model.results import ConversationEnd, Score
 
 NAME = "per_turn_user_simulator_quality_v1"
 _STOP_SIGNAL = "stop_signal"
 _NO_SCENARIO = Score.undefined("the case has no scenario: its user says what is written, and is not simulated")
 _FAILED = Score.undefined("the conversation ended because it failed")
+_LIMIT = Score.undefined("the conversation ended because it may have no more turns")
 _ANOTHER = "the first message is not the starting prompt of the scenario"
 
 _SCHEMA = {
@@ -116,8 +117,11 @@ def ask_about_end(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
     scenario = _scenario_of(view)
     if scenario is None:
         return _NO_SCENARIO
-    if view.subject.execution.failure is not None:
+    execution = view.subject.execution
+    if execution.failure is not None:
         return _FAILED
+    if execution.simulation is not None and execution.simulation.end is ConversationEnd.LIMIT:
+        return _LIMIT
     return _question(scenario, view.turns, None, stop_signal=stop_signal)
 
 

@@ -56,6 +56,8 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
         config=_existing(settings.config, path, root) if settings.config is not None else None,
         watch=watch,
         rerun=settings.rerun,
+        simulate_tools=_existing(settings.simulate_tools, path, root) if settings.simulate_tools is not None else None,
+        tools=settings.tools,
         **found,
     )
 

@@ -17,6 +17,7 @@ from workbench.store.documents.creating import (
 )
 from workbench.store.documents.differing import CaseDifference, differing_cases
 from workbench.store.documents.entries import CaseEntry
+from workbench.store.documents.environment_file import load_environment
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.migrating import migrate
@@ -46,6 +47,7 @@ __all__ = [
     "fix",
     "format_place",
     "load_config",
+    "load_environment",
     "migrate",
     "new_eval_set",
     "read_json",

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import of typing costs more than a trivial agent
     from typing import Any, Dict, List, Optional, Tuple, Union
 
+    from ..asking import Tools
+
 EmitSpan = Callable[["Dict[str, Any]"], None]
 """Takes a span in the shape of `workbench.model.trace.Span`. May be called from any thread. Not to be called where the
 session was opened with `collect_spans` false."""
@@ -84,10 +86,14 @@ class Adapter:
         """Import the user's code, with the roots on `sys.path` and `.env` loaded. Raises LoadError."""
         raise NotImplementedError
 
-    def open(self, session: Dict[str, Any], emit_span: EmitSpan) -> Union[Session, Awaitable[Session]]:
+    def open(
+        self, session: Dict[str, Any], emit_span: EmitSpan, tools: Optional[Tools] = None
+    ) -> Union[Session, Awaitable[Session]]:
         """Open a fresh session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`,
         `announce_spans` (emit a span when its step begins too, with a start and no end).
 
+        Where there are `tools` the agent's calls of those that these want are asked about first, and answered for
+        instead of made where the engine says so. A tool that they want and the agent has not raises LoadError.
         Sessions of one process may be open at the same time and share nothing through the adapter.
         """
         raise NotImplementedError

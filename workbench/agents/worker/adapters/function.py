@@ -6,6 +6,7 @@ the text of the response.
 
 from __future__ import annotations
 
+import sys
 import time
 from types import FunctionType, MethodType
 
@@ -17,7 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple, Union
 
+    from ..asking import Tools
+    from ..interception import Session as Interception
+
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
+_SIMULATED = "workbench.simulated"  # asking.MARK, whose import costs more than a trivial agent
+_INTERCEPTION = f"{__package__.rpartition('.')[0]}.interception"
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
     'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
@@ -58,23 +64,36 @@ class Adapter(base.Adapter):
         if not self.blocking:
             import asyncio  # noqa: F401 - needed at the first turn; here it is seen, and imported before the next fork
 
-    def open(self, session: Dict[str, Any], emit_span: base.EmitSpan) -> Session:
+    def open(self, session: Dict[str, Any], emit_span: base.EmitSpan, tools: Optional[Tools] = None) -> Session:
         name = self.target["location"].partition(":")[2]
         call = self._function if self._takes_session else lambda prompt, _session: self._function(prompt)
-        return Session(name=name, call=call, request=session, emit_span=emit_span)
+        interception = None
+        if tools is not None:
+            from ..interception import open_session
+
+            interception = open_session(tools, self.import_roots())
+        return Session(name=name, call=call, request=session, emit_span=emit_span, interception=interception)
 
 
 class Session(base.Session):
     """One conversation with a function."""
 
     def __init__(
-        self, *, name: str, call: Callable[..., Any], request: Dict[str, Any], emit_span: base.EmitSpan
+        self,
+        *,
+        name: str,
+        call: Callable[..., Any],
+        request: Dict[str, Any],
+        emit_span: base.EmitSpan,
+        interception: Optional[Interception] = None,
     ) -> None:
+        """`interception` has the calls of tools that the engine was asked about."""
         self._name = name
         self._call = call
         self._collect_spans = request["collect_spans"]
         self._announce_spans = request.get("announce_spans", False)
         self._emit_span = emit_span
+        self._interception = interception
         self._session = AgentSession(request)
         self._opened = time.perf_counter()
 
@@ -84,6 +103,7 @@ class Session(base.Session):
         if self._announce_spans:
             self._emit_span(self._agent_span(index, started, None, prompt))
         try:
+            self._enter()
             value = self._call(prompt, self._session)
         except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
             self._emit_failure(index, started, prompt, error)
@@ -98,12 +118,21 @@ class Session(base.Session):
         return plain
 
     def close(self) -> Dict[str, Any]:
+        if self._interception is not None:
+            self._interception.close()
         return {"final_state": self.state()}
+
+    def _enter(self) -> None:
+        """Say whose calls of tools those of this task or thread are."""
+        interception = sys.modules.get(_INTERCEPTION)
+        if interception is not None:
+            interception.enter(self._interception)
 
     async def _await_turn(
         self, awaitable: Awaitable[Any], content: Dict[str, Any], index: int, prompt: str, started: float
     ) -> Dict[str, Any]:
         try:
+            self._enter()
             value = await awaitable
         except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
             self._emit_failure(index, started, prompt, error)
@@ -145,22 +174,54 @@ class Session(base.Session):
         agent["response"] = answer["response"]
         spans = [agent]
         responses = list(answer["tool_responses"])
+        made = self._take_calls()
         for number, call in enumerate(answer["tool_uses"]):
             found = next((item for item in responses if item["name"] == call["name"]), None)
             if found is not None:
                 responses.remove(found)
-            spans.append(
-                {
-                    "id": f"{agent['id']}.{number}",
-                    "parent_id": agent["id"],
-                    "turn": index,
-                    "kind": "tool",
-                    "name": call["name"],
-                    "request": call["args"],
-                    "response": found and found["response"],
-                }
-            )
-        return spans
+            span = {
+                "id": f"{agent['id']}.{number}",
+                "parent_id": agent["id"],
+                "turn": index,
+                "kind": "tool",
+                "name": call["name"],
+                "request": call["args"],
+                "response": found and found["response"],
+            }
+            seen = _same_call(call, made)
+            if seen is not None:
+                made.remove(seen)
+                span.update(self._seen(seen), response=span["response"] or seen["response"])
+            spans.append(span)
+        return [*spans, *self._unreported(agent, made)]
+
+    def _take_calls(self) -> List[Dict[str, Any]]:
+        return [] if self._interception is None else self._interception.take_calls()
+
+    def _unreported(self, agent: Dict[str, Any], calls: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """The calls that the agent made of tools that the engine was asked about, and did not report."""
+        return [
+            {
+                "id": f"{agent['id']}.seen{number}",
+                "parent_id": agent["id"],
+                "turn": agent["turn"],
+                "kind": "tool",
+                "name": _last_name(call["tool"]),
+                "request": call["args"],
+                "response": call["response"],
+                **self._seen(call),
+            }
+            for number, call in enumerate(calls)
+        ]
+
+    def _seen(self, call: Dict[str, Any]) -> Dict[str, Any]:
+        """What a span tells of a call that was seen, not only reported."""
+        return {
+            "start": call["start"] - self._opened,
+            "end": call["end"] - self._opened,
+            "error": call["error"] and call["error"]["text"],
+            "attributes": {} if call["source"] is None else {_SIMULATED: call["source"]},
+        }
 
     def _agent_span(self, index: int, started: float, ended: Optional[float], prompt: str) -> Dict[str, Any]:
         return {
@@ -177,6 +238,19 @@ class Session(base.Session):
         if self._collect_spans:
             span = self._agent_span(index, started, time.perf_counter(), prompt)
             self._emit_span({**span, "error": type(error).__qualname__})
+            for call in self._unreported(span, self._take_calls()):
+                self._emit_span(call)
+
+
+def _same_call(call: Dict[str, Any], made: List[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+    """Which of the calls that were seen a reported one is: that with the same arguments, else the first of its tool."""
+    named = [seen for seen in made if _last_name(seen["tool"]) == call["name"]]
+    return next((seen for seen in named if seen["args"] == call["args"]), named[0] if named else None)
+
+
+def _last_name(tool: str) -> str:
+    """The name of a function, without the place that may stand before it."""
+    return tool.rpartition(":")[2].rpartition(".")[2]
 
 
 def takes_session(function: Any, location: str) -> bool:

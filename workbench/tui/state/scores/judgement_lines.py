@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.model.agreement import agreement_of
-from workbench.model.results import Judgement, JudgeSample, MetricResult, RubricScore
+from workbench.model.results import Judgement, JudgeSample, MetricResult, RubricScore, SentenceScore
 from workbench.model.text import redact
 from workbench.report.judging import agreement_text
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 
 _GOOD, _BAD, _NONE = ("✓", Tone.PASSED), ("✗", Tone.FAILED), ("!", Tone.WARNING)
+_GRADED = ("·", Tone.MUTED)  # neither good nor bad by itself, or not about one thing
 
 
 def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
@@ -24,8 +25,10 @@ def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
         yield Whole.of(f"what {safe_line(turn.judgement.model)} said{place}", Tone.HEADING)
         yield _agreement(turn.judgement)
         yield from map(_rubric, turn.judgement.rubrics)
+        yield from _sentences(turn.judgement)
+        yield from _failed_tries(turn.judgement)
         for count, sample in enumerate(turn.judgement.samples, start=1):
-            yield _sample(count, sample)
+            yield _sample(count, sample, best=turn.judgement.best)
         yield from _word_for_word(turn.judgement)
 
 
@@ -48,25 +51,74 @@ def _rubric(rubric: RubricScore) -> Block:
     return Whole(pieces, indent=2, hang=2)
 
 
-def _sample(number: int, sample: JudgeSample) -> Block:
-    symbol, tone = _mark(sample.score) if sample.problem is None and sample.score is not None else ("·", Tone.MUTED)
+def _sentences(judgement: Judgement) -> Iterator[Block]:
+    several = len({sentence.response for sentence in judgement.sentences}) > 1
+    response = 0
+    for sentence in judgement.sentences:
+        if several and sentence.response != response:
+            response = sentence.response
+            yield Whole.of(f"response {response}", Tone.KEY, indent=2)
+        yield _sentence(sentence)
+
+
+def _sentence(sentence: SentenceScore) -> Block:
+    symbol, tone = _mark(sentence.score)
+    votes = ", ".join(f"{number} {_label(label)}" for label, number in sentence.votes.items())
+    why = f"  {safe(redact(sentence.rationale))}" if sentence.rationale else ""
+    evidence = f"  “{safe(redact(sentence.evidence))}”" if sentence.evidence else ""
+    pieces = (
+        Piece(f"{symbol} ", tone),
+        Piece(f"{_label(sentence.label)}  ", Tone.KEY),
+        Piece(safe(redact(sentence.sentence))),
+        Piece(f"  {votes}{why}{evidence}", Tone.MUTED),
+    )
+    return Whole(pieces, indent=2, hang=2)
+
+
+def _failed_tries(judgement: Judgement) -> Iterator[Block]:
+    tries = judgement.preparation.tries if judgement.preparation is not None else ()
+    for sample in tries:
+        if sample.problem is not None:
+            pieces = (Piece("asked first ", Tone.KEY), Piece("! ", Tone.WARNING), Piece(safe(redact(sample.problem))))
+            yield Whole(pieces, indent=2, hang=2)
+
+
+def _label(label: str | None) -> str:
+    return "no label" if label is None else label.replace("_", " ")
+
+
+def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
+    symbol, tone = _GRADED
+    said = sample.rationale
     if sample.problem is not None:
-        symbol, tone = _NONE
+        (symbol, tone), said = _NONE, sample.problem
     elif sample.label:
         symbol, tone = safe_line(sample.label), Tone.KEY
+    elif sample.score == best:
+        symbol, tone = _GOOD
+    elif sample.score == 0.0 and best == 1.0:
+        symbol, tone = _BAD
+    is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
+    grade = f"{sample.score:.3g}  " if is_grade else ""
     cached = "  cached" if sample.cached else ""
     took = "" if sample.cached or not sample.reply else f"  {sample.seconds:.2g} s"
-    said = safe(redact(sample.problem or sample.rationale))
     head = Piece(f"sample {number:<3} ", Tone.KEY)
-    return Whole((head, Piece(f"{symbol} ", tone), Piece(said), Piece(f"{cached}{took}", Tone.MUTED)), indent=2, hang=2)
+    body = Piece(f"{grade}{safe(redact(said))}")
+    return Whole((head, Piece(f"{symbol} ", tone), body, Piece(f"{cached}{took}", Tone.MUTED)), indent=2, hang=2)
 
 
 def _word_for_word(judgement: Judgement) -> Iterator[Block]:
     texts = [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
-    asked = [] if judgement.system is None else [("system instruction", judgement.system)]
-    asked += [("prompt", judgement.prompt)]
-    asked += [("prompt, the other way round", other) for other in _other_prompts(judgement)]
-    for title, text in (*texts, *asked):
+    if judgement.system is not None:
+        texts.append(("system instruction", judgement.system))
+    if judgement.prompt:
+        texts.append(("prompt", judgement.prompt))
+    texts += [("prompt, the other way round", other) for other in _other_prompts(judgement)]
+    if judgement.preparation is not None:
+        tries = enumerate(judgement.preparation.tries, start=1)
+        texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
+        texts.append(("prompt of what was asked first", judgement.preparation.prompt))
+    for title, text in texts:
         yield Whole.of(title, Tone.KEY, indent=2)
         for line in redact(text).splitlines():
             yield Whole.of(safe(line), Tone.MUTED, indent=4)

@@ -14,6 +14,11 @@ from typing import Any
 from .. import base
 from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file
 from .session import AdkSession, open_session
+from .tools import refuse_unknown_tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...asking import Tools
 
 
 class Adapter(base.Adapter):
@@ -69,18 +74,22 @@ class Adapter(base.Adapter):
             ) from None
         self._source = find_agent(self._folder)
 
-    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan) -> AdkSession:
+    async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> AdkSession:
         """Open a fresh session. See `Adapter.open`."""
         if self._source is None:
             self.load()
         source = self._source
         assert source is not None
         agent, stack = (source.agent, None) if source.factory is None else await make_agent(source)
+        if tools is not None:
+            refuse_unknown_tools(tools, agent if source.app is None else source.app.root_agent)
         # An agent that a factory made is this session's alone; any other is closed by the last session that uses it.
         users = self._users if source.factory is None else set()
         user = object()
         release = functools.partial(_release, users, user)
-        opened = await open_session(session, emit_span, app=source.app, agent=agent, release=release, stack=stack)
+        opened = await open_session(
+            session, emit_span, app=source.app, agent=agent, release=release, stack=stack, tools=tools
+        )
         users.add(user)
         return opened
 

@@ -1,5 +1,7 @@
 """The plugin that watches a run: every callback tells `Trace` and returns None, so that the agent never notices.
 
+Only a call of a tool that is simulated gets an answer here, in place of the tool's.
+
 Imports google.adk; imported only once a session is opened. AgentTool hands the plugins of its caller to the runner that
 it makes, so nested agents are seen too, inside the span of their tool. With `include_plugins=False` that span is all.
 """
@@ -13,6 +15,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from .plain import as_json
 from .structure import structure_of
+from .tools import MARK, ToolCalls
 from .tracing import OpenSpan, Trace
 
 _SECRET_CONFIG = {"http_options"}  # holds headers and with them keys
@@ -21,9 +24,11 @@ _SECRET_CONFIG = {"http_options"}  # holds headers and with them keys
 class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped here: it may not be installed
     """Reports runs, agents, model calls and tool calls to a `Trace`."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, calls: ToolCalls | None = None) -> None:
+        """`calls`: where the engine wants to hear of calls of tools before they are made."""
         super().__init__(name="workbench_watch")
         self._trace = trace
+        self._calls = calls
 
     async def before_run_callback(self, *, invocation_context: Any) -> None:
         _quietly(self._run_began, invocation_context)
@@ -52,13 +57,22 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
     async def on_model_error_callback(self, *, callback_context: Any, error: Exception, **_: Any) -> None:
         _quietly(self._model_failed, callback_context, error)
 
-    async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
+    async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         _quietly(self._tool_began, tool, tool_args, tool_context)
+        if self._calls is None:
+            return None
+        source, answer = await self._calls.before(tool, tool_args, tool_context)
+        _quietly(self._note_source, tool_context, source)
+        return answer
 
     async def after_tool_callback(self, *, tool_context: Any, result: Any, **_: Any) -> None:
+        if self._calls is not None:
+            self._calls.returned(tool_context, result)
         _quietly(self._tool_answered, tool_context, result)
 
     async def on_tool_error_callback(self, *, tool_context: Any, error: BaseException, **_: Any) -> None:
+        if self._calls is not None:
+            self._calls.failed(tool_context, error)
         _quietly(self._tool_failed, tool_context, error)
 
     async def on_event_callback(self, *, event: Any, **_: Any) -> None:
@@ -121,6 +135,11 @@ class WatchPlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         if self._trace.wants_details:
             span.request = as_json(tool_args)
             self._trace.announce(span, request=span.request)
+
+    def _note_source(self, tool_context: Any, source: str | None) -> None:
+        span = self._trace.find("tool", tool_context)
+        if span is not None and source is not None:
+            span.attributes[MARK] = source
 
     def _tool_answered(self, tool_context: Any, result: Any) -> None:
         span = self._trace.find("tool", tool_context)

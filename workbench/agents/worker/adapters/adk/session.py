@@ -14,6 +14,10 @@ from .conversion import app_details_of, invocation_of, unanswered_error, usage_o
 from .plain import as_json
 from .tracing import Trace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...asking import Tools
+
 # What `adk eval` uses for a case without session_input.
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
@@ -93,7 +97,14 @@ class AdkSession(Session):
 
 
 async def open_session(
-    session: dict[str, Any], emit_span: EmitSpan, *, app: Any, agent: Any, release: Callable[[], bool], stack: Any
+    session: dict[str, Any],
+    emit_span: EmitSpan,
+    *,
+    app: Any,
+    agent: Any,
+    release: Callable[[], bool],
+    stack: Any,
+    tools: Tools | None = None,
 ) -> AdkSession:
     """Open a fresh session for `app`, or for `agent` where there is no app."""
     from google.adk.apps.app import App
@@ -103,12 +114,13 @@ async def open_session(
     from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
     from .plugin import WatchPlugin
+    from .tools import ToolCalls
 
     app_name = session.get("app_name") or DEFAULT_APP_NAME
     trace = Trace(
         emit_span if session.get("collect_spans", True) else None, announce=session.get("announce_spans", False)
     )
-    watch = WatchPlugin(trace)
+    watch = WatchPlugin(trace, None if tools is None else ToolCalls(tools))
     if app is None:
         # Unchecked, as ADK itself wraps a bare agent: the name need not be one that a new App may have.
         watched = App.model_construct(name=app_name, root_agent=agent, plugins=[watch])

@@ -36,6 +36,20 @@ def structure_of(agent: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
+def tools_of(agent: Any) -> list[Any]:
+    """The tools of the agent and of all below it, toolsets as they are."""
+    found: list[Any] = []
+    seen: set[str] = set()
+    waiting = [agent]
+    while waiting and len(seen) < _MOST_AGENTS:
+        item = waiting.pop(0)
+        if item.name not in seen:
+            seen.add(item.name)
+            found += _tools(item)
+            waiting += _agents_below(item)
+    return found
+
+
 def _agents_below(agent: Any) -> Iterator[Any]:
     yield from getattr(agent, "sub_agents", None) or ()
     for node in getattr(getattr(agent, "graph", None), "nodes", None) or ():

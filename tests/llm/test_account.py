@@ -1,0 +1,124 @@
+"""What models cost, by whom prices are known, and that nobody is asked beyond a budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from tests.llm.conftest import request
+from tests.llm.servers import Answer, Said, Server, gemini
+from workbench.llm.account import Account, Budget
+from workbench.llm.models import Models
+from workbench.llm.prices import OwnPrice, Prices, Tokens, UnknownPrice, tokens_of
+from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.results import TokenUsage
+
+Serve = Callable[[Answer], Server]
+OpenModels = Callable[..., Models]
+FLASH = "gemini-2.5-flash"
+MILLION = Tokens(1_000_000, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "model", [FLASH, f"models/{FLASH}", f"publishers/google/models/{FLASH}", f"gemini/{FLASH}", f"vertex_ai/{FLASH}"]
+)
+def test_a_model_has_one_price_however_it_is_named(model: str) -> None:
+    assert Prices().cost(model, MILLION) == Prices().cost(FLASH, MILLION) > 0
+
+
+def test_models_of_other_providers_have_prices() -> None:
+    assert Prices().cost("openai/gpt-4o", Tokens(1_000, 0)) > 0
+    assert Prices().cost("anthropic/claude-sonnet-4-5", Tokens(1_000, 0)) > 0
+
+
+def test_models_at_home_are_free() -> None:
+    assert Prices().cost("ollama/llama3.2", MILLION) == 0
+
+
+def test_settings_say_what_nobody_knows_and_what_is_otherwise() -> None:
+    own = Prices({"openai/mine": OwnPrice(0.5, 1.5), FLASH: OwnPrice(0.0, 0.0)})
+
+    assert own.cost("openai/mine", MILLION) == Decimal(2)
+    assert own.cost(FLASH, MILLION) == 0
+    with pytest.raises(UnknownPrice, match=r'the price of openai/mine is not known: \[judge.prices."openai/mine"\]'):
+        Prices().cost("openai/mine", MILLION)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (TokenUsage(prompt=7, candidates=3, thoughts=2, total=12), Tokens(7, 5)),
+        (TokenUsage(prompt=7, tool_use_prompt=1, candidates=3, cached=4), Tokens(8, 3, 4)),
+        (TokenUsage(prompt=7, total=12), Tokens(7, 5)),
+        (TokenUsage(prompt=7), None),
+        (TokenUsage(total=12), None),
+        (None, None),
+    ],
+)
+def test_what_is_paid_for_is_known_only_where_the_model_told(usage: TokenUsage | None, tokens: Tokens | None) -> None:
+    assert tokens_of(usage) == tokens
+
+
+async def test_an_unknown_price_is_no_price_of_nothing(serve: Serve, open_models: OpenModels) -> None:
+    account = Account()
+    models = open_models(serve(lambda _: gemini("yes")))
+
+    await models.ask(request(), account=account)
+    await models.ask(request(model=FLASH), account=account)
+
+    unknown, known = account.spending()
+    assert unknown.cost is None and "the price of gemini-test is not known" in (unknown.cost_unknown or "")
+    assert known.cost == pytest.approx(float(Prices().cost(FLASH, Tokens(7, 5))))
+
+
+async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_models: OpenModels) -> None:
+    account = Account()
+    body = {"candidates": [{"content": {"role": "model", "parts": [{"text": "yes"}]}, "finishReason": "STOP"}]}
+
+    await open_models(serve(lambda _: Said(body))).ask(request(model=FLASH), account=account)
+
+    (spent,) = account.spending()
+    assert (spent.calls, spent.untold, spent.cost) == (1, 1, None)
+
+
+async def test_nobody_is_asked_beyond_a_number_of_calls(serve: Serve, open_models: OpenModels) -> None:
+    said: list[str] = []
+    server = serve(lambda _: gemini("yes", seconds=0.02))
+    account = Account(budget=Budget(calls=3), exhausted=said.append)
+    models = open_models(server)
+
+    told = await asyncio.gather(*(_trouble(models, account, number) for number in range(8)))
+
+    assert (told.count(None), told.count(Trouble.BUDGET), len(server.calls)) == (3, 5, 3)
+    assert said == ["the budget of 3 model calls is used up: raise --max-model-calls, or max_calls of [judge]"]
+
+
+async def test_nobody_is_asked_once_the_money_is_spent(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("yes"))
+    account = Account(Prices({"gemini-test": OwnPrice(0.0, 1_000_000)}), Budget(cost=12.0))
+    models = open_models(server, options={"concurrency": 1})
+
+    told = await asyncio.gather(*(_trouble(models, account, number) for number in range(5)))
+
+    assert told == [None, None, None, Trouble.BUDGET, Trouble.BUDGET]  # five tokens each, a dollar apiece
+    assert account.spending()[0].cost == 15.0
+
+
+async def test_a_budget_that_cannot_be_kept_asks_nobody(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("yes"))
+
+    with pytest.raises(ModelError, match=r"a budget of \$1 cannot be kept: the price of gemini-test is not known"):
+        await open_models(server).ask(request(), account=Account(budget=Budget(cost=1.0)))
+
+    assert server.calls == []
+
+
+async def _trouble(models: Models, account: Account, number: int) -> Trouble | None:
+    try:
+        await models.ask(request(str(number)), account=account)
+    except ModelError as error:
+        return error.trouble
+    return None

@@ -1,0 +1,80 @@
+"""Plans what happens with calls of tools: what targets and options say, read and held against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench.engine.plan import RunOptions
+from workbench.engine.users import is_scripted
+from workbench.model.environment import Environment
+from workbench.model.target import AgentKind, Target
+from workbench.simulation.tools.plan import ToolPlan
+from workbench.simulation.tools.recording import ToolRecording
+from workbench.store.documents import load_environment
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.settings import FILE_NAME
+
+
+class ToolPlanner:
+    """Makes the plans of all targets of a run. What is wrong is in `problems`; the plans must not be used then."""
+
+    def __init__(self, options: RunOptions, *, model: str) -> None:
+        """`model` answers where a file names none."""
+        self._options = options
+        self._model = model
+        self._environments: dict[Path, Environment | None] = {}
+        self.problems: list[str] = []
+        self._replay = None if options.replay_tools is None else self._read_recording(options.replay_tools)
+        if options.record_tools is not None:
+            self._check_record(options.record_tools)
+
+    def plan(self, target: Target) -> ToolPlan | None:
+        """The plan for one target; None where its tools are simply called."""
+        options = self._options
+        path = options.simulate_tools or target.simulate_tools
+        if (path or options.replay_tools or options.record_tools) is None or target.kind is AgentKind.RECORDED:
+            return None
+        functions = {each.rpartition(":")[2].rpartition(".")[2]: each for each in target.tools}
+        environment = None if path is None else self._environment(path)
+        named = functions or environment is not None or (self._replay is not None and self._replay.tools)
+        if options.record_tools is not None and target.kind is AgentKind.FUNCTION and not named:
+            self.problems.append(
+                f"{FILE_NAME}: targets.{target.name}.tools: found nothing, expected the functions that are tools "
+                '(["module:function"]): nothing else says which calls are to be recorded'
+            )
+        return ToolPlan(
+            environment=environment,
+            replay=self._replay,
+            unrecorded=options.unrecorded,
+            record=options.record_tools,
+            functions=functions,
+            scripted=environment is not None and environment.asks_model and is_scripted(target, environment.model),
+        )
+
+    def _environment(self, path: Path) -> Environment | None:
+        if path not in self._environments:
+            self._environments[path] = self._read_environment(path)
+        return self._environments[path]
+
+    def _read_environment(self, path: Path) -> Environment | None:
+        try:
+            environment, problems = load_environment(path)
+        except StoreError as error:
+            self.problems.append(str(error))
+            return None
+        self.problems += map(str, problems)
+        return environment if environment.model else environment.model_copy(update={"model": self._model})
+
+    def _read_recording(self, path: Path) -> ToolRecording | None:
+        try:
+            return ToolRecording.read(path)
+        except StoreError as error:
+            self.problems.append(str(error))
+            return None
+
+    def _check_record(self, path: Path) -> None:
+        """A file that is something else must not be written to."""
+        if path.exists():
+            self._read_recording(path)
+        elif not path.parent.is_dir():
+            self.problems.append(f"{shown_path(path)}: there is no folder {shown_path(path.parent)}")

@@ -1,0 +1,151 @@
+"""The account of one run: what its models were asked, what that cost, and the budget beyond which nobody is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from workbench.llm.prices import Prices, UnknownPrice, tokens_of
+from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.results import TokenUsage
+from workbench.model.spending import ModelSpending
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How often models may be asked in a run (tries included), and for how many US dollars. None: without limit."""
+
+    calls: int | None = None
+    cost: float | None = None
+
+
+@dataclass
+class _Spent:
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    untold: int = 0
+    cost: Decimal = Decimal(0)
+    cost_unknown: str | None = None
+
+
+class Account:
+    """Used on one event loop."""
+
+    def __init__(
+        self,
+        prices: Prices | None = None,
+        budget: Budget | None = None,
+        *,
+        changed: Callable[[], None] = lambda: None,
+        exhausted: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`changed` hears of everything that is booked, `exhausted` once, of the budget that nobody is asked beyond."""
+        self._prices = prices or Prices()
+        self._budget = budget or Budget()
+        self._changed = changed
+        self._exhausted = exhausted
+        self._spent: dict[str, _Spent] = {}
+        self._tries = 0
+        self._under_way = 0
+        self._said_exhausted = False
+        self._loading = asyncio.Lock()
+        self._is_loaded = False
+
+    async def prepare(self) -> None:
+        """Load what is needed to know prices, off the event loop."""
+        async with self._loading:
+            if not self._is_loaded:
+                await asyncio.to_thread(self._prices.load)
+                self._is_loaded = True
+
+    def known(self, model: str) -> None:
+        """Book an answer that cost nothing."""
+        self._of(model).cached += 1
+        self._changed()
+
+    @contextlib.contextmanager
+    def one_try(self, model: str) -> Iterator[None]:
+        """Ask a model once; it failed where this raises. Raises ModelError before that where the budget is used up."""
+        self._refuse_beyond_budget(model)
+        spent = self._of(model)
+        self._tries += 1
+        self._under_way += 1
+        try:
+            yield
+        except ModelError:
+            spent.failed += 1
+            self._changed()
+            raise
+        finally:
+            self._under_way -= 1
+
+    def answered(self, model: str, usage: TokenUsage | None) -> None:
+        """Book the answer to a try."""
+        spent = self._of(model)
+        spent.calls += 1
+        tokens = tokens_of(usage)
+        if tokens is None:
+            spent.untold += 1
+            spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
+        else:
+            spent.input_tokens += tokens.input
+            spent.output_tokens += tokens.output
+            try:
+                spent.cost += self._prices.cost(model, tokens)
+            except UnknownPrice as error:
+                spent.cost_unknown = str(error)
+        self._changed()
+
+    def spending(self) -> tuple[ModelSpending, ...]:
+        """What was booked so far, by model."""
+        return tuple(
+            ModelSpending(
+                model=model,
+                calls=spent.calls,
+                cached=spent.cached,
+                failed=spent.failed,
+                input_tokens=spent.input_tokens,
+                output_tokens=spent.output_tokens,
+                untold=spent.untold,
+                cost=float(spent.cost) if spent.cost_unknown is None else None,
+                cost_unknown=spent.cost_unknown,
+            )
+            for model, spent in self._spent.items()
+        )
+
+    def _of(self, model: str) -> _Spent:
+        return self._spent.setdefault(model, _Spent())
+
+    def _refuse_beyond_budget(self, model: str) -> None:
+        reason = self._why_not(model)
+        if reason is None:
+            return
+        if not self._said_exhausted:
+            self._said_exhausted = True
+            self._exhausted(reason)
+        raise ModelError(Trouble.BUDGET, reason)
+
+    def _why_not(self, model: str) -> str | None:
+        calls, cost = self._budget.calls, self._budget.cost
+        if calls is not None and self._tries >= calls:
+            return f"the budget of {calls:,} model calls is used up: raise --max-model-calls, or max_calls of [judge]"
+        if cost is None:
+            return None
+        unknown = self._prices.why_unknown(model) or self._of(model).cost_unknown
+        if unknown is not None:
+            return f"a budget of ${cost:g} cannot be kept: {unknown}"
+        if self._expected_cost() >= cost:
+            return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
+        return None
+
+    def _expected_cost(self) -> float:
+        """What was spent, and what the calls under way will cost if they are like those before."""
+        spent = float(sum(each.cost for each in self._spent.values()))
+        answers = sum(each.calls for each in self._spent.values())
+        return spent * (1 + self._under_way / answers) if answers else spent
