@@ -84,9 +84,14 @@ def config() -> Callable[..., EvalConfig]:
     """A config from criteria as a file has them; `config(criteria, check=False)` lets wrong ones through."""
 
     def build(
-        criteria: Mapping[str, Any], *, custom: Mapping[str, Any] | None = None, check: bool = True
+        criteria: Mapping[str, Any],
+        *,
+        custom: Mapping[str, Any] | None = None,
+        judges: Mapping[str, Any] | None = None,
+        check: bool = True,
     ) -> EvalConfig:
-        read = read_config({"criteria": criteria, "custom_metrics": custom or {}}, source="test_config.json")
+        data = {"criteria": criteria, "custom_metrics": custom or {}, "judge_metrics": judges or {}}
+        read = read_config(data, source="test_config.json")
         assert not check or check_criteria(read) == []
         return read
 
@@ -106,6 +111,7 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
         failure: Failure | None = None,
         final_state: dict[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
+        baselines: Mapping[str, Sequence[Execution]] | None = None,
         recorded: bool = False,
         simulation: SimulatedConversation | None = None,
         **measured: Any,
@@ -113,7 +119,12 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
         turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **measured) for item in actual)
         execution = Execution(turns=turns, failure=failure, final_state=final_state, simulation=simulation)
         subject = JudgedCase(
-            case=case, expected=expected, execution=execution, columns=columns or {}, recorded=recorded
+            case=case,
+            expected=expected,
+            execution=execution,
+            columns=columns or {},
+            baselines=baselines or {},
+            recorded=recorded,
         )
         results = await judge_case(subject, config, services)
         assert [MetricResult.model_validate(result.model_dump()) for result in results] == list(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.metrics.registry import check_criteria, known_metrics, with_judge
+from workbench.metrics.registry import check_criteria, info_of, with_judge
 from workbench.model.criteria import EvalConfig, InvalidConfig
 from workbench.model.text import one_line
 from workbench.simulation.options import read_user_options
@@ -27,9 +27,8 @@ def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
 
 def why_no_scenario(config: EvalConfig) -> str | None:
     """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
-    known = known_metrics()
     for criterion in config.criteria:
-        info = known.get(criterion.metric)
+        info = info_of(criterion.metric, config)
         if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
             return None
     named = ", ".join(criterion.metric for criterion in config.criteria) or "none"

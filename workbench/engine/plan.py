@@ -88,7 +88,8 @@ class PlannedCase:
     """A case as it was when the plan was made, or the problem that keeps it from running.
 
     `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
-    row it came from. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
+    row it came from, `baselines` what agents did in earlier runs of it, the newest first, by the judge metric that
+    compares with it. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
     anew, but for the results in `kept`, which still hold. `tools`: where tools are simulated, replayed or recorded.
     `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
     again only where both are the same.
@@ -102,6 +103,7 @@ class PlannedCase:
     problem: Failure | None = None
     recorded: Execution | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, Sequence[Execution]] = field(default_factory=dict)
     execution_hash: str = ""
     scoring_hash: str = ""
     executed: Execution | None = None

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workbench.engine.baselines import OpenHistory, with_baselines
 from workbench.engine.criteria import problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of
+from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
@@ -33,8 +35,14 @@ class Planner:
     """Plans runs of one project."""
 
     def __init__(
-        self, project: Project, loaded: LoadedSettings, *, open_document: Callable[[str], EvalSetDocument]
+        self,
+        project: Project,
+        loaded: LoadedSettings,
+        *,
+        open_document: Callable[[str], EvalSetDocument],
+        open_history: OpenHistory,
     ) -> None:
+        self._open_history = open_history
         self._project = project
         self._loaded = loaded
         self._open_document = open_document
@@ -77,6 +85,7 @@ class Planner:
                 found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
+                    _refuse_unknown_inputs(configs[name], found)
                     found, refused = _without_hopeless(found, configs[name], name=name)
                     problems.extend(refused)
                 else:
@@ -89,7 +98,7 @@ class Planner:
                 whole.add(name)
         plan = Plan(
             root=self._project.root,
-            cases=tuple(cases),
+            cases=with_baselines(cases, self._open_history),
             limits=self._limits(options),
             options=options,
             notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
@@ -118,12 +127,13 @@ class Planner:
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
             raise PlanError(f"{shown_path(path)}: nothing to judge: it has no rows")
+        _refuse_unknown_inputs(config, cases)
         notices = _notices({target.name: config})
         if all(case.case is None for case in cases):
             notices += (f"{shown_path(path)}: nothing to hold it against is named; metrics that need it have no score",)
         return Plan(
             root=self._project.root,
-            cases=cases,
+            cases=with_baselines(cases, self._open_history),
             limits=self._limits(options).model_copy(update={"runs": 1}),
             options=options,
             notices=notices,
@@ -242,6 +252,16 @@ def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
 
 def _refuse_unsound(config: EvalConfig) -> None:
     problems = [f"{config.source}: {problem}" for problem in problems_of(config)]
+    if problems:
+        raise PlanError(*problems)
+
+
+def _refuse_unknown_inputs(config: EvalConfig, cases: Sequence[PlannedCase]) -> None:
+    """Raise PlanError where a judge metric wants to see what these cases do not have."""
+    if not config.judge_metrics or not cases:
+        return
+    columns = {name for case in cases for name in case.columns}
+    problems = [f"{config.source}: {problem}" for problem in check_inputs(config, columns)]
     if problems:
         raise PlanError(*problems)
 

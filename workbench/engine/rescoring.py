@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
-from workbench.metrics.registry import known_metrics
+from workbench.metrics.registry import info_of
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
@@ -63,14 +63,15 @@ def _planned(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> 
 def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Iterator[MetricResult]:
     """For each criterion that would have to ask: its old result, or one that says why there is none."""
     before = {metric.name: metric for metric in result.metrics}
-    known = known_metrics()
     for criterion in case.config.criteria:
-        info = None if criterion.metric in case.config.custom_metrics else known.get(criterion.metric)
+        info = info_of(criterion.metric, case.config)
         if info is None or "judge" not in info.needs or criterion.metric not in before:
             continue
         old = before[criterion.metric]
         if not info.needs_reference or (judged is not None and judged == case.case):
             yield old
+            # What a metric tells besides stands with it.
+            yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
         else:
             yield MetricResult(
                 name=old.name,

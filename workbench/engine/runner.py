@@ -247,6 +247,7 @@ class Runner:
                 expected=planned.expected,
                 execution=execution,
                 columns=planned.columns,
+                baselines=planned.baselines,
                 recorded=planned.recorded is not None,
             ),
             criteria_to_judge(planned),

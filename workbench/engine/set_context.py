@@ -46,6 +46,10 @@ class SetContext:
     @cached_property
     def _config_hash(self) -> str:
         no_matter = {"source", "user_simulator_config", "user_model"}
+        if (
+            not self.config.judge_metrics
+        ):  # what is not there leaves the hashes what they were before there could be any
+            no_matter.add("judge_metrics")
         if not self.config.judge:
             return _hash(self.config.model_dump_json(exclude={*no_matter, "judge"}))
         scripted = repr(is_scripted(self.target, self.config.judge))

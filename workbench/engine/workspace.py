@@ -196,7 +196,13 @@ class Workspace:
         return plan_rescoring(self._planner(), results, judged=judged)
 
     def _planner(self) -> Planner:
-        return Planner(self._project, self._loaded, open_document=self.document)
+        return Planner(
+            self._project, self._loaded, open_document=self.document, open_history=self._history_if_there_is_one
+        )
+
+    def _history_if_there_is_one(self) -> History | None:
+        """Opening the history would make one, and looking at a plan must not write."""
+        return self.history() if file_of(self.root).exists() else None
 
     def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it.

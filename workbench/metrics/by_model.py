@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from workbench.llm.requests import Message, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError
@@ -97,7 +96,7 @@ class _Asking:
         """The question that samples are asked; None where no try led to one."""
         tries: list[JudgeSample] = []
         for number in range(self._options.samples):
-            request = self._request(question.prompt, question.reply_schema, number, f"{self._name}:preparation")
+            request = self._request(question, number, f"{self._name}:preparation")
             sample, prepared = await _try(request, question, self._ask)
             tries.append(sample)
             if prepared is not None:
@@ -105,20 +104,24 @@ class _Asking:
         return Preparation(prompt=question.prompt, tries=tuple(tries)), None
 
     async def _concluded(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
-        requests = [
-            self._request(question.prompt, question.reply_schema, number, self._name)
-            for number in range(self._options.samples)
-        ]
-        answers = await asyncio.gather(*(_sample(request, question, self._ask) for request in requests))
-        samples = tuple(sample for sample, _ in answers)
+        asked = [question.flipped or question if number % 2 else question for number in range(self._options.samples)]
+        answers = await asyncio.gather(
+            *(_sample(self._request(each, number, self._name), each, self._ask) for number, each in enumerate(asked))
+        )
+        samples = tuple(
+            sample if each is question else sample.model_copy(update={"prompt": each.prompt})
+            for each, (sample, _) in zip(asked, answers, strict=True)
+        )
         conclusion = question.conclude([opinion for _, opinion in answers])
         judgement = Judgement(
             model=self._model,
             prompt=question.prompt,
+            system=question.system,
             samples=samples,
             rubrics=conclusion.rubrics,
             sentences=conclusion.sentences,
             preparation=preparation,
+            lowest=question.lowest,
             best=question.best,
             spread=conclusion.spread,
         )
@@ -128,12 +131,13 @@ class _Asking:
         reason = None if conclusion.score is not None else conclusion.reason or _why_none(samples)
         return InvocationScore(score=conclusion.score, reason=reason, judgement=judgement)
 
-    def _request(self, prompt: str, reply_schema: Mapping[str, Any], sample: int, purpose: str) -> ModelRequest:
+    def _request(self, question: ModelQuestion | PreparingQuestion, sample: int, purpose: str) -> ModelRequest:
         return ModelRequest(
             model=self._model,
-            messages=(Message(role="user", text=prompt),),
+            messages=(Message(role="user", text=question.prompt),),
+            system=question.system if isinstance(question, ModelQuestion) else None,
             config=dict(self._options.config),
-            reply_schema=dict(reply_schema),
+            reply_schema=dict(question.reply_schema),
             sample=sample,
             purpose=purpose,
         )
@@ -159,7 +163,8 @@ async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> t
         return _failed(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
     sample = _told(reply, problem=opinion.problem)
-    return sample.model_copy(update={"score": opinion.score, "rationale": opinion.rationale}), opinion
+    told = {"score": opinion.score, "label": opinion.label, "rationale": opinion.rationale}
+    return sample.model_copy(update=told), opinion
 
 
 def _failed(error: ModelError) -> JudgeSample:

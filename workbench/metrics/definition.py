@@ -95,7 +95,8 @@ class Opinion(NamedTuple):
     """What one reply of a judge model says: about the matter, about each rubric by its id, or about each sentence by
     its number.
 
-    `score` is None where the reply says nothing that can be read; `problem` says what was found instead.
+    `score` is None where the reply says nothing that can be read; `problem` says what was found instead. `label` names
+    the score where it has a name.
     """
 
     score: float | None = None
@@ -103,6 +104,7 @@ class Opinion(NamedTuple):
     rubrics: Mapping[str, tuple[float | None, str]] = {}
     sentences: Mapping[int, SentenceLabel] = {}
     problem: str | None = None
+    label: str = ""
 
 
 class Conclusion(NamedTuple):
@@ -122,14 +124,18 @@ class Conclusion(NamedTuple):
 class ModelQuestion:
     """What a judge model is asked, once for each sample, how its reply is read, and what all replies come to.
 
-    `best` is the highest score that an opinion can have.
+    `lowest` and `best` are the lowest and the highest score that an opinion can have (None: any). `flipped` is the same
+    question with the two things that it is about in the other order: every second sample is asked that.
     """
 
     prompt: str
     reply_schema: Mapping[str, Any]
     read: Callable[[str], Opinion]
     conclude: Callable[[Sequence[Opinion]], Conclusion]
-    best: float = 1.0
+    lowest: float | None = 0.0
+    best: float | None = 1.0
+    system: str | None = None
+    flipped: ModelQuestion | None = None
 
 
 class UnreadableReply(ValueError):
@@ -165,7 +171,8 @@ class ModelJudge:
     """Has a model judge each turn, or with `whole` the conversation up to its last turn.
 
     A Score is an answer that needs no model. `ask_end` asks about how the conversation ended: where that is less than
-    the best, it takes the place of the last turn's judgement.
+    the best, it takes the place of the last turn's judgement. With `tells_wins` the scores say which of two responses
+    is better, and two more results tell how often each was.
     """
 
     name: str
@@ -173,6 +180,7 @@ class ModelJudge:
     ask: Callable[[Turn, CaseView], ModelQuestion | PreparingQuestion | Score]
     whole: bool = False
     ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
+    tells_wins: bool = False
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge

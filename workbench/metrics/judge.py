@@ -12,7 +12,7 @@ from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.metrics.by_model import judge_by_model
 from workbench.metrics.custom import judge_custom
 from workbench.metrics.definition import CaseJudge, Judge, ModelJudge, TextJudge, TextQuestion, TurnJudge
-from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns
+from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns, win_rates
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
 from workbench.metrics.text import TextScorer
@@ -95,11 +95,14 @@ async def _judge_elsewhere(
             return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
         if prepared.info is not None and "judge" in prepared.info.needs:
             skip = partial(_nothing_to_judge, view=view, needs_reference=prepared.info.needs_reference)
-            model_judges = [(judge, rule) for judge, rule in prepared.judges if isinstance(judge, ModelJudge)]
-            return [
-                await judge_by_model(judge, rule, view, ask=services.ask, default_model=default_model, skip=skip)
-                for judge, rule in model_judges
-            ]
+            results: list[MetricResult] = []
+            for judge, rule in prepared.judges:
+                if isinstance(judge, ModelJudge):
+                    judged = await judge_by_model(
+                        judge, rule, view, ask=services.ask, default_model=default_model, skip=skip
+                    )
+                    results += [judged, *win_rates(judged)] if judge.tells_wins else [judged]
+            return results
         return [
             await _text_result(judge, rule, view, services.text)
             for judge, rule in prepared.judges

@@ -113,6 +113,18 @@ def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str
     )
 
 
+def win_rates(result: MetricResult) -> list[MetricResult]:
+    """What share of the turns each side of a comparison won, as results of their own: their means are the win rates."""
+    scores = [turn.score for turn in result.per_invocation if turn.score is not None]
+    rates = []
+    for side, won in (("candidate", 1.0), ("baseline", 0.0)):
+        rate = Score.undefined(result.reason or "no turn was compared")
+        if result.score is not None:
+            rate = Score(scores.count(won) / len(scores))
+        rates.append(result_of_case(Rule(name=f"{result.name}/{side}_model_win_rate"), rate))
+    return rates
+
+
 def _joined(texts: Iterable[str | None]) -> str | None:
     """The different texts, in order, as one."""
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from workbench.metrics import measures, response, state, trajectory_adk, traject
 from workbench.metrics import options as option_reading
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
 from workbench.metrics.judges import hallucinations, multi_turn, response_match, rubrics, single_turn, user_quality
+from workbench.metrics.judges.templated import info_of_judge_metric, prepare_judge_metric, unknown_inputs
 from workbench.metrics.options import Options
 from workbench.metrics.outcome import Rule
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, InvalidConfig
@@ -19,6 +20,8 @@ __all__ = [
     "MetricInfo",
     "PreparedCriterion",
     "check_criteria",
+    "check_inputs",
+    "info_of",
     "known_metrics",
     "nearest",
     "needs_of",
@@ -94,18 +97,46 @@ def with_judge(config: EvalConfig, model: str) -> EvalConfig:
     return config.model_copy(update={"judge": model}) if "judge" in needs_of(config) else config
 
 
+def info_of(metric: str, config: EvalConfig) -> MetricInfo | None:
+    """What is known of a metric that a criterion of this config names; None for custom and unknown ones."""
+    own = config.judge_metrics.get(metric)
+    if own is not None:
+        return info_of_judge_metric(metric, own)
+    return None if metric in config.custom_metrics else known_metrics().get(metric)
+
+
+def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidConfig]:
+    """What judge metrics that the criteria name want to see, and cases with these columns do not have.
+
+    Only cases of datasets have columns.
+    """
+    named = [(each.metric, config.judge_metrics.get(each.metric)) for each in config.criteria]
+    return [
+        problem for name, metric in named if metric is not None for problem in unknown_inputs(name, metric, columns)
+    ]
+
+
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
+    own = config.judge_metrics.get(criterion.metric)
+    if own is not None:
+        options = Options(criterion)
+        judges = prepare_judge_metric(criterion.metric, own, options)
+        return _prepared(criterion, info_of_judge_metric(criterion.metric, own), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
         problems = option_reading.misspelt_threshold(criterion)
         return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
     info = known_metrics().get(criterion.metric)
     if info is None:
-        problem = _unknown(criterion.metric, config.custom_metrics)
+        problem = _unknown(criterion.metric, (*config.custom_metrics, *config.judge_metrics))
         return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
     options = Options(criterion)
-    judges = _definitions()[info.name].prepare(options)
+    return _prepared(criterion, info, _definitions()[info.name].prepare(options), options)
+
+
+def _prepared(criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], options: Options) -> PreparedCriterion:
+    rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     problems = options.finish()
     if problems:
         reason = "; ".join(map(str, problems))
@@ -132,5 +163,5 @@ def _unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
         expected = f"{guess!r} (did you mean that?)"
     else:
         known = ", ".join(info.name for info in known_metrics().values() if not info.informational)
-        expected = f"a name of custom_metrics or one of {known}"
+        expected = f"a name of custom_metrics or judge_metrics, or one of {known}"
     return InvalidConfig(place=f"criteria.{name}", found=f"the unknown metric {name!r}", expected=expected)

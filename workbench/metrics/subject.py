@@ -17,14 +17,16 @@ class JudgedCase:
     """What is to be judged.
 
     `expected` holds the turns that were expected, in order; it is empty where the case has no reference. `columns` is
-    the row of a dataset, if the case came from one. `recorded` is True where no agent ran, so that nothing is known
-    about its time and failures except what the columns say.
+    the row of a dataset, if the case came from one. `baselines` are what agents did in earlier runs of the case, the
+    newest first, by the judge metric that compares with it. `recorded` is True where no agent ran, so that nothing is
+    known about its time and failures except what the columns say.
     """
 
     case: EvalCase | None
     expected: Sequence[Invocation]
     execution: Execution
     columns: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, Sequence[Execution]] = field(default_factory=dict)
     recorded: bool = False
 
 

@@ -9,22 +9,24 @@ from typing import Any
 from pydantic import Field
 
 from workbench.model.base import Fact
+from workbench.model.config_values import InvalidConfig, kind_of, member, object_in
+from workbench.model.judge_metrics import JudgeMetric, read_judge_metric
+
+__all__ = [
+    "DEFAULT_CRITERIA",
+    "DEFAULT_SOURCE",
+    "Criterion",
+    "CustomMetric",
+    "EvalConfig",
+    "InvalidConfig",
+    "JudgeMetric",
+    "default_config",
+    "read_config",
+    "read_criterion",
+]
 
 DEFAULT_SOURCE = "default"
 """`EvalConfig.source` of the criteria that hold where no configuration names any."""
-
-
-class InvalidConfig(ValueError):
-    """A value of a configuration that cannot be used.
-
-    `place` is the JSON path of the value, such as `criteria.response_match_score.threshold`.
-    """
-
-    def __init__(self, *, place: str, found: str, expected: str) -> None:
-        super().__init__(f"{place}: found {found}, expected {expected}")
-        self.place = place
-        self.found = found
-        self.expected = expected
 
 
 class Criterion(Fact):
@@ -55,13 +57,15 @@ class CustomMetric(Fact):
 class EvalConfig(Fact):
     """What a configuration file says. `source` is the file as shown to people, or "default".
 
-    `judge` is the model that judges where a criterion names none: a plan fills it in, from the settings, where there is
-    anything for it to do. `user_model` is the one that plays the users of scenarios where `user_simulator_config` names
-    none, filled in likewise.
+    `custom_metrics` and `judge_metrics` are metrics of its own, which its criteria may name. `judge` is the model that
+    judges where a criterion names none: a plan fills it in, from the settings, where there is anything for it to do.
+    `user_model` is the one that plays the users of scenarios where `user_simulator_config` names none, filled in
+    likewise.
     """
 
     criteria: tuple[Criterion, ...]
     custom_metrics: dict[str, CustomMetric] = Field(default_factory=dict)
+    judge_metrics: dict[str, JudgeMetric] = Field(default_factory=dict)
     user_simulator_config: dict[str, Any] | None = None
     live_model_config: dict[str, Any] | None = None
     source: str = DEFAULT_SOURCE
@@ -94,15 +98,20 @@ def read_config(data: Any, *, source: str) -> EvalConfig:
     them). Raises InvalidConfig naming the place.
     """
     if not isinstance(data, Mapping):
-        raise InvalidConfig(place="(top level)", found=_kind(data), expected="an object with criteria")
-    criteria = _object(data, "criteria")
-    custom_metrics = _object(data, "custom_metrics", "customMetrics")
+        raise InvalidConfig(place="(top level)", found=kind_of(data), expected="an object with criteria")
+    criteria = object_in(data, "criteria")
+    custom_metrics = object_in(data, "custom_metrics", "customMetrics")
+    judge_metrics = object_in(data, "judge_metrics", "judgeMetrics")
+    for name in judge_metrics.keys() & custom_metrics.keys():
+        found = "a name that a custom metric has, too"
+        raise InvalidConfig(place=f"judge_metrics.{name}", found=found, expected="a name of its own")
     read = tuple(read_criterion(name, value) for name, value in criteria.items())
     return EvalConfig(
         criteria=read or DEFAULT_CRITERIA,
         custom_metrics={name: _read_custom_metric(name, value) for name, value in custom_metrics.items()},
-        user_simulator_config=_object(data, "user_simulator_config", "userSimulatorConfig") or None,
-        live_model_config=_object(data, "live_model_config", "liveModelConfig") or None,
+        judge_metrics={name: read_judge_metric(name, value) for name, value in judge_metrics.items()},
+        user_simulator_config=object_in(data, "user_simulator_config", "userSimulatorConfig") or None,
+        live_model_config=object_in(data, "live_model_config", "liveModelConfig") or None,
         source=source if read else DEFAULT_SOURCE,
     )
 
@@ -128,52 +137,27 @@ def _threshold(value: Any, *, place: str) -> float | None:
             number = math.nan
         if math.isfinite(number):
             return number
-    raise InvalidConfig(place=place, found=_kind(value), expected="a number, or an object with a number as threshold")
+    raise InvalidConfig(place=place, found=kind_of(value), expected="a number, or an object with a number as threshold")
 
 
 def _read_custom_metric(name: str, value: Any) -> CustomMetric:
     place = f"custom_metrics.{name}"
     if isinstance(value, str):
         return CustomMetric(path=value)
-    code = _member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
+    code = member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
     path = code.get("name") if isinstance(code, Mapping) else None
     if not isinstance(path, str) or "." not in path:
         raise InvalidConfig(
-            place=f"{place}.code_config.name", found=_kind(path), expected="the dotted path of a function"
+            place=f"{place}.code_config.name", found=kind_of(path), expected="the dotted path of a function"
         )
-    info = _member(value, "metric_info", "metricInfo")
-    value_info = _member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
+    info = member(value, "metric_info", "metricInfo")
+    value_info = member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
     interval = value_info.get("interval") if isinstance(value_info, Mapping) else None
     interval = interval if isinstance(interval, Mapping) else {}
     return CustomMetric(
         path=path,
         description=str(value.get("description") or ""),
-        lowest=_member(interval, "min_value", "minValue"),
-        highest=_member(interval, "max_value", "maxValue"),
+        lowest=member(interval, "min_value", "minValue"),
+        highest=member(interval, "max_value", "maxValue"),
         extra={key: item for key, item in value.items() if key not in ("code_config", "codeConfig", "description")},
     )
-
-
-def _object(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    value = _member(data, *names)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidConfig(place=names[0], found=_kind(value), expected="an object")
-    return value
-
-
-def _member(data: Mapping[str, Any], *names: str) -> Any:
-    return next((data[name] for name in names if name in data), None)
-
-
-def _kind(value: Any) -> str:
-    """What a value is, in the words of JSON, short enough for a message."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return "an object"
-    if isinstance(value, list | tuple):
-        return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

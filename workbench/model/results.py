@@ -154,12 +154,16 @@ class JudgeSample(Fact):
     """One opinion of a judge model.
 
     `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
-    with rubrics. `reply` is what the model said, word for word; `cached`: it said so in an earlier run. `outage`: the
-    model could not be reached, or was not asked (`unasked`): a budget was used up, or a record of calls lacks this one.
+    with rubrics; `label` is what the score stands for, where that has a name. `prompt` is what was asked where that is
+    not the prompt of the judgement. `reply` is what the model said, word for word; `cached`: it said so in an earlier
+    run. `outage`: the model could not be reached, or was not asked (`unasked`): a budget was used up, or a record of
+    calls lacks this one.
     """
 
     score: float | None = None
+    label: str = ""
     rationale: str = ""
+    prompt: str | None = None
     reply: str = ""
     problem: str | None = None
     outage: bool = False
@@ -210,17 +214,20 @@ class Preparation(Fact):
 class Judgement(Fact):
     """What a judge model was asked about one turn, or about a whole conversation, and what it said.
 
-    `prompt` is empty where the preparation failed, so that no sample was asked. `best` is the highest score that a
-    sample can give; `spread` the standard deviation of their scores, where there are two or more that are not votes.
+    `prompt` is empty where the preparation failed, so that no sample was asked. `lowest` and `best` are the lowest and
+    the highest score that a sample can give (None: any); `spread` is the standard deviation of their scores, where
+    there are two or more that are not votes.
     """
 
     model: str
     prompt: str
+    system: str | None = None
     samples: tuple[JudgeSample, ...] = ()
     rubrics: tuple[RubricScore, ...] = ()
     sentences: tuple[SentenceScore, ...] = ()
     preparation: Preparation | None = None
-    best: float = 1.0
+    lowest: float | None = 0.0
+    best: float | None = 1.0
     spread: float | None = None
 
     @property

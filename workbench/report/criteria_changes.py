@@ -35,6 +35,8 @@ def criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[str, ...]:
         sentences += _changed_criterion(old[name], new[name])
     if before.custom_metrics != after.custom_metrics:
         sentences.append("the custom metrics changed")
+    if before.judge_metrics != after.judge_metrics:
+        sentences.append("the judge metrics changed")
     return tuple(sentences)
 
 

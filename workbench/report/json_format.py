@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from workbench.model.agreement import agreement_of, is_unsure
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, TurnResult
@@ -94,6 +95,7 @@ def case_record(case: ReportedCase) -> dict[str, Any]:
         "occurrence": result.case.occurrence,
         "repeat": result.repeat,
         "status": result.status.value,
+        "unsure": any(map(is_unsure, result.metrics)),
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
         "metrics": [metric_record(metric) for metric in result.metrics],
@@ -124,14 +126,18 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
         "hint": metric.hint,
         "scored": metric.scored,
         "total": metric.total,
+        "unsure": is_unsure(metric),
         "per_invocation": [_score_record(score) for score in metric.per_invocation],
         "details": metric.details,
     }
 
 
 def _score_record(score: InvocationScore) -> dict[str, Any]:
-    """One metric on one turn, with what a judge model said where one was asked."""
-    return score.model_dump(mode="json", exclude=None if score.judgement is not None else {"judgement"})
+    """One metric on one turn, with what a judge model said, and how far its samples agree, where one was asked."""
+    if score.judgement is None:
+        return score.model_dump(mode="json", exclude={"judgement"})
+    agreement = agreement_of(score.judgement)
+    return {**score.model_dump(mode="json"), "agreement": None if agreement is None else agreement.share}
 
 
 def turn_record(turn: TurnResult) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from workbench.model.agreement import agreement_of, is_unsure
 from workbench.model.results import InvocationScore, Judgement, MetricResult, RubricScore, SentenceScore
 
 
@@ -12,15 +14,42 @@ def judging_lines(metric: MetricResult) -> Iterator[str]:
 
     What models said stands in these lines as it is: whoever shows them makes it safe.
     """
+    for place, turn in _placed_turns(metric):
+        yield from (f"{place}{line}" for line in _turn_lines(turn))
+
+
+def unsure_text(metric: MetricResult) -> str | None:
+    """How far the samples of a judge agree on each turn, where they do not: `own: turn 2: 3 of 5 samples agree`."""
+    if not is_unsure(metric):
+        return None
+    told = (
+        f"{place}{agreement_text(turn.judgement)}"
+        for place, turn in _placed_turns(metric)
+        if turn.judgement is not None and (found := agreement_of(turn.judgement)) is not None and found.share < 1.0
+    )
+    return f"{metric.name}: {'; '.join(told)}"
+
+
+def agreement_text(judgement: Judgement) -> str:
+    """How far the samples agree: `4 of 5 samples agree`, of rubrics their verdicts, of grades the spread, too."""
+    agreement = agreement_of(judgement)
+    if agreement is None:
+        return "one opinion, with which nobody could agree"
+    what = "verdicts on rubrics" if judgement.rubrics else "samples"
+    spread = "" if agreement.spread is None else f", ±{agreement.spread:.2g}"
+    return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
+
+
+def _placed_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
+    """The turns, each with what to call it where there are several."""
     several = len(metric.per_invocation) > 1
     for number, turn in enumerate(metric.per_invocation, start=1):
-        place = f"turn {number}: " if several else ""
-        yield from (f"{place}{line}" for line in _turn_lines(turn))
+        yield f"turn {number}: " if several else "", turn
 
 
 def _turn_lines(turn: InvocationScore) -> Iterator[str]:
     judgement = turn.judgement
-    if judgement is None or turn.score is None or turn.score >= judgement.best:
+    if judgement is None or turn.score is None or (judgement.best is not None and turn.score >= judgement.best):
         return
     if judgement.rubrics:
         yield from (rubric_text(rubric) for rubric in judgement.rubrics if rubric.score == 0.0)
@@ -46,12 +75,17 @@ def sentence_text(sentence: SentenceScore) -> str:
 
 
 def votes_text(judgement: Judgement) -> str:
-    """How the samples voted, or what they gave where they are grades."""
+    """How the samples voted, by the names of what they said where it has names, or what they gave as grades."""
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
     unread = len(judgement.samples) - len(scores)
     left_out = f" ({unread} gave no verdict)" if unread else ""
+    labels = Counter(sample.label for sample in judgement.samples if sample.label)
+    if labels:
+        said = (f"{count} {'says' if count == 1 else 'say'} {label}" for label, count in labels.most_common())
+        return f"the judge: {', '.join(said)}{left_out}"
     if judgement.best != 1.0:
-        return f"the judge: {', '.join(f'{score:g}' for score in scores)} of {judgement.best:g}{left_out}"
+        best = "" if judgement.best is None else f" of {judgement.best:g}"
+        return f"the judge: {', '.join(f'{score:g}' for score in scores)}{best}{left_out}"
     return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
 
 

@@ -8,6 +8,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import one_line, redact
 from workbench.report.explain import explain, score_text
+from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, total_line
@@ -27,6 +28,14 @@ def markdown(report: RunReport) -> str:
     if unstable:
         lines += ["## Flaky", ""]
         lines += [f"- {_escape(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [""]
+    unsure = [
+        f"- {_title(case)}: {_escape(text)}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := unsure_text(metric)) is not None
+    ]
+    if unsure:
+        lines += ["## Unsure", "", *unsure, ""]
     bad = [case for case in report.cases if case.result.status in NOT_GOOD]
     if bad:
         lines += ["## What went wrong", ""]

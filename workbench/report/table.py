@@ -14,6 +14,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import one_line
 from workbench.report.explain import explain, explain_at_length, score_text
+from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, duration_text, total_line
@@ -23,6 +24,8 @@ _SCORE_WIDTH = 8
 _NARROW = 6
 """Width of a score below a number instead of the name of its metric."""
 _TIME_WIDTH = 8
+_MOST_UNSURE = 20
+"""How many verdicts that samples disagree on are listed."""
 _COLOURS = {
     CaseStatus.PASSED: "32",
     CaseStatus.FAILED: "31",
@@ -73,6 +76,7 @@ class VerdictTable:
         for entry in repeats(report.cases):
             if entry.flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
+        lines += _unsure_lines(report)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         status = _status_of_run(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
@@ -143,6 +147,18 @@ class VerdictTable:
             std = "" if metric.std is None else f"  std {metric.std:.4g}"
             lines.append(f"{one_line(name):<{width}}  {mean}{std}  ({metric.scored} of {metric.total} scored)")
         return lines
+
+
+def _unsure_lines(report: RunReport) -> list[str]:
+    """The cases on which the samples of a judge disagree."""
+    told = [
+        f"unsure: {row_name(case)}: {one_line(text)}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := unsure_text(metric)) is not None
+    ]
+    more = len(told) - _MOST_UNSURE
+    return told if more <= 0 else [*told[:_MOST_UNSURE], f"unsure: and {more} more"]
 
 
 def row_name(case: ReportedCase) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.metrics.presets import PRESETS
 from workbench.metrics.registry import known_metrics
-from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, JudgeMetric
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.run.criteria import (
     CriteriaChoice,
@@ -44,6 +44,18 @@ def test_every_known_metric_is_listed_once_under_its_family_with_the_files_own()
     assert sorted(metrics) == sorted([*known_metrics(), "mine", "nobody_knows"])
     custom = chosen.rows.index(FamilyRow("custom"))
     assert chosen.rows[custom + 1 : custom + 3] == [MetricRow("mine"), MetricRow("nobody_knows")]
+
+
+def test_a_judge_metric_of_the_file_is_listed_among_those_of_judges_with_the_range_of_its_rubric() -> None:
+    tone = JudgeMetric(criteria={"Tone": "t"}, rating_rubric={"1": "bad", "2": "fair", "5": "good"})
+    chosen = CriteriaChoice(config(TRAJECTORY).model_copy(update={"judge_metrics": {"tone": tone}}))
+
+    rows = list(chosen.rows)
+    families = [row.family for row in rows[: rows.index(MetricRow("tone"))] if isinstance(row, FamilyRow)]
+
+    assert families[-1] == "judge"
+    assert chosen.range_of("tone") == (1.0, 5.0)
+    assert chosen.check_threshold("tone", "7") is not None
 
 
 def test_an_unchanged_choice_is_the_file_whatever_was_tried_in_between() -> None:

@@ -32,6 +32,19 @@ def by_majority(opinions: Sequence[Opinion]) -> Conclusion:
     return Conclusion(majority([opinion.score for opinion in opinions]))
 
 
+def by_majority_of_two(opinions: Sequence[Opinion], *, low: float, high: float) -> Conclusion:
+    """Each sample is a vote for one of two ratings; a tie is the lower one."""
+    given = [opinion.score for opinion in opinions if opinion.score is not None]
+    return Conclusion(None if not given else high if given.count(high) * 2 > len(given) else low)
+
+
+def by_preference(opinions: Sequence[Opinion]) -> Conclusion:
+    """1 where more samples prefer the candidate (1) than the baseline (0), 0 where fewer, else 0.5."""
+    given = [opinion.score for opinion in opinions if opinion.score is not None]
+    lead = given.count(1.0) - given.count(0.0)
+    return Conclusion(None if not given else 1.0 if lead > 0 else 0.0 if lead < 0 else 0.5)
+
+
 def by_mean(opinions: Sequence[Opinion]) -> Conclusion:
     """Each sample is a grade.
 

@@ -12,7 +12,7 @@ from workbench.metrics.options import Options, describe, nearest
 
 NAME = "judge_model_options"
 SAMPLES = 5
-_MOST_SAMPLES = 100
+MOST_SAMPLES = 100
 _KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
 
 DESCRIPTION = {
@@ -21,14 +21,14 @@ DESCRIPTION = {
 }
 
 
-def read_judge_options(options: Options) -> JudgeOptions:
-    """The options for the judge; mistakes are kept in `options`."""
+def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOptions:
+    """The options for the judge, asked `samples` times where nothing else is said; mistakes are kept in `options`."""
     given = options.raw(NAME)
     if given is None:
-        return JudgeOptions(samples=SAMPLES)
+        return JudgeOptions(samples=samples)
     if not isinstance(given, Mapping):
         options.refuse(NAME, found=describe(given), expected="an object")
-        return JudgeOptions(samples=SAMPLES)
+        return JudgeOptions(samples=samples)
     values = {_snake(name): value for name, value in given.items()}
     for name in given:
         if _snake(name) not in _KNOWN:
@@ -45,7 +45,7 @@ def read_judge_options(options: Options) -> JudgeOptions:
         config = None
     return JudgeOptions(
         model=model,
-        samples=_count(options, values, "num_samples", most=_MOST_SAMPLES) or SAMPLES,
+        samples=_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,
         parallel=_count(options, values, "parallelism_limit", most=None),
         config=dict(config or {}),
     )

@@ -15,7 +15,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import Stamp, decode_utf8, read_bytes
 
 _BYTE_ORDER_MARK = "\ufeff"
-_CONFIG_KEYS = ("criteria", "custom_metrics", "user_simulator_config", "live_model_config")
+_CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,11 @@ def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Proble
 
 
 def _check_config(data: Any) -> Iterator[Finding]:
-    yield from check_type(data, "EvalConfig")
+    own = find_key(data, "judge_metrics", free=False)
+    yield from check_type({key: value for key, value in data.items() if key != own}, "EvalConfig")
+    if own is not None:
+        message = "ADK does not read judge_metrics, and cannot judge by the criteria that name them"
+        yield Finding("own-key", "warning", (own,), message)
     criteria = get(data, "criteria")
     if not criteria:
         message = "no criteria: the default ones hold (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
@@ -66,7 +70,9 @@ def _check_config(data: Any) -> Iterator[Finding]:
 
 def _looks_like_config(path: Path, data: Any) -> bool:
     named = path.name == "test_config.json" and isinstance(data, dict)
-    return named or _has(data, "criteria", "custom_metrics", "user_simulator_config", "live_model_config")
+    return named or _has(
+        data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
+    )
 
 
 def _has(data: Any, *keys: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.metrics.definition import MetricInfo
 from workbench.metrics.presets import Preset
-from workbench.metrics.registry import check_criteria, known_metrics
+from workbench.metrics.registry import check_criteria, info_of, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.spelling import spelling_of
@@ -94,7 +94,7 @@ class CriteriaChoice(CursorRows):
 
     def info(self, metric: str) -> MetricInfo | None:
         """What is known of a metric; None for the file's own and for a name that nobody knows."""
-        return None if metric in self._file.custom_metrics else known_metrics().get(metric)
+        return info_of(metric, self._file)
 
     def custom(self, metric: str) -> CustomMetric | None:
         """The file's own metric of this name."""
@@ -224,7 +224,7 @@ class CriteriaChoice(CursorRows):
 
     def _metrics(self) -> Iterator[str]:
         """All names, each once: known ones, the file's own, and what the file names that nobody knows."""
-        yield from dict.fromkeys((*known_metrics(), *self._file.custom_metrics, *self._kept))
+        yield from dict.fromkeys((*known_metrics(), *self._file.judge_metrics, *self._file.custom_metrics, *self._kept))
 
     def _is_found(self, metric: str, info: MetricInfo | None) -> bool:
         about = "" if info is None else f"{info.purpose} {info.when}"

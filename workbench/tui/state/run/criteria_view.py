@@ -151,7 +151,7 @@ def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[B
 
 
 def _metric_blocks(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | None) -> Iterator[Block]:
-    yield Whole.of(info.purpose)
+    yield Whole.of(safe(info.purpose))
     yield BLANK
     yield _fact("when", info.when)
     yield _fact("score", f"{range_words(info.lowest, info.highest)}, {_better(info)}")

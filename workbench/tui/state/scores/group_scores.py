@@ -159,6 +159,8 @@ def _number_blocks(metric: MetricSpread) -> list[Block]:
         facts.append(("fell short", f"{metric.failed:,}"))
     if metric.errors:
         facts.append(("errors", f"{metric.errors:,}"))
+    if metric.unsure:
+        facts.append(("unsure", f"{metric.unsure:,}, on which the samples of the judge disagree"))
     return [Whole((Piece(f"{name}  ", Tone.KEY), Piece(value)), indent=2) for name, value in facts]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from workbench.model.agreement import agreement_of
 from workbench.model.results import Judgement, JudgeSample, MetricResult, RubricScore, SentenceScore
 from workbench.model.text import redact
+from workbench.report.judging import agreement_text
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 
@@ -21,14 +23,19 @@ def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
         yield BLANK
         place = f" on turn {number}" if len(metric.per_invocation) > 1 else ""
         yield Whole.of(f"what {safe_line(turn.judgement.model)} said{place}", Tone.HEADING)
+        yield _agreement(turn.judgement)
         yield from map(_rubric, turn.judgement.rubrics)
         yield from _sentences(turn.judgement)
         yield from _failed_tries(turn.judgement)
         for count, sample in enumerate(turn.judgement.samples, start=1):
             yield _sample(count, sample, best=turn.judgement.best)
-        if turn.judgement.spread is not None:
-            yield Whole((Piece("spread     ", Tone.KEY), Piece(f"±{turn.judgement.spread:.2g}")), indent=2, hang=2)
         yield from _word_for_word(turn.judgement)
+
+
+def _agreement(judgement: Judgement) -> Block:
+    agreement = agreement_of(judgement)
+    agree = agreement is not None and agreement.share == 1.0
+    return Whole.of(agreement_text(judgement), Tone.MUTED if agree else Tone.WARNING, indent=2)
 
 
 def _rubric(rubric: RubricScore) -> Block:
@@ -80,16 +87,19 @@ def _label(label: str | None) -> str:
     return "no label" if label is None else label.replace("_", " ")
 
 
-def _sample(number: int, sample: JudgeSample, *, best: float) -> Block:
+def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
     symbol, tone = _GRADED
     said = sample.rationale
     if sample.problem is not None:
         (symbol, tone), said = _NONE, sample.problem
+    elif sample.label:
+        symbol, tone = safe_line(sample.label), Tone.KEY
     elif sample.score == best:
         symbol, tone = _GOOD
     elif sample.score == 0.0 and best == 1.0:
         symbol, tone = _BAD
-    grade = f"{sample.score:.3g}  " if sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0) else ""
+    is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
+    grade = f"{sample.score:.3g}  " if is_grade else ""
     cached = "  cached" if sample.cached else ""
     took = "" if sample.cached or not sample.reply else f"  {sample.seconds:.2g} s"
     head = Piece(f"sample {number:<3} ", Tone.KEY)
@@ -99,8 +109,11 @@ def _sample(number: int, sample: JudgeSample, *, best: float) -> Block:
 
 def _word_for_word(judgement: Judgement) -> Iterator[Block]:
     texts = [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
+    if judgement.system is not None:
+        texts.append(("system instruction", judgement.system))
     if judgement.prompt:
         texts.append(("prompt", judgement.prompt))
+    texts += [("prompt, the other way round", other) for other in _other_prompts(judgement)]
     if judgement.preparation is not None:
         tries = enumerate(judgement.preparation.tries, start=1)
         texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
@@ -109,6 +122,11 @@ def _word_for_word(judgement: Judgement) -> Iterator[Block]:
         yield Whole.of(title, Tone.KEY, indent=2)
         for line in redact(text).splitlines():
             yield Whole.of(safe(line), Tone.MUTED, indent=4)
+
+
+def _other_prompts(judgement: Judgement) -> list[str]:
+    """What samples were asked instead of the prompt, each once."""
+    return list(dict.fromkeys(sample.prompt for sample in judgement.samples if sample.prompt is not None))
 
 
 def _mark(score: float | None) -> tuple[str, Tone]:

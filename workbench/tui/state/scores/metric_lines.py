@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 
 from rich.cells import cell_len
 
+from workbench.model.agreement import is_unsure
 from workbench.model.results import CaseResult, MetricResult
 from workbench.model.text import redact
 from workbench.tui.state.blocks import BLANK, Block, Whole
@@ -58,8 +59,7 @@ def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
 
 def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
     """The score within the bounds of the metric, its threshold marked; nothing where it has no bounds or score."""
-    info = info_of(metric.name)
-    lowest, highest = (info.lowest, info.highest) if info is not None else (0.0, 1.0)
+    lowest, highest = bounds_of(metric)
     share = None if score is None else share_of(score, lowest, highest)
     if share is None:
         return ""
@@ -67,10 +67,21 @@ def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
     return bar(share, width=width, mark=mark)
 
 
+def bounds_of(metric: MetricResult) -> tuple[float | None, float | None]:
+    """The lowest and the highest score that there can be, None where there is no bound."""
+    judgement = next((turn.judgement for turn in metric.per_invocation if turn.judgement is not None), None)
+    info = info_of(metric.name)
+    if info is not None:
+        return info.lowest, info.highest
+    return (0.0, 1.0) if judgement is None else (judgement.lowest, judgement.best)
+
+
 def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterator[Block]:
     """Everything about one metric of a case: verdict, reasons, turns, repeats, details, what it means."""
     look = look_of_metric(metric.status)
-    yield Whole((Piece(safe_line(metric.name), Tone.HEADING), Piece(f"  {look.symbol} {look.word}", look.tone)))
+    unsure = (Piece("  ~ unsure: the samples of the judge disagree", Tone.WARNING),) if is_unsure(metric) else ()
+    head = (Piece(safe_line(metric.name), Tone.HEADING), Piece(f"  {look.symbol} {look.word}", look.tone))
+    yield Whole((*head, *unsure))
     yield Whole.of(_verdict(metric), indent=2, hang=2)
     if picture := metric_bar(metric, metric.score, width=_DETAIL_BAR):
         yield Whole.of(picture, look.tone, indent=2)
@@ -135,8 +146,7 @@ def _repeat_blocks(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
 
 
 def _turns_picture(metric: MetricResult) -> str:
-    info = info_of(metric.name)
-    lowest, highest = (info.lowest, info.highest) if info is not None else (0.0, 1.0)
+    lowest, highest = bounds_of(metric)
     scores = [turn.score for turn in metric.per_invocation][:_BAR]
     return sparkline(scores, lowest=lowest or 0.0, highest=highest)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from workbench.model.agreement import is_unsure
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseStatus, MetricResult
 from workbench.store.history import StoredScores
@@ -43,6 +44,7 @@ class MetricSpread:
     total: int
     failed: int
     errors: int
+    unsure: int  # results on which the samples of a judge disagree
     lowest: float
     highest: float
     bins: tuple[int, ...]
@@ -82,10 +84,12 @@ class _Gathered:
         self._scores: list[float] = []
         self._thresholds: set[float | None] = set()
         self._statuses: Counter[str] = Counter()
+        self._unsure = 0
 
     def add(self, case: CaseKey, repeat: int, metric: MetricResult) -> None:
         self._statuses[metric.status.value] += 1
         self._thresholds.add(metric.threshold)
+        self._unsure += is_unsure(metric)
         if metric.score is not None:
             self._cases.append((case, repeat))
             self._scores.append(metric.score)
@@ -103,6 +107,7 @@ class _Gathered:
             total=sum(self._statuses.values()),
             failed=self._statuses["FAILED"],
             errors=self._statuses["ERROR"],
+            unsure=self._unsure,
             lowest=lowest,
             highest=highest,
             bins=tuple(histogram(scores, lowest=lowest, highest=highest, bins=BINS)),

@@ -1,0 +1,413 @@
+"""Judge metrics of a configuration: what the judge is shown, how ratings and choices become a score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from tests.metrics.conftest import Services
+from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.metrics.judges.variables import VARIABLES
+from workbench.metrics.registry import check_criteria, check_inputs, info_of, needs_of
+from workbench.model.criteria import EvalConfig, InvalidConfig
+from workbench.model.evalset import Invocation
+from workbench.model.results import Execution, Judgement, MetricResult, MetricStatus, TurnResult
+
+Config = Callable[..., EvalConfig]
+Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
+MakeTurn = Callable[..., Invocation]
+
+TWO = {"1": "It is polite.", "0": "It is not."}
+FIVE = {str(number): f"{number} of 5" for number in range(1, 6)}
+POLITE = {"criteria": {"Politeness": "Says please."}, "rating_rubric": TWO}
+BETTER = {
+    "kind": "pairwise",
+    "criteria": {"Politeness": "Says please."},
+    "rating_rubric": {"A": "A is more polite.", "SAME": "Both are.", "B": "B is more polite."},
+}
+DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+
+
+def says(services: Services, *replies: Any) -> None:
+    """Samples answer one after the other, over and over: a rating, a text, or an outage."""
+    answers = cycle(replies)
+
+    def answer(_: object) -> str | ModelError:
+        said = next(answers)
+        if isinstance(said, int | float):
+            return json.dumps({"explanation": f"because {said}", "score": said})
+        assert isinstance(said, str | ModelError)
+        return said
+
+    services.model = answer
+
+
+def criteria(name: str = "own", samples: int = 5, threshold: float | None = 0.5) -> dict[str, Any]:
+    return {name: {"threshold": threshold, "judge_model_options": {"num_samples": samples}}}
+
+
+def judgement_of(result: MetricResult) -> Judgement:
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("replies", "score"),
+    [
+        ([1, 1, 0], 1.0),
+        ([1, 0, 0], 0.0),
+        ([1, 0], 0.0),  # a tie
+        ([1, "?", DOWN], 1.0),
+        ([1, 7, 1], 1.0),  # 7 is no rating of the rubric, and costs its sample
+    ],
+)
+async def test_of_two_ratings_the_majority_counts(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[Any], score: float
+) -> None:
+    says(services, *replies)
+
+    result = (await judge(config(criteria(samples=len(replies)), judges={"own": POLITE}), actual=[turn("x")]))["own"]
+
+    assert result.score == score
+    assert result.status is (MetricStatus.PASSED if score else MetricStatus.FAILED)
+
+
+async def test_graded_ratings_count_by_their_mean(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, 5, 4, 2, "It deserves a 3, or more.")
+    graded = config(criteria(samples=4, threshold=3.5), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+
+    result = (await judge(graded, actual=[turn("x")]))["own"]
+
+    assert result.score == pytest.approx(11 / 3)
+    assert result.status is MetricStatus.PASSED
+    judgement = judgement_of(result)
+    assert (judgement.lowest, judgement.best) == (1.0, 5.0)
+    assert judgement.spread == pytest.approx(1.5275, abs=0.001)
+    assert [sample.score for sample in judgement.samples] == [5.0, 4.0, 2.0, None]
+    info = info_of("own", graded)
+    assert info is not None
+    assert (info.lowest, info.highest) == (1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"explanation": "e", "score": 4}',
+        '```json\n{"score": "4"}\n```',
+        '{"Rating": "**4**"}',
+        "The tone is fine.\nScore: 4",
+        "**Rating:** 4/5",
+        "4",
+        "4 out of 5",
+    ],
+)
+async def test_a_rating_is_read_however_it_is_written(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str
+) -> None:
+    says(services, reply)
+    graded = config(criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+
+    assert (await judge(graded, actual=[turn("x")]))["own"].score == 4.0
+
+
+@pytest.mark.parametrize("reply", ["", "I cannot say.", "Score: 4. No, score: 2", '{"score": 9}', '{"score": true}'])
+async def test_what_is_no_rating_is_an_error_and_no_zero(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str
+) -> None:
+    says(services, reply)
+    graded = config(criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+
+    result = (await judge(graded, actual=[turn("x")]))["own"]
+
+    assert (result.status, result.score) == (MetricStatus.ERROR, None)
+    assert "the reply does not say one of the ratings 1, 2, 3, 4, 5" in (result.reason or "")
+
+
+async def test_the_prompt_has_all_parts_and_its_inputs_in_one_order(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, 1)
+    metric = {
+        **POLITE,
+        "instruction": "INSTRUCTION",
+        "metric_definition": "DEFINITION",
+        "evaluation_steps": {"Step 2": "SECOND", "Step 10": "TENTH"},
+        "few_shot_examples": ["EXAMPLE"],
+        "input_variables": ["tone", "prompt", "predicted_trajectory", "reference"],
+        "system_instruction": "SYSTEM",
+    }
+    reordered = {**metric, "input_variables": list(reversed(metric["input_variables"]))}
+    given = {
+        "actual": [turn("RESPONSE", [("f", {"x": 1})])],
+        "expected": [turn("REFERENCE")],
+        "columns": {"tone": {"de": "höflich"}, "predicted_trajectory": [{"tool_name": "f", "tool_input": {"x": 1}}]},
+    }
+
+    result = (await judge(config(criteria(samples=1), judges={"own": metric}), **given))["own"]
+    again = (await judge(config(criteria(samples=1), judges={"own": reordered}), **given))["own"]
+
+    prompt = judgement_of(result).prompt
+    wanted = (
+        "INSTRUCTION", "DEFINITION", "Politeness: Says please.", "1: It is polite.", "SECOND", "TENTH", "EXAMPLE",
+        '<predicted_trajectory>\n[{"tool_name": "f", "tool_input": {"x": 1}}]\n</predicted_trajectory>',
+        "<prompt>\n?\n</prompt>", "<reference>\nREFERENCE\n</reference>", '<tone>\n{"de": "höflich"}\n</tone>',
+        "<response>\nRESPONSE\n</response>", '"score": 1 or 0',
+    )  # fmt: skip
+    assert [text for text in wanted if text not in prompt] == []
+    assert sorted(wanted, key=prompt.index) == list(wanted)
+    assert judgement_of(again).prompt == prompt
+    assert services.asked[0].system == judgement_of(result).system == "SYSTEM"
+
+
+async def test_what_a_value_says_is_never_a_variable_or_a_template(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, 1)
+    nasty = "{reference} {{ 7 * 7 }} {% if x %} {"
+    template = 'Rate {response} beside {reference}, {{as is}}, like {"score": 1}.'
+
+    result = (
+        await judge(
+            config(criteria(samples=1), judges={"own": {"metric_prompt_template": template, "rating_rubric": TWO}}),
+            actual=[turn(nasty)],
+            expected=[turn("REF")],
+        )
+    )["own"]
+
+    first, *_ = judgement_of(result).prompt.splitlines()
+    assert first == f'Rate {nasty} beside REF, {{as is}}, like {{"score": 1}}.'
+
+
+async def test_a_template_without_a_rubric_takes_any_number(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, 70, 75.5)
+    own = config(criteria(samples=2, threshold=72), judges={"own": {"metric_prompt_template": "0 to 100: {response}"}})
+
+    result = (await judge(own, actual=[turn("x")]))["own"]
+
+    assert (result.score, result.status) == (72.75, MetricStatus.PASSED)
+
+
+async def test_every_documented_variable_has_a_value_and_one_that_a_case_lacks_leaves_it_without_a_score(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, 1)
+    everything = config(criteria(samples=1), judges={"own": {**POLITE, "input_variables": list(VARIABLES)}})
+    turns = [turn("one", ["f"]), turn("two")]
+
+    with_reference = (await judge(everything, actual=turns, expected=turns))["own"]
+    without = (await judge(everything, actual=turns))["own"]
+
+    assert with_reference.score == 1.0
+    second = with_reference.per_invocation[1].judgement
+    assert second is not None
+    assert "<history>\nUSER TURN 1: ?" in second.prompt
+    assert "AGENT TURN 1: one" in second.prompt
+    assert (without.status, without.reason) == (MetricStatus.UNDEFINED, "the case has no expected response")
+
+
+def test_an_unknown_variable_is_named_with_the_nearest_known_one(config: Config) -> None:
+    metric = {**POLITE, "input_variables": ["prompt", "referense", "tone"]}
+    own = config(criteria(), judges={"own": metric, "unused": {**POLITE, "input_variables": ["nothing"]}})
+
+    assert [str(problem) for problem in check_inputs(own, ["tone"])] == [
+        "judge_metrics.own.input_variables: found the unknown variable 'referense', "
+        "expected 'reference' (did you mean that?)"
+    ]
+    assert [problem.found for problem in check_inputs(own, [])] == [
+        "the unknown variable 'referense'",
+        "the unknown variable 'tone'",
+    ]
+    template = config(criteria(), judges={"own": {"metric_prompt_template": "{respons}"}})
+    (problem,) = check_inputs(template, [])
+    assert problem.place == "judge_metrics.own.metric_prompt_template"
+    assert "'response'" in problem.expected
+
+
+def test_a_pairwise_metric_needs_something_to_compare_with(config: Config) -> None:
+    own = config(criteria(samples=4), judges={"own": BETTER})
+    earlier = config(criteria(samples=4), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
+
+    (nowhere,) = check_inputs(own, [])
+    (misspelt,) = check_inputs(own, ["baseline_model_respons"])
+
+    assert '"baseline": {"run": "latest"}' in nowhere.expected
+    assert misspelt.expected == "'baseline_model_respons' (did you mean that?)"
+    assert check_inputs(own, ["baseline_model_response"]) == check_inputs(earlier, []) == []
+
+
+@pytest.mark.parametrize(
+    ("choices", "score", "wins"),
+    [
+        ("BABA", 1.0, (1.0, 0.0)),  # A and B change places in every second sample: all four prefer the candidate
+        ("ABAB", 0.0, (0.0, 1.0)),
+        ("BBBB", 0.5, (0.0, 0.0)),  # whatever stands second
+        ("SBBS", 0.5, (0.0, 0.0)),
+        ("SSSA", 1.0, (1.0, 0.0)),
+    ],
+)
+async def test_a_response_wins_where_more_samples_prefer_it_whichever_stands_first(
+    config: Config,
+    judge: Judge,
+    turn: MakeTurn,
+    services: Services,
+    choices: str,
+    score: float,
+    wins: tuple[float, ...],
+) -> None:
+    names = {"A": "A", "B": "B", "S": "SAME"}
+    says(services, *[json.dumps({"explanation": "e", "pairwise_choice": names[choice]}) for choice in choices])
+
+    results = await judge(
+        config(criteria(samples=4), judges={"own": BETTER}),
+        actual=[turn("NEW")],
+        columns={"baseline_model_response": "OLD", "response": "NEW"},
+    )
+
+    assert results["own"].score == score
+    rates = [results[f"own/{side}_model_win_rate"] for side in ("candidate", "baseline")]
+    assert tuple(rate.score for rate in rates) == wins
+    assert {rate.status for rate in rates} == {MetricStatus.INFORMATIONAL}
+    judgement = judgement_of(results["own"])
+    straight, flipped = "<response_a>\nOLD\n</response_a>", "<response_a>\nNEW\n</response_a>"
+    asked = [request.messages[0].text for request in services.asked]
+    assert [straight in text for text in asked] == [True, False, True, False]
+    assert [flipped in text for text in asked] == [False, True, False, True]
+    assert [sample.prompt for sample in judgement.samples] == [None, asked[1], None, asked[3]]
+    assert {sample.label for sample in judgement.samples} <= {"CANDIDATE", "BASELINE", "TIE"}
+
+
+async def test_without_flipping_the_baseline_always_stands_first(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, "Winner: B")
+    own = config(criteria(samples=3), judges={"own": {**BETTER, "flip": False, "baseline": {"column": "old"}}})
+
+    results = await judge(own, actual=[turn("NEW")], columns={"old": "OLD", "response": "NEW"})
+
+    assert results["own"].score == 1.0
+    assert all("<response_a>\nOLD" in request.messages[0].text for request in services.asked)
+
+
+async def test_a_template_of_two_responses_is_flipped_too(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, '{"pairwise_choice": "CANDIDATE"}', '{"pairwise_choice": "BASELINE"}')
+    template = "First: {baseline_model_response} Second: {response}"
+    own = config(criteria(samples=2), judges={"own": {"kind": "pairwise", "metric_prompt_template": template}})
+
+    results = await judge(own, actual=[turn("NEW")], columns={"baseline_model_response": "OLD", "response": "NEW"})
+
+    assert results["own"].score == 1.0
+    assert [request.messages[0].text.splitlines()[0] for request in services.asked] == [
+        "First: OLD Second: NEW",
+        "First: NEW Second: OLD",
+    ]
+
+
+async def test_an_earlier_run_is_compared_turn_by_turn_but_never_with_itself(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, "B", "A")
+    own = config(criteria(samples=2), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
+    now = [turn("new 1"), turn("new 2")]
+    itself = Execution(turns=tuple(TurnResult(invocation=each, duration_seconds=0.25) for each in now))
+    before = Execution(turns=(TurnResult(invocation=turn("old 1"), duration_seconds=1.0),))
+
+    compared = await judge(own, actual=now, baselines={"own": [itself, before]})
+    alone = await judge(own, actual=now, baselines={"own": [itself]})
+
+    first, second = compared["own"].per_invocation
+    assert (first.score, second.score) == (1.0, None)
+    assert second.reason == "the earlier run did not come to turn 2"
+    assert (alone["own"].status, alone["own"].score) == (MetricStatus.UNDEFINED, None)
+    assert "no earlier run" in (alone["own"].reason or "")
+    assert alone["own/candidate_model_win_rate"].score is None
+
+
+def test_half_of_the_samples_cannot_be_flipped_where_they_are_odd(config: Config) -> None:
+    (problem,) = check_criteria(config(criteria(samples=5), judges={"own": BETTER}, check=False))
+
+    assert problem.place == "criteria.own.judge_model_options.num_samples"
+    assert "an even number" in problem.expected
+
+
+async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    says(services, "SAME")
+    own = config({"own": 0.5}, judges={"own": BETTER})
+
+    await judge(own, actual=[turn("x")], columns={"baseline_model_response": "y"})
+
+    assert len(services.asked) == 4
+    assert needs_of(own) == {"judge"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        ("text", "judge_metrics.own: found 'text', expected an object that defines a judge metric"),
+        ({}, "judge_metrics.own.criteria: found nothing, expected criteria and rating_rubric, or"),
+        ({**POLITE, "rating_rubric": {}}, "judge_metrics.own.rating_rubric: found an empty object"),
+        ({"criteria": {"a": "b"}}, "judge_metrics.own.rating_rubric: found nothing"),
+        ({**POLITE, "rating_rubic": {}}, "unknown key 'rating_rubic', expected one of .*did you mean 'rating_rubric'"),
+        ({**POLITE, "rating_rubric": {"good": "g", "1": "b"}}, "rating_rubric.good: found 'good', expected a number"),
+        ({**POLITE, "rating_rubric": {"1": "g"}}, "found 1 rating, expected at least two"),
+        ({**POLITE, "rating_rubric": {"1": "g", "1.0": "b"}}, "rating_rubric.1.0: found '1' once more"),
+        ({**POLITE, "criteria": {"a": ""}}, "judge_metrics.own.criteria.a: found '', expected a text"),
+        ({**POLITE, "criteria": []}, "judge_metrics.own.criteria: found a list, expected an object with a text"),
+        ({**POLITE, "input_variables": "prompt"}, "input_variables: found 'prompt', expected a list of texts"),
+        ({**POLITE, "kind": "listwise"}, "own.kind: found 'listwise', expected \"pointwise\" or \"pairwise\""),
+        ({**POLITE, "flip": True}, "own.flip: found True, expected this only where \"kind\" is \"pairwise\""),
+        ({**POLITE, "metric_prompt_template": "{response}"}, "found criteria beside metric_prompt_template"),
+        ({**BETTER, "rating_rubric": {"1": "x"}}, "rating_rubric.1: found '1', expected one of A, SAME, B"),
+        ({**BETTER, "baseline": "latest"}, "own.baseline: found 'latest', expected {\"column\""),
+        ({**BETTER, "baseline": {"run": 7}}, "own.baseline: found run: 7"),
+        ({**BETTER, "flip": "yes"}, "own.flip: found 'yes', expected true or false"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_definition_is_named_with_its_place(config: Config, metric: Any, problem: str) -> None:
+    with pytest.raises(InvalidConfig, match=problem):
+        config({"own": 0.5}, judges={"own": metric})
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ({"metric_prompt_template": "Is it good? {{response}}"}, "{response} where the text belongs"),
+        ({"kind": "pairwise", "metric_prompt_template": "{response}"}, "{baseline_model_response} where"),
+    ],
+)
+def test_a_template_that_shows_the_judge_nothing_is_refused(
+    config: Config, metric: dict[str, Any], expected: str
+) -> None:
+    (problem,) = check_criteria(config({"own": 0.5}, judges={"own": metric}, check=False))
+
+    assert problem.place == "judge_metrics.own.metric_prompt_template"
+    assert expected in problem.expected
+
+
+def test_a_name_may_be_defined_only_once(config: Config) -> None:
+    with pytest.raises(InvalidConfig, match=r"judge_metrics\.own: found a name that a custom metric has, too"):
+        config({"own": 0.5}, judges={"own": POLITE}, custom={"own": "pkg.own"})
+
+
+def test_camel_case_is_read_too(config: Config) -> None:
+    metric = {"criteria": {"a": "b"}, "ratingRubric": TWO, "inputVariables": ["response"]}
+
+    assert config({"own": 0.5}, judges={"own": metric}).judge_metrics["own"].input_variables == ("response",)
+
+
+def test_a_misspelt_criterion_finds_the_judge_metric(config: Config) -> None:
+    (problem,) = check_criteria(config({"politness": 0.5}, judges={"politeness": POLITE}, check=False))
+
+    assert "'politeness'" in problem.expected

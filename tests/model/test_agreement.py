@@ -1,0 +1,125 @@
+"""Agreement: of the samples of a judgement, and kappas against published numbers and their properties."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.model.agreement import agreement_of, cohen_kappa, fleiss_kappa, is_unsure, observed_agreement
+from workbench.model.results import (
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+    RubricScore,
+)
+
+RATINGS = st.sampled_from(["yes", "no", "maybe"])
+
+
+def judged(*scores: float | None, spread: float | None = None, rubrics: tuple[RubricScore, ...] = ()) -> Judgement:
+    samples = tuple(JudgeSample(score=score) for score in scores)
+    return Judgement(model="m", prompt="p", samples=samples, spread=spread, rubrics=rubrics)
+
+
+def metric(*judgements: Judgement, threshold: float | None = 0.5) -> MetricResult:
+    turns = tuple(InvocationScore(score=1.0, judgement=judgement) for judgement in judgements)
+    return MetricResult(
+        name="m", score=1.0, threshold=threshold, status=MetricStatus.PASSED, per_invocation=turns, total=len(turns)
+    )
+
+
+def test_the_share_of_samples_that_say_what_most_say() -> None:
+    agreement = agreement_of(judged(1.0, 1.0, 1.0, 0.0, None))
+
+    assert agreement is not None
+    assert (agreement.share, agreement.votes, agreement.spread) == (0.75, 4, None)
+
+
+def test_grades_have_a_spread() -> None:
+    agreement = agreement_of(judged(3.0, 5.0, 4.0, 4.0, spread=0.8))
+
+    assert agreement is not None
+    assert (agreement.share, agreement.votes, agreement.spread) == (0.5, 4, 0.8)
+
+
+def test_of_rubrics_every_verdict_is_a_vote() -> None:
+    rubrics = (
+        RubricScore(rubric_id="a", text="a", score=1.0, yes=3, no=0),
+        RubricScore(rubric_id="b", text="b", score=0.0, yes=1, no=2),
+    )
+    agreement = agreement_of(judged(None, None, None, rubrics=rubrics))
+
+    assert agreement is not None
+    assert (agreement.share, agreement.votes) == (5 / 6, 6)
+    assert is_unsure(metric(judged(rubrics=rubrics)))
+    assert not is_unsure(metric(judged(rubrics=rubrics[:1])))
+
+
+@pytest.mark.parametrize("scores", [(), (1.0,), (None, None), (1.0, None)])
+def test_a_single_opinion_agrees_with_nobody(scores: tuple[float | None, ...]) -> None:
+    assert agreement_of(judged(*scores)) is None
+    assert not is_unsure(metric(judged(*scores)))
+
+
+def test_a_case_is_unsure_where_the_samples_of_any_turn_disagree() -> None:
+    sure, split = judged(1.0, 1.0), judged(1.0, 1.0, 0.0)
+
+    assert not is_unsure(metric(sure, sure))
+    assert is_unsure(metric(sure, split))
+
+
+def test_graded_ratings_disagree_where_the_threshold_is_between_them() -> None:
+    graded = judged(3.0, 4.0, 5.0, spread=1.0)
+
+    assert not is_unsure(metric(graded, threshold=3.0))
+    assert is_unsure(metric(graded, threshold=3.5))
+    assert is_unsure(metric(graded, threshold=None))
+
+
+def test_cohens_kappa_is_that_of_a_known_table() -> None:
+    # 45, 15, 25, 15 of 100: observed 0.60, by chance 0.54.
+    pairs = [*[("y", "y")] * 45, *[("y", "n")] * 15, *[("n", "y")] * 25, *[("n", "n")] * 15]
+
+    assert cohen_kappa(pairs) == pytest.approx((0.60 - 0.54) / 0.46)
+
+
+def test_fleiss_kappa_is_that_of_a_known_table() -> None:
+    # The example of the article in Wikipedia: 10 items, 14 raters, 5 categories; 0.210.
+    table = [
+        (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
+        (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
+    ]  # fmt: skip
+    items = [[category for category, count in enumerate(row) for _ in range(count)] for row in table]
+
+    assert fleiss_kappa(items) == pytest.approx(0.210, abs=0.001)
+    assert observed_agreement(items) == pytest.approx(0.378, abs=0.001)
+
+
+@pytest.mark.parametrize("pairs", [[], [("y", "y")], [("y", "y")] * 5])
+def test_where_chance_explains_everything_there_is_no_kappa(pairs: list[tuple[str, str]]) -> None:
+    assert cohen_kappa(pairs) is None
+    assert fleiss_kappa(pairs) is None
+
+
+@given(st.lists(st.tuples(RATINGS, RATINGS), min_size=1))
+def test_kappas_of_two_raters(pairs: list[tuple[str, str]]) -> None:
+    kappa, fleiss = cohen_kappa(pairs), fleiss_kappa(pairs)
+    swapped = [(other, one) for one, other in pairs]
+
+    assert kappa is None or -1.0 <= kappa <= 1.0
+    assert (kappa is None) == (len({rating for pair in pairs for rating in pair}) == 1)
+    assert cohen_kappa(swapped) == (None if kappa is None else pytest.approx(kappa))
+    assert kappa is None or (kappa == 1.0) == all(one == other for one, other in pairs)
+    # Raters who share their habits can only agree less beyond chance than raters with habits of their own.
+    assert kappa is None or (fleiss is not None and fleiss <= kappa + 1e-9)
+
+
+@given(st.integers(2, 5).flatmap(lambda raters: st.lists(st.tuples(*[RATINGS] * raters), min_size=1)))
+def test_observed_agreement_is_the_share_of_pairs_of_raters_that_agree(items: list[tuple[str, ...]]) -> None:
+    raters = range(len(items[0]))
+    same = [item[one] == item[other] for item in items for one in raters for other in raters if one < other]
+
+    assert observed_agreement(items) == pytest.approx(sum(same) / len(same))

@@ -1,0 +1,99 @@
+"""What reports say of judges whose samples have names for what they say, or disagree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workbench.model.results import (
+    CaseStatus,
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+    RubricScore,
+)
+from workbench.report.formats import write_report
+from workbench.report.judging import judging_lines, unsure_text
+from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.table import Style, VerdictTable
+
+PASSED, FAILED = MetricStatus.PASSED, MetricStatus.FAILED
+
+
+def sample(score: float | None, why: str = "", label: str = "") -> JudgeSample:
+    return JudgeSample(score=score, rationale=why, label=label, problem=None if score is not None else "unread")
+
+
+def judged(
+    name: str, *turns: tuple[float, Judgement], threshold: float = 0.5, status: MetricStatus = FAILED
+) -> MetricResult:
+    scores = tuple(InvocationScore(score=score, judgement=judgement) for score, judgement in turns)
+    mean = sum(score for score, _ in turns) / len(turns)
+    return MetricResult(
+        name=name, score=mean, threshold=threshold, status=status, per_invocation=scores, total=len(scores)
+    )
+
+
+def judgement(*samples: JudgeSample, **more: Any) -> Judgement:
+    return Judgement(model="m", prompt="p", samples=samples, **more)
+
+
+SPLIT = judgement(sample(1.0, "fine"), sample(0.0, "too short"), sample(0.0, "rude"), sample(None))
+GRADES = judgement(sample(2.0), sample(4.0), sample(2.0), lowest=1.0, best=5.0, spread=1.15)
+PAIR = judgement(sample(0.0, "old one", "BASELINE"), sample(0.5, "same", "TIE"), sample(0.0, "longer", "BASELINE"))
+
+
+def test_choices_are_told_by_their_names() -> None:
+    assert list(judging_lines(judged("own", (0.0, PAIR)))) == ["the judge: 2 say BASELINE, 1 says TIE: old one"]
+
+
+def test_numbers_without_a_best_are_told_as_they_are() -> None:
+    free = judgement(sample(70.0, "fair"), sample(75.0), lowest=None, best=None, spread=3.5)
+
+    assert list(judging_lines(judged("own", (72.5, free), threshold=80))) == ["the judge: 70, 75: fair"]
+
+
+def test_what_samples_disagree_on_is_told_turn_by_turn() -> None:
+    sure = judgement(sample(1.0), sample(1.0))
+    rubrics = (RubricScore(rubric_id="a", text="a", score=1.0, yes=2, no=1),)
+
+    assert unsure_text(judged("own", (1.0, sure))) is None
+    assert unsure_text(judged("own", (1.0, sure), (0.0, SPLIT))) == "own: turn 2: 2 of 3 samples agree"
+    assert unsure_text(judged("own", (1.0, judgement(rubrics=rubrics)))) == "own: 2 of 3 verdicts on rubrics agree"
+    graded = unsure_text(judged("own", (8 / 3, GRADES), threshold=3.0))
+    assert graded == "own: 2 of 3 samples agree, ±1.1"
+
+
+@pytest.fixture
+def report(make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport]) -> RunReport:
+    split = judged("own", (1.0, judgement(sample(1.0), sample(1.0), sample(0.0))), status=PASSED)
+    sure = judged("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
+    return make_report(
+        [
+            make_case("split", CaseStatus.PASSED, metrics=(split,)),
+            make_case("sure", CaseStatus.PASSED, metrics=(sure,)),
+        ]
+    )
+
+
+def test_unsure_cases_are_flagged_in_json_with_the_agreement_on_each_turn(report: RunReport) -> None:
+    split, sure = json.loads(write_report(report, "json"))["cases"]
+
+    assert (split["unsure"], sure["unsure"]) == (True, False)
+    assert split["metrics"][0]["unsure"] is True
+    assert split["metrics"][0]["per_invocation"][0]["agreement"] == pytest.approx(2 / 3)
+    assert sure["metrics"][0]["per_invocation"][0]["agreement"] == 1.0
+
+
+def test_unsure_cases_are_listed_below_the_table_and_in_markdown(report: RunReport) -> None:
+    lines = VerdictTable(style=Style(), name_width=8, criteria={}).closing(report)
+
+    assert [line for line in lines if line.startswith("unsure")] == ["unsure: split: own: 2 of 3 samples agree"]
+    assert "## Unsure\n\n- sets/light.evalset.json: split: own: 2 of 3 samples agree" in write_report(
+        report, "markdown"
+    )

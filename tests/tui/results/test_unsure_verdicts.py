@@ -1,0 +1,57 @@
+"""What judges said, on the screen: samples, how far they agree, and the prompts that they were asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.llm.servers import Call, Said, Server, gemini, serving
+
+Open = Callable[..., Any]
+GRADES = {
+    "criteria": {"Tone": "How friendly is it?"},
+    "rating_rubric": {"1": "not at all", "3": "somewhat", "5": "very"},
+    "system_instruction": "You are strict.",
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A judge that says 3, then 5, and so on."""
+    numbers = count()
+
+    def answer(_: Call) -> Said:
+        rating = (3, 5)[next(numbers) % 2]
+        return gemini(json.dumps({"explanation": f"because it is {rating} [/b]", "score": rating}))
+
+    with serving(answer) as started:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+        monkeypatch.setenv("GOOGLE_API_KEY", "key")
+        yield started
+
+
+@pytest.fixture
+def judged(make_ran: Open, server: Server) -> Any:
+    """A project whose case was rated 4, by samples that disagree on whether that is enough."""
+    project = make_ran("on")
+    criteria = {"tone": {"threshold": 3.5, "judge_model_options": {"num_samples": 4}}}
+    (project.path / "test_config.json").write_text(
+        json.dumps({"criteria": criteria, "judge_metrics": {"tone": GRADES}})
+    )
+    project.run()
+    return project
+
+
+async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged: Any, open_app: Open) -> None:
+    async with open_app(judged.path, size=(140, 110)) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "4")
+
+        text = await screen.until("~ unsure", "2 of 4 samples agree, ±1.2", "because it is 5 [/b]")
+
+        assert "4 / 3.5" in text
+        await screen.until("system instruction", "You are strict.", "Step 1: Assess")
