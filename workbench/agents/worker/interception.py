@@ -19,7 +19,7 @@ from .adapters.base import AgentFault, LoadError
 from .asking import Tools
 from .loading import find_object
 from .recording.places import is_workspace
-from .values import lenient
+from .values import describe, lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
