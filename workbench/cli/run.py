@@ -244,7 +244,9 @@ def _judge_lines(judge: JudgeCost) -> Iterator[str]:
         known = f"from earlier runs of {judge.tokens.known} of {judge.tokens.of} cases"
         takes = f"about {judge.tokens.amount:,.0f} tokens, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    yield one_line(f"judge {judge.model}: about {judge.calls:,} calls (known answers cost nothing), {takes}{cost}")
+    more = f" and those on {judge.open_ended:,} scenarios" if judge.open_ended else ""
+    calls = f"about {judge.calls:,} calls{more} (known answers cost nothing)"
+    yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
         yield one_line(f"  {judge.price_unknown}")
 

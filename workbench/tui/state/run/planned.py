@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.report.spending import cost_text
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
@@ -16,7 +17,7 @@ from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 
 if TYPE_CHECKING:
-    from workbench.engine.cost import Estimate, PlanCost
+    from workbench.engine.cost import Estimate, JudgeCost, PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
 
 _MOST_SETS = 6
@@ -117,6 +118,10 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     yield _fact("calls", _calls(cost))
     for metric, calls in cost.judge_calls.items():
         yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
+    for judge in cost.judges:
+        yield from _judge(judge)
+    if (bounds := _bounds(planned.plan)) is not None:
+        yield _fact("at most", bounds)
     nothing = "time unknown: none of the cases has run before"
     yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing=nothing))
     if cost.model_jobs:
@@ -140,6 +145,27 @@ def _calls(cost: PlanCost) -> str:
     free = cost.agent_turns - cost.model_turns
     also = f", and {plural(free, 'turn')} of functions, which cost nothing" if free else ""
     return f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each{also}"
+
+
+def _judge(judge: JudgeCost) -> Iterator[Block]:
+    """What one judge model will be asked and takes."""
+    more = f", and those on {plural(judge.open_ended, 'conversation')} of any length" if judge.open_ended else ""
+    calls = f"about {plural(judge.calls, 'call')}{more}; known answers cost nothing"
+    tokens = "tokens unknown: no earlier run tells"
+    if judge.tokens is not None:
+        tokens = f"about {thousands(judge.tokens.amount)} tokens"
+    money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
+    yield _fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
+    if judge.price_unknown is not None:
+        yield _fact("", safe_line(judge.price_unknown))
+
+
+def _bounds(plan: Plan) -> str | None:
+    """Within which bounds models are asked."""
+    limits = plan.limits
+    calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
+    money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"
+    return ", ".join(bound for bound in (calls, money) if bound is not None) or None
 
 
 def _sets(plan: Plan) -> Iterator[Block]:
