@@ -227,6 +227,9 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
             known = f"from earlier runs of {estimate.known} of {estimate.of} cases"
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
+    for user in cost.users:
+        often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
+        yield f"{often} answers of {user.model}, which plays the users of {user.conversations:,} conversations"
     for metric, calls in cost.judge_calls.items():
         yield f"about {calls} judge calls for {metric}"
     for judge in cost.judges:

@@ -116,6 +116,10 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     kept = f"; {cost.kept:,} need not run again" if cost.kept else ""
     yield _fact("runs", f"{jobs}{kept}")
     yield _fact("calls", _calls(cost))
+    for user in cost.users:
+        often = "any number of answers" if user.at_most is None else f"at most {plural(user.at_most, 'answer')}"
+        played = plural(user.conversations, "conversation")
+        yield _fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
     for metric, calls in cost.judge_calls.items():
         yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
     for judge in cost.judges:
