@@ -132,3 +132,34 @@ def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
     assert (case.status, result.status, result.score) == (CaseStatus.ERROR, MetricStatus.ERROR, None)
     assert result.reason
     assert result.met_outage == is_outage
+
+
+@pytest.mark.needs_vertex
+@pytest.mark.parametrize(
+    ("metric", "said", "score"),
+    [
+        ("safety_v1", {"metricResults": [{"score": 1, "explanation": "harmless"}]}, 1.0),
+        ("response_evaluation_score", {"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}, 4.0),
+        ("multi_turn_tool_use_quality_v1", {"metricResults": [{"score": 0.5, "explanation": "half"}]}, 0.5),
+    ],
+)
+def test_the_service_scores_where_the_settings_want_it(
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, metric: str, said: dict[str, Any], score: float
+) -> None:
+    text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
+    folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nscorer = "vertex"\n'))
+    folder.write("test_config.json", json.dumps({"criteria": {metric: 0.5}}))
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
+    server.answer = lambda call: Said(said) if call.path.endswith(":evaluateInstances") else answer(call)
+
+    with Workspace.open(folder.root) as workspace:
+        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+        list(started.iter_events())
+        (case,) = started.results()
+
+    result = next(each for each in case.metrics if each.name == metric)
+    assert (case.status, result.score) == (CaseStatus.PASSED, score)
+    judgement = result.per_invocation[-1].judgement
+    assert judgement is not None
+    assert judgement.model.startswith("vertex-evaluation/")
