@@ -95,7 +95,7 @@ def _ask_about_properties(reply: str, *, turns: Sequence[Turn]) -> ModelQuestion
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
     if asks_service(options):
-        return [service_judge(kind.name, metric=kind.name, instance=instance_of_conversation, best=1.0, whole=True)]
+        return [service_judge(kind.name, metric=kind.name, instance=instance_of_conversation, whole=True)]
     ask = partial(ask_about_conversation, kind=kind)
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True, prepares=True)]
 

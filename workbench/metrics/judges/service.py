@@ -35,15 +35,20 @@ def asks_service(options: Options) -> bool:
     return True
 
 
-def service_judge(name: str, *, metric: str, instance: Instance, best: float, whole: bool = False) -> ModelJudge:
+def service_judge(
+    name: str, *, metric: str, instance: Instance, bounds: tuple[float, float] = (0.0, 1.0), whole: bool = False
+) -> ModelJudge:
     """Has the service score, once: `metric` is what it calls the metric, `instance` gives what it is to score."""
+    lowest, best = bounds
 
     def ask(turn: Turn, view: CaseView) -> ModelQuestion | Score:
         found = instance(turn, view)
         if isinstance(found, Score):
             return found
         prompt = json.dumps({"metric": metric, "instance": found}, ensure_ascii=False, indent=1)
-        return ModelQuestion(prompt=prompt, reply_schema={}, read=read_service, conclude=by_mean, best=best)
+        return ModelQuestion(
+            prompt=prompt, reply_schema={}, read=read_service, conclude=by_mean, lowest=lowest, best=best
+        )
 
     options = JudgeOptions(model=f"{VERTEX_EVALUATION}{metric}", samples=1)
     return ModelJudge(name=name, options=options, ask=ask, whole=whole)

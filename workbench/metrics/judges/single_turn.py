@@ -101,13 +101,18 @@ def ask_about_response(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuest
         },
         read=kind.read,
         conclude=kind.conclude,
+        lowest=kind.lowest,
         best=kind.highest,
     )
 
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
     if asks_service(options):
-        return [service_judge(kind.name, metric=kind.of_service, instance=instance_of_turn, best=kind.highest)]
+        return [
+            service_judge(
+                kind.name, metric=kind.of_service, instance=instance_of_turn, bounds=(kind.lowest, kind.highest)
+            )
+        ]
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=partial(ask_about_response, kind=kind))]
 
 
