@@ -31,7 +31,7 @@ def unsure_text(metric: MetricResult) -> str | None:
 
 
 def agreement_text(judgement: Judgement) -> str:
-    """How far the samples agree: `4 of 5 samples agree`; of rubrics and sentences the verdicts, of grades the spread."""
+    """How far the samples agree: `4 of 5 samples agree`, the verdicts on parts, of grades the spread."""
     agreement = agreement_of(judgement)
     if agreement is None:
         return "one opinion, with which nobody could agree"
