@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.llm.servers import Call, Said, Server, gemini, gemini_error, openai, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -132,6 +132,32 @@ def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
     assert (case.status, result.status, result.score) == (CaseStatus.ERROR, MetricStatus.ERROR, None)
     assert result.reason
     assert result.met_outage == is_outage
+
+
+@pytest.mark.needs_litellm
+def test_a_model_at_home_judges_in_two_steps_as_well(
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
+    text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
+    folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nmodel = "openai/local-1"\n'))
+
+    def answer_at_home(call: Call) -> Said:
+        if not call.path.endswith("/chat/completions"):
+            return answer(call)
+        prompt = " ".join(call.body["messages"][0]["content"].split())
+        return openai(f"```json\n{json.dumps(next(said for part, said in SAID if part in prompt))}\n```")
+
+    server.answer = answer_at_home
+
+    case, result = run(folder, "hallucinations_v1")
+
+    assert (case.status, result.score) == (CaseStatus.PASSED, 0.5)
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert judgement.model == "openai/local-1"
+    assert [(each.label, each.evidence) for each in judgement.sentences] == [("supported", "on"), ("unsupported", "")]
 
 
 @pytest.mark.needs_vertex
