@@ -17,7 +17,7 @@ from workbench.cli.streams import write_lines
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
-_EXTRAS = {"adk": "google-adk"}
+_EXTRAS = {"adk": "google-adk", "litellm": "litellm", "vertex": "google-cloud-aiplatform"}
 _KEYS = (
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",

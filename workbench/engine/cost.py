@@ -177,9 +177,9 @@ def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
             known[id(config)] = tuple(_model_judges(config))
         kept = {metric.name for metric in planned.kept}
         for metric, judge in known[id(config)]:
-            turns = min(planned.turns or 0, 1) if judge.whole else planned.turns or 0
             if metric not in kept:
-                yield _Question(planned.key, metric, judge.options.model or config.judge, turns * judge.options.samples)
+                calls = judge.calls(planned.turns or 0)
+                yield _Question(planned.key, metric, judge.options.model or config.judge, calls)
 
 
 def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:

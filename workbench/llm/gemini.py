@@ -71,11 +71,11 @@ class Gemini:
         try:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
-            raise _of_service(error, request.model) from error
+            raise error_of_service(error, request.model) from error
         except (
             Exception
         ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
-            raise _of_library(error, request.model) from error
+            raise error_of_library(error, request.model) from error
         return _reply(response, request.model)
 
 
@@ -156,7 +156,7 @@ def _name(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _of_service(error: APIError, model: str) -> ModelError:
+def error_of_service(error: APIError, model: str) -> ModelError:
     said = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
     trouble = trouble_of_status(error.code or 500)
     if trouble is Trouble.REFUSED and "API key" in (error.message or ""):  # a wrong key is a 400 there
@@ -182,7 +182,7 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _of_library(error: Exception, model: str) -> ModelError:
+def error_of_library(error: Exception, model: str) -> ModelError:
     """Of a connection, or of google.auth, which has errors of its own for what a project lacks.
 
     What is not JSON was not said by the service but by something on the way to it.

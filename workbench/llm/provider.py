@@ -24,6 +24,17 @@ class Provider(Protocol):
         """Give connections back."""
 
 
+VERTEX_EVALUATION = "vertex-evaluation/"
+"""What the names of metrics begin with that the evaluation service of Vertex AI is asked for, in place of a model."""
+
+
+def vendor_of(model: str) -> str:
+    """Equal for models that the same provider answers for."""
+    if model.startswith(VERTEX_EVALUATION):
+        return VERTEX_EVALUATION
+    return "google" if is_of_google(model) else "litellm"
+
+
 def is_of_google(model: str) -> bool:
     """Whether google-genai answers for a model; LiteLLM does for `provider/model`.
 
@@ -43,6 +54,10 @@ def has_key(model: str, environment: Mapping[str, str]) -> bool:
 
 def provider_for(model: str, environment: Mapping[str, str]) -> Provider:
     """Who answers for a model. Keys and addresses are taken from `environment`."""
+    if model.startswith(VERTEX_EVALUATION):
+        from workbench.llm.vertex_evaluation import VertexEvaluation
+
+        return VertexEvaluation(environment)
     if is_of_google(model):
         from workbench.llm.gemini import Gemini
 
