@@ -186,3 +186,22 @@ def test_a_run_with_chosen_criteria_is_stored_with_them(project: Project) -> Non
     with workspace.history() as history:
         criteria = history.run("latest").criteria["set.evalset.json"]
     assert criteria == made.cases[0].config
+
+
+def test_models_that_play_users_are_counted_by_conversation_and_limit(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = {"conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "greet"}}
+    project.add_set({**TWO, "s": scenario, "t": scenario})
+    single = Criterion(metric="trajectory_single_tool_use", threshold=1.0, options={"tool_name": "x"})
+    config = chosen(single).model_copy(
+        update={"user_simulator_config": {"model": "gemini-x", "max_allowed_invocations": 5}}
+    )
+    endless = config.model_copy(update={"user_simulator_config": {"max_allowed_invocations": -1}})
+
+    made = cost_of(plan(project, config=config, runs=2))
+    unlimited = cost_of(plan(project, config=endless))
+
+    assert made.users == (cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
+    assert unlimited.users == (cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)
+    assert unlimited.is_costly

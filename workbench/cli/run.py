@@ -227,6 +227,9 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
             known = f"from earlier runs of {estimate.known} of {estimate.of} cases"
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
+    for user in cost.users:
+        often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
+        yield f"{often} answers of {user.model}, which plays the users of {user.conversations:,} conversations"
     for metric, calls in cost.judge_calls.items():
         yield f"about {calls} judge calls for {metric}"
     for judge in cost.judges:
@@ -244,7 +247,9 @@ def _judge_lines(judge: JudgeCost) -> Iterator[str]:
         known = f"from earlier runs of {judge.tokens.known} of {judge.tokens.of} cases"
         takes = f"about {judge.tokens.amount:,.0f} tokens, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    yield one_line(f"judge {judge.model}: about {judge.calls:,} calls (known answers cost nothing), {takes}{cost}")
+    more = f" and those on {judge.open_ended:,} scenarios" if judge.open_ended else ""
+    calls = f"about {judge.calls:,} calls{more} (known answers cost nothing)"
+    yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
         yield one_line(f"  {judge.price_unknown}")
 

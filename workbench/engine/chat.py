@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
 
-from workbench.agents.host import AgentError, AgentSession, OnSpan, SessionEnd, SessionRequest
+from workbench.agents.host import AgentError, AgentSession, OnSpan, SessionEnd, SessionRequest, ToolDesk
 from workbench.engine.case import DEFAULT_USER
 from workbench.engine.event_log import EventLog
 from workbench.engine.hosts import Hosts
@@ -87,11 +87,17 @@ class Chat:
 
 
 def start_chat(
-    target: Target, session_input: SessionInput, *, hosts: Hosts, settings: RunSettings, thread: EngineThread
+    target: Target,
+    session_input: SessionInput,
+    *,
+    hosts: Hosts,
+    settings: RunSettings,
+    thread: EngineThread,
+    tools: ToolDesk | None = None,
 ) -> Chat:
     """Open a session for a conversation by hand. No process is started before the first turn. Raises ChatError.
 
-    What the session input leaves open is as where a case leaves it open.
+    What the session input leaves open is as where a case leaves it open. `tools` is asked before tools are called.
     """
     if target.kind is AgentKind.RECORDED:
         raise ChatError(f"target {target.name!r} holds recorded sessions: there is no agent to talk to")
@@ -108,6 +114,7 @@ def start_chat(
         state=given.state,
         announce_spans=True,
         alone=True,  # new code in every session, and a turn that is stopped stops nobody else
+        tools=tools,
     )
 
     async def open_session(on_span: OnSpan) -> AgentSession:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase
+from workbench.engine.users import is_scripted, options_of
 from workbench.llm.prices import OwnPrice, Prices, Tokens, tokens_of
 from workbench.metrics.definition import ModelJudge
 from workbench.metrics.registry import prepare
@@ -18,6 +19,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
+from workbench.simulation.options import NO_LIMIT
 from workbench.store.history import StoredJob
 from workbench.store.settings import JudgeSettings
 
@@ -59,14 +61,26 @@ class JudgeCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UserCost:
+    """How often a model will be asked to play users: in so many conversations, `at_most` so often in all of them.
+
+    It is None where a conversation may have any number of turns.
+    """
+
+    model: str
+    conversations: int
+    at_most: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanCost:
     """What carrying out a plan will take.
 
     `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
     how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
-    both that goes to agents backed by a model. `judge_calls` are by criterion, `judges` by model. `seconds` and
-    `tokens`, which are those of agents, are None where
-    earlier runs say nothing about any of the cases.
+    both that goes to agents backed by a model. `judge_calls` are by criterion, `judges` by model, and so
+    are the `users` that models play. `seconds` and `tokens`, which are those of agents, are None where earlier runs say
+    nothing about any of the cases.
     """
 
     cases: int
@@ -78,13 +92,14 @@ class PlanCost:
     model_turns: int
     judge_calls: Mapping[str, int] = field(default_factory=dict)
     judges: Sequence[JudgeCost] = ()
+    users: Sequence[UserCost] = ()
     seconds: Estimate | None = None
     tokens: Estimate | None = None
 
     @property
     def is_costly(self) -> bool:
-        """Whether to ask before it is carried out: repeats, judges, or more than a few jobs of agents with a model."""
-        return bool(self.repeats > 1 or self.judge_calls or self.model_jobs > FEW_JOBS)
+        """Whether to ask before it is carried out: repeats, judges, simulated users, or many jobs with a model."""
+        return bool(self.repeats > 1 or self.judge_calls or self.users or self.model_jobs > FEW_JOBS)
 
 
 def prices_of(settings: JudgeSettings) -> Prices:
@@ -124,9 +139,25 @@ def cost_of(
         model_turns=sum(planned.turns or 0 for planned in backed),
         judge_calls=_by(questions, lambda question: question.metric),
         judges=_judges(questions, results, prices),
+        users=() if plan.options.replay_calls is not None else tuple(_users(agents)),
         seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
         tokens=_tokens(backed, results),
     )
+
+
+def _users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
+    """What simulated users are asked for; a script is not asked."""
+    limits: dict[str, list[int]] = {}
+    for planned in jobs:
+        if planned.case is None or planned.case.conversation_scenario is None:
+            continue
+        options = options_of(planned.config)
+        if not is_scripted(planned.target, options.model):
+            limits.setdefault(options.model, []).append(options.limit)
+    for model, each in limits.items():
+        # The starting prompt is the first turn, and nobody is asked for what comes after the last.
+        at_most = None if NO_LIMIT in each else sum(limit - 1 for limit in each)
+        yield UserCost(model=model, conversations=len(each), at_most=at_most)
 
 
 class _Question(NamedTuple):

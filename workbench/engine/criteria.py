@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.metrics.registry import check_criteria, info_of, with_judge
+from workbench.metrics.definition import ModelJudge
+from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge
 from workbench.model.criteria import EvalConfig, InvalidConfig
 from workbench.model.text import one_line
 from workbench.simulation.options import read_user_options
@@ -17,6 +18,13 @@ def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
     """The config with the models that judge and play users where it names none."""
     config = with_judge(config, settings.judge.model)
     return config.model_copy(update={"user_model": settings.simulation.model})
+
+
+def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
+    """The models that the criteria ask."""
+    judges = (judge for prepared in prepare(config) for judge, _ in prepared.judges)
+    models = (judge.options.model or config.judge for judge in judges if isinstance(judge, ModelJudge))
+    return tuple(dict.fromkeys(models))
 
 
 def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:

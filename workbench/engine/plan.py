@@ -127,6 +127,8 @@ class PlannedCase:
     @property
     def turns(self) -> int | None:
         """How many turns it has; None where that is not known beforehand."""
+        if self.executed is not None:
+            return len(self.executed.turns)
         return None if self.case is None or self.case.conversation is None else len(self.case.conversation)
 
 

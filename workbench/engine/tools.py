@@ -48,6 +48,7 @@ class ToolPlanner:
             unrecorded=options.unrecorded,
             record=options.record_tools,
             functions=functions,
+            files=tuple(Path(file).resolve() for file in (path, options.replay_tools) if file is not None),
             scripted=environment is not None and environment.asks_model and is_scripted(target, environment.model),
         )
 

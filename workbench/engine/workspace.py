@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from workbench.agents.host import AgentHost, LeftByAgents
+from workbench.agents.host import AgentHost, LeftByAgents, ToolDesk
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
@@ -26,15 +26,17 @@ from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
+from workbench.engine.tools import ToolPlanner
 from workbench.engine.verdicts import Verdicts
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, SessionInput
-from workbench.model.keys import CaseKey
+from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
+from workbench.simulation.tools.desk import CaseTools
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
@@ -44,6 +46,7 @@ from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from workbench.engine.judges import Judges, JudgesOfRun
+    from workbench.llm.requests import ModelReply, ModelRequest
 
 T = TypeVar("T")
 _MOST_LEFT = 2_000  # names that every session is told of
@@ -231,7 +234,7 @@ class Workspace:
             return JudgesOfRun(
                 plan,
                 self.settings.judge,
-                judges=lambda: self._judges_of(run),
+                judges=lambda: self._judges_of(run.warn),
                 changed=runner.spending_changed,
                 warn=run.warn,
             )
@@ -279,9 +282,25 @@ class Workspace:
             hosts=self._hosts,
             settings=self.settings.run,
             thread=self._thread,
+            tools=self._tools_of_chat(found),
         )
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
+
+    def _tools_of_chat(self, target: Target) -> ToolDesk | None:
+        """What answers for the target's simulated tools, with a state of its own. Raises ChatError."""
+        planner = ToolPlanner(RunOptions(), model=self.settings.judge.model)
+        plan = planner.plan(target)
+        if planner.problems:
+            raise ChatError("\n".join(planner.problems))
+        if plan is None:
+            return None
+
+        async def ask(request: ModelRequest) -> ModelReply:
+            models = self._judges_of(lambda _: None).models_for(target, self.settings.judge)
+            return await models.ask(request)
+
+        return CaseTools(plan, JobKey(case=CaseKey(target=target.name, eval_set="", eval_id="")), ask=ask)
 
     def history(self) -> History:
         """The stored results, for reading; the caller closes it. Raises StoreError."""
@@ -342,12 +361,12 @@ class Workspace:
             self._text.start()
         self._hosts.prepare(plan)
 
-    def _judges_of(self, run: Run) -> Judges:
-        """Made when the first model is asked; what goes wrong with its cache that run is told."""
+    def _judges_of(self, warn: Callable[[str], None]) -> Judges:
+        """Made when the first model is asked, by whom `warn` tells what goes wrong with its cache."""
         from workbench.engine.judges import Judges  # with what asks models: not before one is asked
 
         if self._judges is None:
-            self._judges = Judges(self.root, warn=run.warn)
+            self._judges = Judges(self.root, warn=warn)
         return self._judges
 
     async def _close_processes(self) -> None:

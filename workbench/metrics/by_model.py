@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from workbench.llm.requests import Message, ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError
+from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.definition import (
     JudgeOptions,
     ModelJudge,
@@ -21,6 +21,8 @@ from workbench.model.results import InvocationScore, Judgement, JudgeSample, Met
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
+_MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY, Trouble.TIMEOUT})
+"""What may go well when the same is asked once more; outages have been tried again already."""
 _OF_END = "this is about how the conversation ended, which is judged on its last turn"
 
 
@@ -97,10 +99,20 @@ class _Asking:
         tries: list[JudgeSample] = []
         for number in range(self._options.samples):
             request = self._request(question, number, f"{self._name}:preparation")
-            sample, prepared = await _try(request, question, self._ask)
-            tries.append(sample)
-            if prepared is not None:
-                return Preparation(prompt=question.prompt, tries=tuple(tries)), prepared
+            try:
+                reply = await self._ask(request)
+            except ModelError as error:
+                tries.append(_failed(error))
+                if error.trouble in _MAY_BE_CHANCE:
+                    continue
+                break
+            try:
+                prepared = await asyncio.to_thread(question.read, reply.text)
+            except UnreadableReply as error:
+                tries.append(_told(reply, problem=str(error)))
+                continue
+            tries.append(_told(reply))
+            return Preparation(prompt=question.prompt, tries=tuple(tries)), prepared
         return Preparation(prompt=question.prompt, tries=tuple(tries)), None
 
     async def _concluded(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
@@ -141,19 +153,6 @@ class _Asking:
             sample=sample,
             purpose=purpose,
         )
-
-
-async def _try(
-    request: ModelRequest, question: PreparingQuestion, ask: Ask
-) -> tuple[JudgeSample, ModelQuestion | None]:
-    try:
-        reply = await ask(request)
-    except ModelError as error:
-        return _failed(error), None
-    try:
-        return _told(reply), await asyncio.to_thread(question.read, reply.text)
-    except UnreadableReply as error:
-        return _told(reply, problem=str(error)), None
 
 
 async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:

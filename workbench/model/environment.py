@@ -279,5 +279,5 @@ def _kind(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     return one_line(json.dumps(value, ensure_ascii=False), width=60)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
 
 from workbench.model.base import Fact
+from workbench.model.trajectory import ToolCall
+
+SIMULATED = "workbench.simulated"
+"""The attribute of a tool's span that says who answered in its place: `injected`, `model` or `replayed`."""
 
 
 class SpanKind(StrEnum):
@@ -48,6 +53,31 @@ class Span(Fact):
         return self.start is not None and self.end is None
 
     @property
+    def simulated_by(self) -> str | None:
+        """Who answered in place of the tool; None where the tool itself was called, or it is no tool's span."""
+        source = self.attributes.get(SIMULATED)
+        return source if isinstance(source, str) else None
+
+    @property
     def duration(self) -> float | None:
         """Seconds, or None where the step was only reported."""
         return None if self.start is None or self.end is None else self.end - self.start
+
+
+def simulated_calls(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: int) -> list[str | None]:
+    """For each call of a turn who answered it in place of its tool, None where nobody did.
+
+    Calls and spans are told by different sides: they belong together where name and arguments are the same, the rest by
+    name.
+    """
+    left = [span for span in spans if span.kind is SpanKind.TOOL and span.turn == turn]
+    if not any(span.simulated_by for span in left):
+        return [None] * len(calls)
+    found: list[str | None] = []
+    for call in calls:
+        named = [span for span in left if span.name == call.name]
+        same = [span for span in named if span.request == call.args] or named
+        if same:
+            left.remove(same[0])
+        found.append(same[0].simulated_by if same else None)
+    return found

@@ -41,11 +41,12 @@ def cost_text(dollars: float | None) -> str:
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:
-    """All models in a few words: `20+4 model calls $0.0012`, where four were known from before."""
+    """All models in a few words: `20 model calls (+4 known) $0.0012`."""
     asked = list(models)
     calls, known = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
     cost = f" {cost_text(_total(asked))}" if calls else ""
-    return f"{calls:,}{f'+{known:,}' if known else ''} model calls{cost}" if asked else ""
+    more = f" (+{known:,} known)" if known else ""
+    return f"{calls:,} model {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
 
 
 def _total(models: Iterable[ModelSpending]) -> float | None:

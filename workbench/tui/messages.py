@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunWanted(Message):
-    """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first."""
+    """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first.
+
+    With `only_plays` their scenarios are played and nothing is judged.
+    """
 
     selections: Sequence[Selection]
     config: EvalConfig | None = None
     ask: bool = False
+    only_plays: bool = False
 
 
 @dataclass

@@ -89,7 +89,7 @@ class Planning:
 
     @property
     def files(self) -> frozenset[Path]:
-        """The files that a plan is made from, wherever they are: eval sets, datasets, criteria, recordings."""
+        """The files that a plan is made from, wherever they are: eval sets, criteria, recordings, simulated tools."""
         if self._last is None:
             return frozenset()
         root = self._last.root
@@ -97,8 +97,9 @@ class Planning:
         sets = {Path(os.path.normpath(root / name)) for name in names}
         configs = {Path(source) for source in {case.config.source for case in self._last.cases}}
         targets = {case.target.name: case.target for case in self._last.cases}.values()
+        tools = {file for case in self._last.cases if case.tools is not None for file in case.tools.files}
         recordings = {path for target in targets if (path := recordings_in(target)) is not None}
-        return frozenset(path for path in {*sets, *configs, *recordings} if path.is_absolute())
+        return frozenset(path for path in {*sets, *configs, *tools, *recordings} if path.is_absolute())
 
     def concerns(self, change: Change) -> bool:
         """Whether a change may make another plan."""

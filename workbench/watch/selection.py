@@ -60,6 +60,7 @@ class Why(StrEnum):
 
     NEVER_RAN = "never ran"
     CASE_CHANGED = "the case changed"
+    TOOLS_CHANGED = "the case or its simulated tools changed"
     CRITERIA_CHANGED = "its expectations or criteria changed"
     UNKNOWN = "what it depends on is not known"
     NO_ANSWER = "it got no answer"
@@ -199,7 +200,8 @@ class Selector:
         never, action = (Why.NEVER_RAN, Action.RUN)
         if planned.recorded is not None:
             never, action = (Why.NEVER_JUDGED, Action.JUDGE)
-        return Decision(job, planned, action, (Reason(never if is_new else Why.CASE_CHANGED),))
+        changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
+        return Decision(job, planned, action, (Reason(never if is_new else changed),))
 
     def _of_stale(self, job: JobKey, planned: PlannedCase, known: Sequence[StoredVerdict], folder: str) -> Decision:
         newest = known[0]

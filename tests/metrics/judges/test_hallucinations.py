@@ -239,7 +239,7 @@ async def test_a_sentence_that_no_sample_labels_is_an_error_and_no_zero(
 async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_samples(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    splits = cycle(["prose", DOWN, '{"responses": [{"number": 1, "sentences": ["One."]}]}'])
+    splits = cycle(["prose", failed(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}'])
     services.model = lambda request: next(splits) if is_split(request) else labels("supported")
 
     result = (await judge(config(criterion(3)), actual=[turn("One.")]))[NAME]
@@ -251,9 +251,9 @@ async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_s
     assert [request.sample for request in services.asked if is_split(request)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("reply", ["prose", DOWN])
+@pytest.mark.parametrize(("reply", "tries"), [("prose", 2), (DOWN, 1), (failed(Trouble.NO_KEY, "m", ""), 1)])
 async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError, tries: int
 ) -> None:
     services.model = lambda _: reply
 
@@ -263,4 +263,4 @@ async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
     assert result.met_outage == (reply is DOWN)
     preparation = judgement_of(result).preparation
     assert preparation is not None
-    assert len(preparation.tries) == 2
+    assert len(preparation.tries) == tries

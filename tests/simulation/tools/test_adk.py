@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.adk.conftest import PRELUDE
 
-from .conftest import Project, failure, said, sources, tool_spans
+from .conftest import Project, failure, result, said, sources, tool_spans
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]
 
@@ -114,3 +114,27 @@ def test_a_tool_that_the_agent_has_not_is_named_before_it_does_anything(project:
         "(roll, weigh, the_agent); did you mean 'roll'?"
     )
     assert project.called == []
+
+
+def test_recorded_calls_are_given_back_with_what_they_did_to_the_session(project: Project) -> None:
+    file = project.root / "calls.jsonl"
+    project.cases(one=['roll {"sides": 6}\nweigh {"what": "lead"}', 'roll {"sides": 20}'])
+    recorded = project.run(record_tools=file)
+    assert len(project.called) == 3
+
+    replayed = project.run(replay_tools=file)
+
+    assert answers(replayed) == answers(recorded)
+    assert result(replayed).execution.final_state == result(recorded).execution.final_state == {"last": 20}
+    assert sources(replayed) == ["replayed"] * 3
+    assert len(project.called) == 3
+
+
+def test_a_recorded_exception_is_raised_again_as_the_tools_own(project: Project) -> None:
+    file = project.root / "calls.jsonl"
+    project.cases(one='roll {"sides": 0}')
+    recorded = failure(project.run(record_tools=file))
+    assert recorded == ("agent", "ValueError: no such die")
+
+    assert failure(project.run(replay_tools=file)) == recorded
+    assert project.called == ["roll 0"]

@@ -391,3 +391,13 @@ def test_the_initial_state_is_read_as_it_is_typed(text: str, state: dict[str, An
     found = read_state(text)
 
     assert found[0] == state and problem in found[1] and bool(found[1]) == bool(problem)
+
+
+def test_a_call_that_was_simulated_says_so_at_work_and_afterwards() -> None:
+    marked = {"attributes": {"workbench.simulated": "model"}}
+    made = take(conversation("on"), began(0, "on"), tool("set_device", end=0.4, response={}, **marked))
+    assert "→ set_device  id=1  (simulated: model)" in shown(made)
+
+    take(made, answered(0, "done", data={"tool_uses": [{"name": "set_device", "args": {"id": 1}}]}))
+
+    assert "→ set_device  id=1  (simulated: model)" in shown(made)

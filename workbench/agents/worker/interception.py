@@ -19,7 +19,7 @@ from .adapters.base import AgentFault, LoadError
 from .asking import Tools
 from .loading import find_object
 from .recording.places import is_workspace
-from .values import lenient
+from .values import describe, lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,9 +158,7 @@ def _located(location: str, roots: List[str]) -> Tuple[FunctionType, bool]:
         held = inspect.getattr_static(find_object(owner, roots, wanted="a tool"), last, value)
     function = getattr(value, "__func__", value)
     if not isinstance(function, FunctionType):
-        raise LoadError(
-            f"{location} is no function written in Python, which a tool must be to be simulated or recorded"
-        )
+        raise LoadError(f"{location} is {describe(value)}, expected a function written in Python")
     is_method = "." in location.partition(":")[2] and not isinstance(held, staticmethod)
     return function, is_method
 

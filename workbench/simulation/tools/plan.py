@@ -24,7 +24,8 @@ class ToolPlan:
     """What happens with calls of tools in the cases of one target. What is replayed comes before what is simulated.
 
     `functions` says where tools are that are functions: `module:name` by the tool's name. `record` is the file that
-    gets what came of every call. `scripted`: a script answers where a model would.
+    gets what came of every call. `scripted`: a script answers where a model would. `files` are those that say what
+    answers.
     """
 
     environment: Environment | None = None
@@ -33,6 +34,7 @@ class ToolPlan:
     record: Path | None = None
     functions: Mapping[str, str] = field(default_factory=dict)
     scripted: bool = False
+    files: tuple[Path, ...] = ()
 
     @property
     def changes_answers(self) -> bool:

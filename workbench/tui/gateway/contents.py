@@ -42,6 +42,11 @@ class Contents:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._known: dict[str, _Known] = {}
+        self._judges: dict[str, tuple[str, ...]] = {}
+
+    def judges_of(self, eval_set: str) -> tuple[str, ...]:
+        """The models that the criteria of a set ask, as far as it has been read."""
+        return self._judges.get(eval_set, ())
 
     async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
         """The cases of a set in stretches; nothing where they are as they were when they were read last.
@@ -64,6 +69,7 @@ class Contents:
             self._known.pop(listed.relative, None)
             return None
         context = _context_of(workspace, listed, document)
+        self._judges[listed.relative] = _judges_of(context)
         known = self._known.get(listed.relative)
         hashes = None if context is None else context.hashes
         if known is None or known.context != hashes:
@@ -130,6 +136,12 @@ class _Reading:
             planned = self._context.plan(key, case)
             hashes = planned.execution_hash, planned.scoring_hash
         return content_of(key, case, hashes)
+
+
+def _judges_of(context: SetContext | None) -> tuple[str, ...]:
+    from workbench.engine.criteria import judge_models_of
+
+    return () if context is None else judge_models_of(context.config)
 
 
 def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:

@@ -11,6 +11,8 @@ from workbench.tui.state.problems import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.documents import DocumentStanding, Done, FoundEdits, OpenDocuments, Versions
+    from workbench.model.evalset import EvalCase
+    from workbench.model.results import CaseResult
     from workbench.store.documents import EvalSetDocument, Recovery
 
 T = TypeVar("T")
@@ -33,6 +35,19 @@ class Documents:
     async def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
         """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
         return await self._change(lambda documents: documents.edit_and_save(eval_set, change, label=label))
+
+    async def keep_conversation(self, result: CaseResult, case: EvalCase) -> str:
+        """Add what a simulated user and the agent said as a fixed case to the set of the scenario; gives its id."""
+
+        def keep(document: EvalSetDocument) -> str:
+            from workbench.engine.chat_case import write_case  # with the engine: not before it is needed
+            from workbench.engine.conversation_case import fixed_case
+
+            new = fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
+            write_case(document, new)
+            return new.eval_id
+
+        return await self.edit_and_save(result.case.eval_set, keep, label=f"keep the conversation of {case.eval_id}")
 
     async def edit_together(
         self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str

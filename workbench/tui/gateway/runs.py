@@ -33,15 +33,21 @@ class Runs:
         config: EvalConfig | None = None,
         *,
         ask: bool = False,
+        only_plays: bool = False,
     ) -> PlannedRun:
-        """Plan a run, judged by `config` where one is given. It asks to be seen as the settings say, or with `ask`."""
-        options = options or RunOptions(command=_COMMAND)
+        """Plan a run, judged by `config` where one is given. It asks to be seen as the settings say, or with `ask`.
+
+        With `only_plays` the scenarios among the cases are played, and nothing is judged.
+        """
+        options = options or RunOptions(command=_COMMAND, scores=not only_plays)
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.cost import cost_of  # with the metrics: not before the first run
+            from workbench.engine.users import scenarios_of
             from workbench.watch.affected import with_unjudged
 
-            made = with_unjudged(workspace, workspace.plan(selections, options, config=config))
+            made = workspace.plan(selections, options, config=config)
+            made = with_unjudged(workspace, made) if options.scores else scenarios_of(made)
             confirm = workspace.settings.run.confirm
             cost = cost_of(made)
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)

@@ -24,6 +24,22 @@ PLACE = KeyPlace(
         ),
         KeyAction("run_all", "screen", "R", "run_all", "all", footer=True, explanation="run every case that is listed"),
         KeyAction(
+            "simulate",
+            "screen",
+            "alt+s",
+            "simulate",
+            "simulate",
+            explanation="play the scenarios of what is selected and judge nothing; the next run judges those talks",
+        ),
+        KeyAction(
+            "keep_conversation",
+            "screen",
+            "alt+k",
+            "keep_conversation",
+            "keep talk",
+            explanation="keep the conversation of a simulated user as a fixed case of its eval set",
+        ),
+        KeyAction(
             "run_failed",
             "screen",
             "f",

@@ -19,6 +19,7 @@ from workbench.tui.hub import Hub
 from workbench.tui.messages import DocumentsChanged, ProjectChanged
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.faceless import Faceless
+from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.saying import say
 
 if TYPE_CHECKING:
@@ -75,6 +76,23 @@ class Keeper(Faceless):
     async def redo(self, eval_set: str | None) -> None:
         """Do again what was taken back last."""
         await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
+
+    @work(group="documents")
+    async def keep_conversation(self, subject: Subject) -> None:
+        """Add the conversation that a simulated user has held to its set, as a fixed case, and go there."""
+        from workbench.engine.conversation_case import can_be_kept  # with the engine: not before it is needed
+
+        result, case = subject.result, subject.case
+        if result is None or case is None or not can_be_kept(result):
+            say(self, "there is no conversation of a simulated user here that came to its end", severity="warning")
+            return
+        try:
+            eval_id = await self._documents.keep_conversation(result, case)
+        except (FileChanged, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
+        say(self, f"kept as {eval_id}; u takes it back")
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them still has some."""

@@ -66,6 +66,15 @@ class MainActions(Screen[None]):
         place = self.state.selected_place
         self._start(lambda: RunWanted(self.state.selections_at(place)))
 
+    def action_simulate(self) -> None:
+        """Play the scenarios of the selected case, set or target, and judge nothing."""
+        place = self.state.selected_place
+        self._start(lambda: RunWanted(self.state.selections_at(place), only_plays=True))
+
+    def action_keep_conversation(self) -> None:
+        """Keep the conversation that a simulated user has held as a fixed case."""
+        self._keeper.keep_conversation(self.state.subject())
+
     def action_plan_selected(self) -> None:
         """See the plan of a run of the selected case, set or target."""
         place = self.state.selected_place

@@ -187,7 +187,7 @@ class Running(Faceless):
         if not await self._save({item.eval_set for item in wanted.selections}):
             return None
         runs = self._hub.gateway.runs
-        planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask)
+        planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask, only_plays=wanted.only_plays)
         return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
 
 

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished
+from workbench.model.evalset import Content
+from workbench.model.events import (
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunEvent,
+    SpanFinished,
+    UserSpoke,
+)
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
 from workbench.model.trace import Span
@@ -31,8 +39,8 @@ class CaseRecord:
     """What is known of one case.
 
     `outcomes` are the finished repeats of its newest run, `turns` and `spans` what the repeats that are under way have
-    finished. `former` are the outcomes before that run, for as long as it has none but cancelled ones: where it ends
-    so, it has said nothing about the case.
+    finished, `spoken` what a simulated user has said in them that is not answered yet. `former` are the outcomes before
+    that run, for as long as it has none but cancelled ones: where it ends so, it has said nothing about the case.
     """
 
     key: CaseKey
@@ -40,6 +48,7 @@ class CaseRecord:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     turns: dict[int, list[TurnResult]] = field(default_factory=dict)
     spans: dict[int, list[Span]] = field(default_factory=dict)
+    spoken: dict[int, Content] = field(default_factory=dict)
     former: dict[int, Outcome] = field(default_factory=dict)
     outstanding: int = 0  # jobs of the current run that have not ended
     renewed: bool = True  # whether `outcomes` are those of the newest run it was part of
@@ -197,7 +206,7 @@ class Board:
 
     def apply(self, event: RunEvent) -> Iterable[CaseKey]:
         """Take one event. Returns the listed cases that it changed."""
-        if not isinstance(event, CaseStarted | InvocationFinished | SpanFinished | CaseFinished):
+        if not isinstance(event, CaseStarted | UserSpoke | InvocationFinished | SpanFinished | CaseFinished):
             return ()
         record = self._records.get(event.case)
         if record is None:
@@ -207,8 +216,12 @@ class Board:
         if isinstance(event, CaseStarted):
             self._renew(record)
             record.turns[event.repeat], record.spans[event.repeat] = [], []
+            record.spoken.pop(event.repeat, None)
             self._stand(record, Standing.RUNNING)
+        elif isinstance(event, UserSpoke):
+            record.spoken[event.repeat] = event.content
         elif isinstance(event, InvocationFinished):
+            record.spoken.pop(event.repeat, None)
             record.turns.setdefault(event.repeat, []).append(event.result)
         elif isinstance(event, SpanFinished):
             record.spans.setdefault(event.repeat, []).append(event.span)
@@ -221,6 +234,7 @@ class Board:
         left = [record for key in keys if (record := self._records.get(key)) is not None and _is_under_way(record)]
         for record in left:
             record.outstanding, record.turns, record.spans, record.renewed = 0, {}, {}, True
+            record.spoken = {}
             self._end(record)
         return [record.key for record in left]
 
@@ -228,6 +242,7 @@ class Board:
         self._renew(record)
         record.turns.pop(event.repeat, None)
         record.spans.pop(event.repeat, None)
+        record.spoken.pop(event.repeat, None)
         record.outcomes[event.repeat] = _outcome_of(event)
         if event.in_history:
             self._hold(event.case, event.repeat)

@@ -15,7 +15,7 @@ CHANGING = (
 def makes_sense(action: str, state: ProjectState) -> bool | None:
     """Whether an action does: False hides it from the footer, None shows it dimmed."""
     match action:
-        case "run_selected" | "plan_selected":
+        case "run_selected" | "plan_selected" | "simulate":
             return True if state.has_agent_selected and not state.is_busy else None
         case "run_all":
             return True if state.has_agents and not state.is_busy else None
@@ -31,6 +31,8 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return bool(state.watch.held)
         case "save" | "edit":
             return state.selected_set is not None
+        case "keep_conversation":
+            return state.selected_case is not None
         case "accept":
             return _has_something_to_accept(state.subject())
         case "edit_text":

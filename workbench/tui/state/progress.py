@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workbench.model.events import CaseStarted, InvocationFinished, RunEvent, RunFinished, RunStarted
+from workbench.model.events import CaseStarted, InvocationFinished, ModelsAsked, RunEvent, RunFinished, RunStarted
+from workbench.model.spending import ModelSpending
 from workbench.tui.state.amounts import duration, thousands
+from workbench.tui.state.header import asked_text
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.run.jobs import RunJobs
 from workbench.tui.state.standing import Standing, look_of
@@ -27,7 +29,8 @@ class RunProgress:
     """How far a run is. Times are seconds of one monotonic clock, which the caller reads.
 
     `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
-    after the first. `why` is what the watch runs it for; None for a run of the user's.
+    after the first. `why` is what the watch runs it for; None for a run of the user's. `models` is what models that
+    judge or play users were asked.
     """
 
     run_id: str
@@ -40,6 +43,7 @@ class RunProgress:
     interrupted: bool = False
     jobs: RunJobs = field(default_factory=RunJobs)
     why: str | None = None
+    models: tuple[ModelSpending, ...] = ()
 
     @property
     def done(self) -> int:
@@ -65,6 +69,8 @@ class RunProgress:
             self.retries += event.attempt > 1
         elif isinstance(event, InvocationFinished):
             self.tokens += 0 if event.result.usage is None else event.result.usage.spent
+        elif isinstance(event, ModelsAsked):
+            self.models = event.models
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
@@ -108,6 +114,8 @@ class RunProgress:
             pieces.append(Piece(f"  why: {safe_line(self.why)}", Tone.KEY))
         if self.tokens:
             pieces.append(Piece(f"  {thousands(self.tokens)} tokens", Tone.MUTED))
+        if self.models:
+            pieces.append(Piece(f"  {asked_text(self.models)}", Tone.MUTED))
         if self.retries:
             pieces.append(Piece(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Tone.WARNING))
         pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -25,6 +26,7 @@ from workbench.tui.state.details import (
     set_detail,
     target_detail,
 )
+from workbench.tui.state.header import judge_line
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.problems import Problems, Source
@@ -335,11 +337,19 @@ class ProjectState:
 
     def header(self, width: int) -> Line:
         """The line at the top, so wide."""
-        watch = self.watch.header(width)
-        room = width - sum(cell_len(piece.text) for piece in watch)
+        right = (*self.watch.header(width), *self._judge_line(width))
+        room = width - sum(cell_len(piece.text) for piece in right)
         left = fit(self._header(), room)
         gap = room - sum(cell_len(piece.text) for piece in left)
-        return (*left, Piece(" " * gap), *watch) if watch else left
+        return (*left, Piece(" " * gap), *right) if right else left
+
+    def _judge_line(self, width: int) -> Line:
+        judges = self.browser.judges
+        if self.project is None or any(each.relative not in judges for each in self.browser.sets):
+            return ()  # not known yet
+        listed = (judges[each.relative] for each in self.browser.sets)
+        models = () if self.progress is None else self.progress.models
+        return judge_line(set(chain.from_iterable(listed)), models, width=width)
 
     def _header(self) -> Line:
         if self.project is None:

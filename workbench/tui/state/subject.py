@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import Content, EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, TurnResult
 from workbench.model.trace import Span
@@ -95,6 +95,13 @@ class Subject:
         if self.is_live and self.record is not None and self.repeat is not None:
             return self.record.turns[self.repeat]
         return self.result.execution.turns if self.result is not None else ()
+
+    @property
+    def spoken(self) -> Content | None:
+        """What a simulated user has said and the agent has not answered yet."""
+        if self.is_live and self.record is not None and self.repeat is not None:
+            return self.record.spoken.get(self.repeat)
+        return None
 
     @property
     def spans(self) -> Sequence[Span]:

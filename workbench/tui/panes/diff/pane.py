@@ -56,7 +56,14 @@ class DiffPane(Pane):
             return
         source = DiffSource(case=None, head=tuple(case_head(subject)))
         if subject.read is not None or subject.pinned is not None:
-            source = DiffSource(case=subject.case, turns=tuple(subject.turns), result=subject.result, head=source.head)
+            source = DiffSource(
+                case=subject.case,
+                turns=tuple(subject.turns),
+                spoken=subject.spoken,
+                is_live=subject.is_live,
+                result=subject.result,
+                head=source.head,
+            )
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002

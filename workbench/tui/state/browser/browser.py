@@ -35,6 +35,8 @@ class Browser:
         self._sets: dict[tuple[str, str], ListedSet] = {}
         self._folded: set[tuple[str, str]] = set()
         self._contents: dict[CaseKey, CaseContent] = {}
+        self.judges: dict[str, tuple[str, ...]] = {}
+        """The models that the criteria ask, by eval set, as far as the sets have been read."""
         self._edited: dict[str, Collection[str]] = {}
         self._expected: CaseKey | str | Place | None = None
         self._knowledge = Knowledge(board, self._contents, self.marks, self.freshness, self._edited)

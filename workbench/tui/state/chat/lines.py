@@ -10,7 +10,7 @@ from typing import Any
 from workbench.model.evalset import Content, Invocation, InvocationEvents
 from workbench.model.results import Failure
 from workbench.model.text import redact
-from workbench.model.trace import Span, SpanKind
+from workbench.model.trace import Span, SpanKind, simulated_calls
 from workbench.model.trajectory import ToolCall
 from workbench.report.turns import side_of
 from workbench.tui.state.amounts import duration
@@ -76,7 +76,7 @@ def turn_blocks(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
     if turn.result is None:
         yield from _newest(_steps_so_far(turn))
     else:
-        yield from _first(_what_was_done(turn.result.invocation))
+        yield from _first(_what_was_done(turn, turn.result.invocation))
         yield Whole.of(safe_line(agent), Tone.HEADING)
         response = turn.result.invocation.final_response
         spoken = _text(response) if response is not None else ""
@@ -127,10 +127,11 @@ def _newest(steps: Iterable[_Step]) -> Iterator[Block]:
         yield from step()
 
 
-def _what_was_done(invocation: Invocation) -> Iterator[_Step]:
+def _what_was_done(turn: ChatTurn, invocation: Invocation) -> Iterator[_Step]:
     """Tool calls with what came back, and what others said, in the order in which the answered turn has them."""
     side = side_of(invocation)
-    calls = iter(zip(side.calls, side.responses, strict=True))
+    simulated = simulated_calls(turn.steps.values(), side.calls, turn=turn.number)
+    calls = iter(zip(side.calls, side.responses, simulated, strict=True))
     if isinstance(invocation.intermediate_data, InvocationEvents):
         for event in invocation.intermediate_data.invocation_events:
             for part in (event.content.parts or ()) if event.content is not None else ():
@@ -139,8 +140,8 @@ def _what_was_done(invocation: Invocation) -> Iterator[_Step]:
                 elif part.text and part.text.strip() and not part.thought:
                     yield partial(_said, event.author, part.text)
         return
-    for call, response in calls:
-        yield partial(_finished_call, call, response)
+    for call, response, source in calls:
+        yield partial(_finished_call, call, response, source)
     for said in side.said:
         yield partial(_said, said.author, said.text)
 
@@ -154,14 +155,14 @@ def _steps_so_far(turn: ChatTurn) -> Iterator[_Step]:
             yield partial(_said, str(step.attributes.get("agent", step.name)), text)
 
 
-def _finished_call(call: ToolCall, response: Mapping[str, Any] | None) -> Iterator[Block]:
-    yield _call(call.name, call.args)
+def _finished_call(call: ToolCall, response: Mapping[str, Any] | None, source: str | None) -> Iterator[Block]:
+    yield _call(call.name, call.args, source)
     if response is not None:
         yield _gave(response)
 
 
 def _call_so_far(step: Span, phase: Phase) -> Iterator[Block]:
-    yield _call(step.name, step.request if isinstance(step.request, Mapping) else None)
+    yield _call(step.name, step.request if isinstance(step.request, Mapping) else None, step.simulated_by)
     yield from _came_of(step, phase)
 
 
@@ -199,10 +200,17 @@ def _failure(failure: Failure) -> Iterator[Block]:
             yield Whole.of(safe(redact(text.rstrip())), Tone.MUTED, indent=2 * _INDENT)
 
 
-def _call(name: str, args: Mapping[str, Any] | None) -> Whole:
+def _call(name: str, args: Mapping[str, Any] | None, source: str | None) -> Whole:
+    """A call; `source` is who answered it in place of the tool."""
     given = "  ".join(f"{key}={_json(value)}" for key, value in (args or {}).items())
+    simulated = f"  (simulated: {safe_line(source)})" if source else ""
     return Whole(
-        (Piece("→ ", Tone.MUTED), Piece(safe_line(name) or "(no name)", Tone.KEY), Piece(f"  {_short(given)}")),
+        (
+            Piece("→ ", Tone.MUTED),
+            Piece(safe_line(name) or "(no name)", Tone.KEY),
+            Piece(f"  {_short(given)}"),
+            Piece(simulated, Tone.WARNING),
+        ),
         indent=_INDENT,
         hang=4,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from workbench.model.trajectory import ToolCall
@@ -25,13 +26,15 @@ _ABOUT_CALLS = (
 )
 
 
-def write_lone_calls(writer: Writer, side: TurnSide, *, is_expected: bool) -> None:
+def write_lone_calls(
+    writer: Writer, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
+) -> None:
     """The calls of a turn that only one side has."""
     if not side.calls:
         none = Side((Piece("no tool calls", Tone.MUTED),))
         writer.both(none if is_expected else None, None if is_expected else none)
-    for call in side.calls:
-        for row in _call_rows(call, writer.texts):
+    for call, source in zip_longest(side.calls, simulated):
+        for row in _call_rows(call, writer.texts, _answered_by(source)):
             writer.both(row if is_expected else None, None if is_expected else row)
 
 
@@ -39,12 +42,21 @@ class CallWriter:
     """Writes the calls of one turn that both sides have."""
 
     def __init__(
-        self, writer: Writer, turn: int, comparison: TurnComparison, costs: TurnCosts, *, level: Level
+        self,
+        writer: Writer,
+        turn: int,
+        comparison: TurnComparison,
+        costs: TurnCosts,
+        *,
+        level: Level,
+        simulated: Sequence[str | None] = (),
     ) -> None:
+        """`simulated`: who answered each actual call in place of its tool."""
         self._writer = writer
         self._turn = turn
         self._comparison = comparison
         self._costs = costs
+        self._notes = [_answered_by(source) for source in simulated] or [""] * len(comparison.actual.calls)
         self._hides_equal = level is Level.DIFFERENCES
         self._equal = 0  # calls as expected that were left out since something was written
         self._by_call: dict[tuple[int | None, int | None], list[Difference]] = {}
@@ -86,7 +98,8 @@ class CallWriter:
         whole = next(difference for difference in found if difference.kind in _WHOLE_CALL)
         side, place = (self._comparison.expected, expected) if is_expected else (self._comparison.actual, actual)
         assert place is not None
-        rows = _call_rows(side.calls[place], self._writer.texts, note)
+        answered = "" if is_expected else self._notes[place]
+        rows = _call_rows(side.calls[place], self._writer.texts, f"{note}{answered}")
         self._difference(whole, [(row, None) if is_expected else (None, row) for row in rows])
         if is_expected and expected is not None and actual is not None:
             self._response(expected, actual, found)
@@ -100,6 +113,8 @@ class CallWriter:
         wanted, given = self._comparison.expected.calls[expected], self._comparison.actual.calls[actual]
         name = name_side(_name(wanted))
         self._writer.both(name, name)
+        if self._notes[actual]:
+            self._writer.both(None, Side((Piece(self._notes[actual].strip(), Tone.MUTED),), indent=2))
         by_path = {item.path: item for item in found if item.kind is not DifferenceKind.TOOL_RESPONSE_CHANGED}
         if () in by_path:
             texts = self._writer.texts
@@ -182,6 +197,10 @@ def _call_rows(call: ToolCall, texts: Texts, note: str = "") -> Iterator[Side]:
     yield name_side(_name(call), note)
     for key, value in (call.args or {}).items():
         yield _value_side((key,), texts.of(json_text(value)))
+
+
+def _answered_by(source: str | None) -> str:
+    return f" (simulated: {safe_line(source)})" if source else ""
 
 
 def _arguments(args: Mapping[str, Any] | None, texts: Texts) -> Side:

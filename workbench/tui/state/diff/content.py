@@ -9,12 +9,15 @@ from workbench.engine.accepting import turn_comparisons
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import redact
+from workbench.model.trace import simulated_calls
+from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference, DifferenceKind, state_differences
 from workbench.report.explain import describe_metric
 from workbench.report.turns import Said, TurnComparison, side_of
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
 from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls
 from workbench.tui.state.diff.costs import TurnCosts
+from workbench.tui.state.diff.played import played_blocks, scenario_blocks
 from workbench.tui.state.diff.source import DiffContent, DiffSource, Level
 from workbench.tui.state.diff.texts import ABSENT, Texts
 from workbench.tui.state.diff.writer import Writer
@@ -52,8 +55,11 @@ class _Diff:
         if source.result is not None:
             add(_errors(source.result.metrics))
         if source.case is not None:
-            add(self._scenario_blocks(source.case))
-        self._write_turns(failure)
+            add(scenario_blocks(source, self._writer.texts))
+        if source.case is not None and source.case.conversation_scenario is not None:
+            add(played_blocks(source, self._writer.texts))
+        else:
+            self._write_turns(failure)
         if source.result is not None:
             if source.case is not None and failure is None:
                 self._write_state(source.case, source.result.execution)
@@ -79,7 +85,10 @@ class _Diff:
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
         if comparison is not None and not comparison.differences and self._level is not Level.EVERYTHING:
             calls = plural(len(comparison.calls), "call")
-            folded = Piece(f"  as expected ({calls})", Tone.MUTED)
+            assert actual is not None
+            count = sum(source is not None for source in self._simulated(number, actual))
+            note = f", {count} simulated" if count else ""
+            folded = Piece(f"  as expected ({calls}{note})", Tone.MUTED)
             self._writer.add(Whole((head, Piece(safe_line(prompt, width=120)), folded), hang=2))
             return
         self._writer.add(Whole((head, *self._writer.texts.of(prompt)), hang=2))
@@ -94,19 +103,26 @@ class _Diff:
             assert expected is not None
             assert actual is not None
             costs = TurnCosts(self._metrics, number, comparison)
-            CallWriter(self._writer, number, comparison, costs, level=self._level).write()
+            simulated = self._simulated(number, actual)
+            CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
             self._write_said(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
         else:
-            self._write_lone_turn(expected, actual)
+            self._write_lone_turn(number, expected, actual)
 
-    def _write_lone_turn(self, expected: Invocation | None, actual: Invocation | None) -> None:
+    def _simulated(self, turn: int, actual: Invocation) -> list[str | None]:
+        """Who answered each call in place of its tool, as far as the trace of the execution is there."""
+        spans = () if self._source.result is None else self._source.result.execution.spans
+        return simulated_calls(spans, trajectory_of(actual), turn=turn)
+
+    def _write_lone_turn(self, turn: int, expected: Invocation | None, actual: Invocation | None) -> None:
         """A turn that only one side has."""
         invocation = expected if expected is not None else actual
         assert invocation is not None
         is_expected = expected is not None
         side = side_of(invocation)
-        write_lone_calls(self._writer, side, is_expected=is_expected)
+        simulated = () if is_expected else self._simulated(turn, invocation)
+        write_lone_calls(self._writer, side, is_expected=is_expected, simulated=simulated)
         rows = [_said_side(said, self._writer.texts) for said in side.said]
         if invocation.final_response is not None:
             rows.append(Side(self._response(invocation.final_response)))
@@ -170,16 +186,6 @@ class _Diff:
             else:
                 writer.difference(None, difference, costs, [sides])
         writer.add(BLANK)
-
-    def _scenario_blocks(self, case: EvalCase) -> Iterator[Block]:
-        scenario = case.conversation_scenario
-        if scenario is None:
-            return
-        texts = self._writer.texts
-        yield Whole.of("a simulated user holds this conversation", Tone.HEADING)
-        yield Whole((Piece("starts with  ", Tone.KEY), *texts.of(scenario.starting_prompt)), indent=2)
-        yield Whole((Piece("plan  ", Tone.KEY), *texts.of(scenario.conversation_plan)), indent=2)
-        yield BLANK
 
     def _failure_blocks(self, failure: Failure) -> Iterator[Block]:
         texts = self._writer.texts

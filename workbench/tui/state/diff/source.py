@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from workbench.engine.accepting import Hunk
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import CaseResult, TurnResult
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.diff.costs import Cost
@@ -26,12 +26,15 @@ class Level(Enum):
 class DiffSource:
     """A case beside what the agent did: `turns` so far, `result` None while it has not been judged.
 
-    `case` is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one
-    text (None: all).
+    `spoken` is what a simulated user has said and the agent not answered yet; `is_live` whether the agent runs. `case`
+    is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one text
+    (None: all).
     """
 
     case: EvalCase | None
     turns: Sequence[TurnResult] = ()
+    spoken: Content | None = None
+    is_live: bool = False
     result: CaseResult | None = None
     head: tuple[Block, ...] = ()
     level: Level = Level.EVERYTHING

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.report.spending import cost_text
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
@@ -16,7 +17,7 @@ from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 
 if TYPE_CHECKING:
-    from workbench.engine.cost import Estimate, PlanCost
+    from workbench.engine.cost import Estimate, JudgeCost, PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
 
 _MOST_SETS = 6
@@ -115,8 +116,16 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     kept = f"; {cost.kept:,} need not run again" if cost.kept else ""
     yield _fact("runs", f"{jobs}{kept}")
     yield _fact("calls", _calls(cost))
+    for user in cost.users:
+        often = "any number of answers" if user.at_most is None else f"at most {plural(user.at_most, 'answer')}"
+        played = plural(user.conversations, "conversation")
+        yield _fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
     for metric, calls in cost.judge_calls.items():
         yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
+    for judge in cost.judges:
+        yield from _judge(judge)
+    if (bounds := _bounds(planned.plan)) is not None:
+        yield _fact("at most", bounds)
     nothing = "time unknown: none of the cases has run before"
     yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing=nothing))
     if cost.model_jobs:
@@ -142,6 +151,27 @@ def _calls(cost: PlanCost) -> str:
     return f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each{also}"
 
 
+def _judge(judge: JudgeCost) -> Iterator[Block]:
+    """What one judge model will be asked and takes."""
+    more = f", and those on {plural(judge.open_ended, 'conversation')} of any length" if judge.open_ended else ""
+    calls = f"about {plural(judge.calls, 'call')}{more}; known answers cost nothing"
+    tokens = "tokens unknown: no earlier run tells"
+    if judge.tokens is not None:
+        tokens = f"about {thousands(judge.tokens.amount)} tokens"
+    money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
+    yield _fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
+    if judge.price_unknown is not None:
+        yield _fact("", safe_line(judge.price_unknown))
+
+
+def _bounds(plan: Plan) -> str | None:
+    """Within which bounds models are asked."""
+    limits = plan.limits
+    calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
+    money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"
+    return ", ".join(bound for bound in (calls, money) if bound is not None) or None
+
+
 def _sets(plan: Plan) -> Iterator[Block]:
     counts = Counter(case.key.eval_set for case in plan.cases)
     targets = {case.key.eval_set: case.target for case in plan.cases}
@@ -156,6 +186,9 @@ def _sets(plan: Plan) -> Iterator[Block]:
 def _criteria(planned: PlannedRun) -> Iterator[Block]:
     configs = {id(case.config): case.config for case in planned.plan.cases}
     for config in configs.values():
+        if not config.criteria:
+            yield _fact("judged by", "nothing: conversations are only played")
+            continue
         criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
         yield _fact("judged by", f"{criteria} ({safe_line(_source(config, planned))})")
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from workbench.model.keys import JobKey
 from workbench.tui.state.amounts import duration, thousands
+from workbench.tui.state.header import asked_text
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.progress import SHOWN_COUNTS, RunProgress
 from workbench.tui.state.run.failures import FailureGroup
@@ -225,6 +226,8 @@ def _counts(progress: RunProgress) -> Iterator[Piece]:
         yield Piece(f" why: {safe_line(progress.why)}  ", Tone.KEY)
     if progress.tokens:
         yield Piece(f"  {thousands(progress.tokens)} tokens", Tone.MUTED)
+    if progress.models:
+        yield Piece(f"  {asked_text(progress.models)}", Tone.MUTED)
     if progress.retries:
         yield Piece(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Tone.WARNING)
 

@@ -32,6 +32,11 @@ class DetailTab(StrEnum):
 
 _TABS = tuple(DetailTab)
 _TAB_OF = {Where.REQUEST: DetailTab.REQUEST, Where.RESPONSE: DetailTab.RESPONSE}
+_ANSWERED = {
+    "injected": "the answer was injected",
+    "model": "a model answered",
+    "replayed": "a recorded call was replayed",
+}
 _LABEL = 12  # cells of the names of facts
 
 
@@ -191,6 +196,8 @@ def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
     yield _fact("name", redact(safe_line(span.name)) or "(none)", Tone.STRONG)
     slow = " · the slowest step" if node is view.tree.slowest else " · slow" if node.slow else ""
     yield _fact("kind", f"{KIND_NAMES[span.kind]}{slow}")
+    if span.simulated_by is not None:
+        yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulated_by, span.simulated_by)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Tone.ERROR)
     yield _fact("event", redact(safe_line(view.link_of(node) or "it became no event of its own that is recorded")))

@@ -74,6 +74,7 @@ def span_row(
         Piece(f"{SYMBOLS[span.kind]} ", Tone.KEY),
         Piece(redact(safe_line(span.name or span.id)), Tone.ERROR if span.error is not None else Tone.TEXT),
         Piece(f" {EVENT_MARK}" if linked else "", Tone.KEY),
+        Piece(f" simulated: {safe_line(span.simulated_by)}" if span.simulated_by else "", Tone.WARNING),
         *_behind(node, folded=folded, flat=flat, slowest=slowest),
     )
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))

@@ -1,0 +1,134 @@
+"""Every judge metric of ADK in a run: a real agent, a model at a server over HTTP, results from the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.watch.watched import Folder
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+
+SPLIT = {"responses": [{"number": 1, "sentences": ["The lamp is on.", "It is red."]}]}
+PROPERTIES = {"properties": ["The lamp is on.", "The user was told."]}
+YES_AND_NO = {"p1": {"verdict": "yes"}, "p2": {"verdict": "no"}}
+LABELS = {"1": {"label": "supported", "supporting_excerpt": "on"}, "2": {"label": "unsupported"}}
+SAID = (  # what the server says to which question
+    ("split what an AI agent said", SPLIT),
+    ("check whether what an AI agent said follows", LABELS),
+    ("decide whether what an AI agent said does harm", {"verdict": "safe"}),
+    ("grade how coherent", {"grade": 4}),
+    ("as a list of", PROPERTIES),
+    ("by a list of properties", YES_AND_NO),
+    ("check a simulated user", {"violations": [], "verdict": "valid"}),
+)
+
+
+def answer(call: Call) -> Said:
+    prompt = call.body["contents"][0]["parts"][0]["text"]
+    if call.path.endswith("/models/gemini-user:generateContent"):
+        return gemini("More light!" if prompt.count("agent: The lamp") < 2 else "Thanks. </finished>")
+    return gemini(json.dumps(next(said for part, said in SAID if part in " ".join(prompt.split()))))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    with serving(answer) as started:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    made = Folder(tmp_path)
+    made.write("agent.py", "def answer(prompt): return 'The lamp is on. It is red.'")
+    made.write(
+        "workbench.toml",
+        '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+        '[judge]\ntries = 1\n[simulation]\nmodel = "gemini-user"\n',
+    )
+    told = {"starting_prompt": "Light!", "conversation_plan": "Have all lamps on.", "user_persona": "NOVICE"}
+    case = {"eval_id": "c", "conversation_scenario": told}
+    made.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": [case]}))
+    return made
+
+
+def run(folder: Folder, metric: str) -> tuple[CaseResult, MetricResult]:
+    """A case that was run, and the metric as it was stored."""
+    folder.criteria(**{metric: {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}})
+    with Workspace.open(folder.root) as workspace:
+        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+        list(started.iter_events())
+        with workspace.history() as history:
+            (result,) = history.results("latest")
+    assert list(started.results()) == [result]
+    return result, next(each for each in result.metrics if each.name == metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "scores", "calls"),
+    [
+        ("hallucinations_v1", [0.5, 0.5], 2 * (1 + 2)),
+        ("safety_v1", [1.0, 1.0], 2 * 2),
+        ("response_evaluation_score", [4.0, 4.0], 2 * 2),
+        ("multi_turn_task_success_v1", [None, 0.5], 1 + 2),
+        ("multi_turn_trajectory_quality_v1", [None, 0.5], 1 + 2),
+        ("multi_turn_tool_use_quality_v1", [None, 0.5], 1 + 2),
+        ("per_turn_user_simulator_quality_v1", [1.0, 1.0], 2 + 2),
+    ],
+)
+def test_a_simulated_conversation_is_judged_and_all_that_was_said_is_kept(
+    folder: Folder, server: Server, metric: str, scores: list[Any], calls: int
+) -> None:
+    case, result = run(folder, metric)
+
+    assert case.status is CaseStatus.PASSED
+    assert [each.score for each in result.per_invocation] == scores
+    asked = [call for call in server.calls if not call.path.endswith("gemini-user:generateContent")]
+    prompts = [call.body["contents"][0]["parts"][0]["text"] for call in asked]
+    assert len(asked) == calls
+    assert all("responseJsonSchema" in call.body["generationConfig"] for call in asked)
+    judgements = [each.judgement for each in result.per_invocation if each.judgement is not None]
+    kept = {judgement.prompt for judgement in judgements}
+    kept |= {judgement.preparation.prompt for judgement in judgements if judgement.preparation is not None}
+    assert kept <= set(prompts)
+    assert all(sample.reply for judgement in judgements for sample in judgement.calls)
+
+    again, _ = run(folder, metric)
+    assert again.status is CaseStatus.PASSED
+    assert len([call for call in server.calls if call not in asked and "gemini-user" not in call.path]) == 0
+
+
+@pytest.mark.parametrize("metric", ["hallucinations_v1", "multi_turn_task_success_v1", "response_evaluation_score"])
+@pytest.mark.parametrize(
+    ("said", "is_outage"),
+    [
+        (gemini("I would rather not."), False),
+        (gemini("Das ist gut."), False),
+        (gemini('{"reasoning": "The la', finish="MAX_TOKENS"), False),
+        (gemini(""), False),
+        (gemini_error(503, "overloaded"), True),
+        (gemini_error(429, "quota"), True),
+        (gemini_error(400, "API key not valid"), False),
+        (gemini_error(404, "no such model"), False),
+    ],
+)
+def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
+    folder: Folder, server: Server, metric: str, said: Said, is_outage: bool
+) -> None:
+    server.answer = lambda call: answer(call) if "gemini-user" in call.path else said
+
+    case, result = run(folder, metric)
+
+    assert (case.status, result.status, result.score) == (CaseStatus.ERROR, MetricStatus.ERROR, None)
+    assert result.reason
+    assert result.met_outage == is_outage

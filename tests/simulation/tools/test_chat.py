@@ -1,0 +1,62 @@
+"""Simulated tools in a conversation by hand: as in the target's cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.engine.chat import ChatError
+from workbench.engine.workspace import Workspace
+from workbench.model.chat import ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnFailed
+
+from .conftest import Project
+
+GET_7 = 'get_order {"order_id": "7"}'
+
+
+def say(project: Project, *lines: str) -> list[ChatEvent]:
+    """Everything that a chat tells until all of it was answered, or failed."""
+    heard: list[ChatEvent] = []
+    with Workspace.open(project.root) as workspace:
+        chat = workspace.chat("sample")
+        events = chat.iter_events()
+        for line in lines:
+            chat.say(line)
+            for event in events:
+                heard.append(event)
+                if isinstance(event, StateSeen | TurnFailed):
+                    break
+        chat.close()
+    return heard
+
+
+def test_the_tools_of_a_chat_are_simulated_as_the_settings_say(project: Project) -> None:
+    project.settings('simulate_tools = "environment.json"')
+    project.environment({"tool_name": "get_order", "injection_configs": [{"injected_response": "MADE UP"}]})
+
+    heard = say(project, GET_7, 'cancel_order {"order_id": "7"}')
+
+    answers = [event.result.invocation.final_response for event in heard if isinstance(event, TurnAnswered)]
+    assert [answer.text() for answer in answers if answer is not None] == ['"MADE UP"', '{"cancelled": "7"}']
+    spans = [event.span for event in heard if isinstance(event, StepSeen) and event.span.kind == "tool"]
+    assert [span.simulated_by for span in spans] == ["injected", None]
+    assert project.called == ["cancel_order 7"]
+
+
+def test_a_model_that_cannot_be_asked_fails_the_turn_and_says_so(project: Project) -> None:
+    project.settings('simulate_tools = "environment.json"')
+    project.environment({"tool_name": "get_order", "mock_strategy_type": 1})
+
+    failed = say(project, GET_7)[-2:]
+
+    (told,) = [event for event in failed if isinstance(event, TurnFailed)]
+    assert told.failure is not None
+    assert told.failure.kind == "tool"
+    assert told.failure.message.startswith("get_order: the model that answers for it did not: ")
+
+
+def test_there_is_no_chat_with_a_configuration_that_is_wrong(project: Project) -> None:
+    project.settings('simulate_tools = "environment.json"')
+    project.environment({"tool_name": "get_order"})
+
+    with Workspace.open(project.root) as workspace, pytest.raises(ChatError, match="found neither injection_configs"):
+        workspace.chat("sample")

@@ -1,0 +1,73 @@
+"""Calls that were answered in place of a tool, beside what was expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.model.results import CaseStatus
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.diff.content import diff_of
+from workbench.tui.state.diff.source import DiffSource, Level
+from workbench.tui.state.layout import lay_out
+
+
+def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level: Level = Level.EVERYTHING) -> list[str]:
+    """The diff in one column, of an execution in which `set` was injected with n=2, and `get` was called."""
+    told = [("set", {"n": 1}, None), ("set", {"n": 2}, "injected"), ("get", {}, None)]
+    spans = tuple(
+        Span(
+            id=str(number),
+            kind=SpanKind.TOOL,
+            name=name,
+            request=args,
+            attributes={} if source is None else {"workbench.simulated": source},
+        )
+        for number, (name, args, source) in enumerate(told)
+    )
+    result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
+    result = result.model_copy(update={"execution": result.execution.model_copy(update={"spans": spans})})
+    content = diff_of(
+        DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, level=level)
+    )
+    lines = lay_out(list(content.blocks), width=70, side_by_side=False)
+    return ["".join(piece.text for piece in line).rstrip() for line in lines]
+
+
+def test_the_actual_side_says_which_calls_were_simulated(make: Any) -> None:
+    expected = make.turn("Go", "Done.", ("set", {"n": 2}), ("get", {}))
+    actual = make.turn("Go", "Done.", ("set", {"n": 2}), ("get", {}), ("set", {"n": 1}))
+
+    assert shown(make, expected, actual) == [
+        "turn 1 · user  Go",
+        "- EXPECTED  + ACTUAL",
+        "  set",
+        "    (simulated: injected)",
+        "    n  2",
+        "  get",
+        "+ set (not expected)",
+        "+   n  1",
+        "  Done.",
+        "",
+    ]
+
+
+def test_a_folded_turn_counts_them(make: Any) -> None:
+    turn = make.turn("Go", "Done.", ("set", {"n": 2}), ("get", {}))
+    changed = make.turn("Go", "Gone.", ("set", {"n": 2}), ("get", {}))
+
+    assert shown(make, turn, changed, level=Level.FOLDED)[3] == "    (simulated: injected)"
+    assert "turn 1 · user  Go  as expected (2 calls, 1 simulated)" in shown_of_two(make, turn, changed)
+
+
+def shown_of_two(make: Any, same: dict[str, Any], changed: dict[str, Any]) -> list[str]:
+    """Two turns, of which the first is as expected and folded."""
+    result = make.result(make.key("a"), CaseStatus.FAILED, same, changed, metrics=[])
+    span = Span(
+        id="1", kind=SpanKind.TOOL, name="set", request={"n": 2}, attributes={"workbench.simulated": "injected"}
+    )
+    result = result.model_copy(update={"execution": result.execution.model_copy(update={"spans": (span,)})})
+    source = DiffSource(
+        case=make.case("a", same, same), turns=result.execution.turns, result=result, level=Level.FOLDED
+    )
+    lines = lay_out(list(diff_of(source).blocks), width=70, side_by_side=False)
+    return ["".join(piece.text for piece in line).rstrip() for line in lines]

@@ -1,0 +1,115 @@
+"""Scenarios on the screen: played by a key while one looks on, judged afterwards, kept as fixed cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.llm.servers import Call, Said, gemini, serving
+
+Open = Callable[..., Any]
+AGENT = """
+def answer(prompt):
+    calls = [{"tool_name": "roll", "tool_input": {"sides": 20}}] if "roll" in prompt else []
+    return {"response": f"did {prompt} [/b]", "predicted_trajectory": calls}
+"""
+SCENARIO = {
+    "eval_id": "talk",
+    "conversation_scenario": {
+        "starting_prompt": "hello [bold]",
+        "conversation_plan": "Have a die rolled.",
+        "user_persona": "NOVICE",
+    },
+}
+CRITERIA = {"trajectory_single_tool_use": {"threshold": 0.5, "tool_name": "roll"}}
+
+
+class User:
+    """A user at a server who says one thing when the test lets it, and then stops."""
+
+    def __init__(self) -> None:
+        self.may_speak = Event()
+        self.asked = 0
+
+    def answer(self, call: Call) -> Said:
+        self.may_speak.wait(20)
+        self.asked += 1
+        prompt = call.body["contents"][0]["parts"][0]["text"]
+        return gemini("</finished>" if "did please roll" in prompt else "please roll")
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
+    made = User()
+    with serving(made.answer) as started:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+        monkeypatch.setenv("GOOGLE_API_KEY", "key")
+        yield made
+        made.may_speak.set()
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path]) -> Path:
+    path = make_project(agent=AGENT, lights=[SCENARIO])
+    (path / "test_config.json").write_text(json.dumps({"criteria": CRITERIA}))
+    settings = path / "workbench.toml"
+    settings.write_text(settings.read_text() + '\n[run]\nconfirm = "never"\n')
+    return path
+
+
+async def test_a_scenario_is_played_before_ones_eyes_and_judged_by_the_next_run(
+    project: Path, open_app: Open, user: User
+) -> None:
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "alt+s")
+
+        await screen.until("turn 1 · user  hello [bold]", "did hello [bold] [/b]", "the user is thinking")
+        assert "NOVICE" in await screen.until("persona  NOVICE")
+        user.may_speak.set()
+        played = await screen.until("turn 2 · user  please roll", 'roll {"sides": 20}', "the user has finished")
+        assert "gemini-2.5-flash, 2 answers" in played
+        await screen.until("NOT EVALUATED")
+
+        await screen.press("r")
+        await screen.until("PASSED", "trajectory_single_tool_use")
+        assert user.asked == 2  # the same conversation was judged
+
+
+async def test_a_conversation_is_kept_as_a_fixed_case_and_that_can_be_taken_back(
+    project: Path, open_app: Open, user: User
+) -> None:
+    user.may_speak.set()
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "alt+k")
+        await screen.until("there is no conversation of a simulated user")
+        await screen.press("r")
+        await screen.until("the user has finished")
+
+        await screen.press("alt+k")
+
+        await screen.until("kept as talk_played", "talk_played")
+        cases = json.loads((project / "lights.evalset.json").read_text())["eval_cases"]
+        assert [case["eval_id"] for case in cases] == ["talk", "talk_played"]
+        said = [turn["user_content"]["parts"][0]["text"] for turn in cases[1]["conversation"]]
+        assert said == ["hello [bold]", "please roll"]
+
+        await screen.press("u")
+        await screen.until("undone")
+        assert len(json.loads((project / "lights.evalset.json").read_text())["eval_cases"]) == 1
+
+
+async def test_the_plan_says_who_plays_the_users_and_how_often_at_most(
+    project: Path, open_app: Open, user: User
+) -> None:
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "C")
+
+        await screen.until("gemini-2.5-flash plays them in 1 conversation: at most 19 answers")

@@ -1,0 +1,77 @@
+"""What the screen says of judge models: which ones, before a run what they will take, and then what they took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.judged import judged_folder, judging
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.model.events import ModelsAsked
+from workbench.model.spending import ModelSpending
+from workbench.tui.state.blocks import Whole
+from workbench.tui.state.header import judge_line
+from workbench.tui.state.pieces import Line
+from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.run.planned import PlannedRun, plan_blocks
+from workbench.tui.state.run.rows import summary_lines
+
+ASKED = ModelSpending(model="gemini-2.5-flash", calls=12, cached=4, input_tokens=3000, output_tokens=1100, cost=0.0031)
+SELECTED = [Selection(eval_set="set.evalset.json")]
+
+
+def text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+@pytest.mark.parametrize(
+    ("judges", "width", "said"),
+    [
+        ((), 140, " judge: none "),
+        (("gemini-2.5-flash",), 140, " judge: gemini-2.5-flash 12 model calls (+4 known) $0.0031 4.1k tokens "),
+        (("gemini-2.5-flash",), 80, " judge: gemini-2.5-flash "),
+        (("gemini-2.5-flash",), 59, ""),
+        (("a", "b"), 80, " judge: a, b "),
+        (("a", "b", "c"), 80, " judge: 3 models "),
+        (("openai/a-very-long-name-of-a-model",), 80, " judge: openai/a-very-long-na… "),
+    ],
+)
+def test_the_header_names_the_judges(judges: tuple[str, ...], width: int, said: str) -> None:
+    assert text(judge_line(judges, [ASKED], width=width)) == said
+
+
+def test_an_unknown_cost_is_said_to_be_unknown() -> None:
+    unknown = ASKED.model_copy(update={"cost": None, "cost_unknown": "nobody knows"})
+
+    assert "12 model calls (+4 known) cost unknown" in text(judge_line({"m"}, [ASKED, unknown][1:], width=140))
+
+
+def test_the_run_says_what_was_asked_so_far() -> None:
+    progress = RunProgress("r1", 2, began=0.0)
+
+    progress.apply(ModelsAsked(models=(ASKED,)), now=1.0)
+
+    said = "12 model calls (+4 known) $0.0031 4.1k tokens"
+    assert said in text(progress.line(now=1.0))
+    assert said in text(summary_lines(progress, now=1.0, width=120)[1])
+
+
+def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = judged_folder(tmp_path, settings="max_calls = 50\nmax_cost = 0.25\n", good="good", bad="bad")
+    with judging(monkeypatch), Workspace.open(folder.root) as workspace:
+        plan = workspace.plan(SELECTED, RunOptions())
+
+        def shown() -> str:
+            cost = workspace.estimate(plan)
+            planned = PlannedRun(SELECTED, RunOptions(), None, plan, cost, True, folder=tmp_path)
+            return "\n".join(text(block.pieces) for block in plan_blocks(planned) if isinstance(block, Whole))
+
+        before = shown()
+        list(workspace.start(plan).iter_events())
+        after = shown()
+
+    assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; tokens unknown: no earlier run tells" in before
+    assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; about 48 tokens, about $0.0000" in after
+    assert "at most   50 model calls, $0.25 for models" in after
