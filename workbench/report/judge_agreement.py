@@ -174,6 +174,16 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
             yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"
 
 
+def outcome_text(found: Sequence[CriterionAgreement]) -> str:
+    """How far two judgements agree, in one sentence for each criterion."""
+    told = []
+    for each in found:
+        flips = "; ".join(", then ".join(flip.verdicts) for flip in each.flips)
+        agree = "no verdict to compare" if each.agreement is None else f"{each.agreement:.0%} of the verdicts agree"
+        told.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
+    return "\n".join(told) or "no criterion asked a judge before"
+
+
 def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
     """The agreement as JSON."""
     return {
