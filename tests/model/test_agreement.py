@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.model.agreement import agreement_of, cohen_kappa, fleiss_kappa, is_unsure, observed_agreement
+from workbench.model.agreement import (
+    agreement_of,
+    cohen_kappa,
+    fleiss_kappa,
+    is_unsure,
+    observed_agreement,
+    weighted_kappa,
+)
 from workbench.model.results import (
     InvocationScore,
     Judgement,
@@ -127,6 +134,23 @@ def test_kappas_of_two_raters(pairs: list[tuple[str, str]]) -> None:
     assert kappa is None or (kappa == 1.0) == all(one == other for one, other in pairs)
     # Raters who share their habits can only agree less beyond chance than raters with habits of their own.
     assert kappa is None or (fleiss is not None and fleiss <= kappa + 1e-9)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1))
+def test_of_two_ratings_the_weighted_kappa_is_the_plain_one(pairs: list[tuple[float, float]]) -> None:
+    kappa = cohen_kappa(pairs)
+
+    assert weighted_kappa(pairs) == (None if kappa is None else pytest.approx(kappa))
+
+
+def test_a_larger_difference_weighs_more() -> None:
+    base = [(1.0, 1.0), (3.0, 3.0), (5.0, 5.0)]
+    near, far = weighted_kappa([*base, (1.0, 2.0)]), weighted_kappa([*base, (1.0, 5.0)])
+
+    assert near is not None and far is not None
+    assert far < near < 1.0
+    assert weighted_kappa(base) == 1.0
+    assert weighted_kappa([]) is None
 
 
 @given(st.integers(2, 5).flatmap(lambda raters: st.lists(st.tuples(*[RATINGS] * raters), min_size=1)))

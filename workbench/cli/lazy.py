@@ -17,6 +17,8 @@ COMMANDS = {
     "eval": ("workbench.cli.eval:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
     "simulate": ("workbench.cli.simulate:simulate", "Play conversation scenarios without judging them."),
     "score": ("workbench.cli.score:score", "Judge recorded responses and trajectories; no agent runs."),
+    "judge": ("workbench.cli.judge:judge", "Judge stored answers again, and say how far the judgements agree."),
+    "calibrate": ("workbench.cli.calibrate:calibrate", "Hold the judges of a run against labels that people gave."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),

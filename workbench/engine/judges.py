@@ -17,6 +17,7 @@ from workbench.llm.models import ModelOptions, Models
 from workbench.llm.recording import Recording, Replay
 from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.scripted import Script, read_script
+from workbench.metrics.judges.options import MOST_SAMPLES
 from workbench.model.spending import ModelSpending
 from workbench.model.target import Target
 from workbench.store.settings import JudgeSettings
@@ -71,6 +72,7 @@ class JudgesOfRun:
         self._account = Account(prices_of(settings), budget, changed=changed, exhausted=warn)
         self._settings = settings
         self._use_cache = plan.options.use_cache
+        self._judgement = plan.options.judgement
         self._judges = judges
         record, replay = plan.options.record_calls, plan.options.replay_calls
         self._recording = None if record is None else Recording(record)
@@ -79,10 +81,10 @@ class JudgesOfRun:
     def ask_for(self, target: Target) -> Ask:
         """What asks the models of a target."""
         if self._replay is not None:
-            return self._replayed(self._replay)
+            return _numbered(self._replayed(self._replay), self._judgement)
         models = self._judges().models_for(target, self._settings)
         ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
-        return ask if self._recording is None else self._recording.of(ask)
+        return _numbered(ask if self._recording is None else self._recording.of(ask), self._judgement)
 
     def spending(self) -> tuple[ModelSpending, ...]:
         """What was asked so far."""
@@ -95,3 +97,12 @@ class JudgesOfRun:
             return reply
 
         return ask
+
+
+def _numbered(ask: Ask, judgement: int) -> Ask:
+    """Asks for the samples of this judgement: those of another have other numbers, and other answers in the cache."""
+
+    async def ask_numbered(request: ModelRequest) -> ModelReply:
+        return await ask(request.model_copy(update={"sample": request.sample + judgement * MOST_SAMPLES}))
+
+    return ask_numbered if judgement else ask

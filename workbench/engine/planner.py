@@ -98,7 +98,7 @@ class Planner:
                 whole.add(name)
         plan = Plan(
             root=self._project.root,
-            cases=with_baselines(cases, self._open_history),
+            cases=with_baselines(cases, self._open_history, before=options.judges_again),
             limits=self._limits(options),
             options=options,
             notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
@@ -224,6 +224,11 @@ class Planner:
                 message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan(key, case, problem=problem)
+
+    @property
+    def eval_sets(self) -> frozenset[str]:
+        """The names of the sets that there are."""
+        return frozenset(self._entries)
 
     def ids_of(self, eval_set: str) -> Sequence[str]:
         """The ids of the cases of a set, in its order. Raises PlanError and StoreError where it cannot be read."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from workbench.engine.plan import PlannedCase
+from workbench.engine.rescoring import JUDGEMENT
 from workbench.engine.resume import resumable_options
 from workbench.engine.run import Holds, Run
 from workbench.engine.versions import versions
@@ -166,7 +167,7 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         command=plan.options.command,
         targets=tuple(sorted({case.target.name for case in plan.cases})),
         criteria={case.key.eval_set: case.config for case in plan.cases},
-        options={**plan.limits.model_dump(mode="json"), **resumable_options(plan)},
+        options={**plan.limits.model_dump(mode="json"), **resumable_options(plan), JUDGEMENT: plan.options.judgement},
         versions=versions(),
         total=plan.total,
     )

@@ -1,7 +1,8 @@
-"""Scoring again what an agent did in an earlier run, without running it: for expectations or criteria that changed.
+"""Scoring again what an agent did in an earlier run, without running it.
 
-What a judge model said stands where it was about nothing that changed; else it is not asked again, which
-would cost, but its criterion is left without a score and says so.
+For expectations or criteria that changed: what a judge model said stands where it was about nothing that changed; else
+it is not asked again, which would cost, but its criterion is left without a score and says so. Or to judge again: then
+judges are asked for opinions of their own, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from dataclasses import replace
 
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
-from workbench.metrics.registry import info_of
+from workbench.metrics.registry import info_of, needs_of
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
+from workbench.store.history import StoredRun
 
 COMMAND = "scored again"
 """What the history says of a run that only scored."""
+
+JUDGEMENT = "judgement"
+"""The option of a run that says which judgement of the same answers it is."""
 
 _NOT_ASKED = (
     "not scored again: what it compares with has changed, and asking anew costs; run the case to have it scored"
@@ -30,6 +35,39 @@ def plan_rescoring(planner: Planner, results: Sequence[CaseResult], *, judged: M
     `judged` holds the cases as they were when they were judged, as far as that is known. Results of which nothing is
     stored that could be judged are left out. Raises PlanError, also where that leaves nothing.
     """
+    plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    planned = [_planned(case, result, judged.get(result.case)) for case, result in pairs]
+    return _only(plan, planned)
+
+
+def plan_judging(planner: Planner, results: Sequence[CaseResult], options: RunOptions) -> Plan:
+    """The plan that judges these results anew, by the criteria of now or of the options; `judges_again` is their run.
+
+    Results of which nothing is stored are left out. Raises PlanError, also where that leaves nothing, or no criterion
+    asks a model.
+    """
+    gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
+    if gone:
+        why = "is no eval set of this project; the rows of a dataset are judged again by `workbench score`"
+        raise PlanError(*(f"{name}: {why}" for name in gone))
+    plan, pairs = _planned_anew(planner, results, options)
+    if not any("judge" in needs_of(config) for config in {id(c.config): c.config for c, _ in pairs}.values()):
+        raise PlanError("nothing to judge again: none of the criteria asks a judge model")
+    return _only(plan, [_executed(case, result) for case, result in pairs])
+
+
+def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
+    """The options to judge the answers of a run again, after the judgements that there were when it was made."""
+    judgement = int(run.options.get(JUDGEMENT, 0)) + time
+    return options.model_copy(
+        update={"runs": 1, "adk_results": False, "judges_again": run.run_id, JUDGEMENT: judgement}
+    )
+
+
+def _planned_anew(
+    planner: Planner, results: Sequence[CaseResult], options: RunOptions
+) -> tuple[Plan, Sequence[tuple[PlannedCase, CaseResult]]]:
+    """A plan of the cases of these results, and each with the result that is to be judged. Raises PlanError."""
     usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
     if not usable:
         raise PlanError("nothing to score again: what the agent did is no longer stored")
@@ -37,13 +75,13 @@ def plan_rescoring(planner: Planner, results: Sequence[CaseResult], *, judged: M
     for key, _ in usable:
         ids.setdefault(key.eval_set, []).append(key.eval_id)
     selections = [Selection(eval_set=name, cases=tuple(cases)) for name, cases in ids.items()]
-    plan = planner.plan(selections, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    plan = planner.plan(selections, options)
     cases = {case.key: case for case in plan.cases}
-    planned = [
-        _planned(cases[result.case], result, judged.get(result.case))
-        for result in usable.values()
-        if result.case in cases
-    ]
+    return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
+
+
+def _only(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
+    """The plan of these cases alone, each as the repeat that it was."""
     repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
     limits = plan.limits.model_copy(update={"runs": repeats})
     return replace(plan, cases=tuple(planned), limits=limits, whole_sets=frozenset(), selections=())
@@ -55,9 +93,15 @@ def _can_be_judged(result: CaseResult) -> bool:
 
 def _planned(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> PlannedCase:
     if case.problem is not None or case.recorded is not None:
+        return _executed(case, result)
+    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged)))
+
+
+def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
+    """A case of which what the agent did is known."""
+    if case.problem is not None or case.recorded is not None:
         return replace(case, repeat=result.repeat)
-    kept = tuple(_kept(case, result, judged))
-    return replace(case, executed=result.execution, repeat=result.repeat, kept=kept)
+    return replace(case, executed=result.execution, repeat=result.repeat)
 
 
 def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Iterator[MetricResult]:

@@ -20,7 +20,7 @@ from workbench.engine.leftovers import LeftFiles, Leftovers
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
-from workbench.engine.rescoring import plan_rescoring
+from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
 from workbench.engine.resume import resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
@@ -40,7 +40,7 @@ from workbench.simulation.tools.desk import CaseTools
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
-from workbench.store.history import History, StoredVerdict
+from workbench.store.history import History, StoredRun, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -197,6 +197,15 @@ class Workspace:
         `judged` holds the cases as they were when they were judged, as far as that is known. Raises PlanError.
         """
         return plan_rescoring(self._planner(), results, judged=judged)
+
+    def plan_judging(
+        self, run: StoredRun, results: Sequence[CaseResult], options: RunOptions, *, time: int = 1
+    ) -> Plan:
+        """What judging these results of a run anew would do, the first or a later time; no agent runs.
+
+        Raises PlanError and StoreError.
+        """
+        return plan_judging(self._planner(), results, options_to_judge(run, options, time=time))
 
     def _planner(self) -> Planner:
         return Planner(

@@ -54,6 +54,22 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     return _beyond_chance(observed, expected)
 
 
+def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Agreement of two raters beyond chance where a larger difference weighs more: by its square.
+
+    J. Cohen, "Weighted kappa", Psychological Bulletin 70 (1968), 213-220. None as for `cohen_kappa`.
+    """
+    if not pairs:
+        return None
+    first, second = (Counter(side) for side in zip(*pairs, strict=True))
+    observed = sum((one - other) ** 2 for one, other in pairs) / len(pairs)
+    by_chance = sum(
+        (one - other) ** 2 * count * another for one, count in first.items() for other, another in second.items()
+    )
+    expected = by_chance / len(pairs) ** 2
+    return None if expected == 0.0 else 1.0 - observed / expected
+
+
 def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
     """Agreement of several raters beyond chance; every item has a rating of each of them.
 

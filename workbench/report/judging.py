@@ -58,7 +58,7 @@ def _turn_lines(turn: InvocationScore) -> Iterator[str]:
     elif judgement.sentences:
         yield from (sentence_text(sentence) for sentence in judgement.sentences if sentence.score == 0.0)
     else:
-        yield f"{votes_text(judgement)}: {_reason_of(judgement, turn.score)}"
+        yield f"{votes_text(judgement)}: {reason_of(judgement, turn.score)}"
 
 
 def rubric_text(rubric: RubricScore) -> str:
@@ -91,7 +91,7 @@ def votes_text(judgement: Judgement) -> str:
     return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
 
 
-def _reason_of(judgement: Judgement, score: float) -> str:
+def reason_of(judgement: Judgement, score: float) -> str:
     """That of the first sample whose own score is nearest to the score."""
     reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
     return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]

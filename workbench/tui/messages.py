@@ -32,10 +32,14 @@ class RunWanted(Message):
 
 @dataclass
 class RunBegun(Message):
-    """A run was started besides the one that the run line shows, such as one that only scores again."""
+    """A run was started that nobody prepared, such as one that only scores again.
+
+    With `is_shown` the run line shows it, and it can be stopped.
+    """
 
     run: Run
     jobs: Sequence[JobKey]
+    is_shown: bool = False
 
 
 @dataclass

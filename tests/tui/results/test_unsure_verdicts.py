@@ -55,3 +55,48 @@ async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged: Any,
 
         assert "4 / 3.5" in text
         await screen.until("system instruction", "You are strict.", "Step 1: Assess")
+
+
+async def test_a_case_is_judged_again_without_its_agent_and_the_agreement_is_told(
+    judged: Any, server: Server, open_app: Open
+) -> None:
+    (judged.path / "agent.py").write_text("raise SystemExit('the agent must not run')")
+    asked = len(server.calls)
+
+    async with open_app(judged.path, size=(140, 50)) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "4")
+        await screen.until("samples agree")
+        await screen.press("J")
+        await screen.until("Judge this case again? About 4 calls of judges")
+        await screen.press("y")
+        await screen.until("judged again", "tone: 100% of the verdicts agree")
+
+    assert len(server.calls) == asked + 4
+
+
+async def test_a_judgement_that_differs_is_shown_in_place_of_the_one_before(
+    judged: Any, server: Server, open_app: Open
+) -> None:
+    server.answer = lambda _: gemini('{"explanation": "on reflection, no", "score": 1}')
+
+    async with open_app(judged.path, size=(140, 50)) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "4")
+        await screen.until("samples agree")
+        await screen.press("J")
+        await screen.until("Judge this case again?")
+        await screen.press("y")
+        await screen.until("0% of the verdicts agree (PASSED, then FAILED)", "on reflection, no", "1 / 3.5")
+
+
+async def test_without_a_judge_there_is_nothing_to_judge_again(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+
+    async with open_app(project.path, size=(140, 50)) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "4")
+        await screen.until("needs at least 1")
+        await screen.press("J")
+        await screen.until("nothing to judge again")

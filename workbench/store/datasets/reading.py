@@ -25,7 +25,7 @@ def read_dataset(path: Path) -> Dataset:
     Every row must have at least one of the columns that metrics know. Raises StoreError with line and column.
     """
     with without_collecting():
-        rows = tuple(row_of(record, number=number) for number, record in enumerate(_records(path), start=1))
+        rows = tuple(row_of(record, number=number) for number, record in enumerate(read_records(path), start=1))
     named = (*TEXTS, *TRAJECTORIES)
     known = {name for row in rows for name in row.columns}
     if rows and known.isdisjoint(named):
@@ -34,7 +34,8 @@ def read_dataset(path: Path) -> Dataset:
     return Dataset(path, rows)
 
 
-def _records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[Record]:
+    """The rows of a file as they are, by the ending of its name. Raises StoreError."""
     readers: Mapping[str, Callable[[Path], Iterator[Record]]] = {
         ".jsonl": _records_of_lines,
         ".ndjson": _records_of_lines,

@@ -11,6 +11,7 @@ from workbench.tui.gateway.contents import Contents
 from workbench.tui.gateway.criteria import Criteria
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.editing import Editing
+from workbench.tui.gateway.judging import Judging
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread
@@ -34,6 +35,7 @@ class Gateway:
         self.editing = Editing(self.call, self.documents)
         self.accepting = Accepting(self.call, self.documents)
         self.runs = Runs(self.call)
+        self.judging = Judging(self.call)
         self.criteria = Criteria(self.call)
         self.chats = Chats(self.call, self.documents)
         self.archive = Archive(self.call)

@@ -17,5 +17,13 @@ PLACE = KeyPlace(
             footer=True,
             explanation="read about the criterion; in a set, list its worst cases, or go to the case",
         ),
+        KeyAction(
+            "scores_judge",
+            "scores",
+            "J",
+            "judge_again",
+            "judge again",
+            explanation="ask the judges anew about the case, without running the agent, and say how far they agree",
+        ),
     ),
 )

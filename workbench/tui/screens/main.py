@@ -28,7 +28,6 @@ from workbench.tui.panes.browser import BrowserPane
 from workbench.tui.panes.problems.pane import ProblemsPane
 from workbench.tui.screens.arrivals import Arrivals
 from workbench.tui.screens.drawer import DRAWERS, Drawer
-from workbench.tui.screens.followed import FollowedRun
 from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.main_actions import MainActions
@@ -117,7 +116,7 @@ class MainScreen(MainActions):
 
     @on(RunBegun)
     def _on_run_begun(self, message: RunBegun) -> None:
-        self._runs.follow(FollowedRun(message.run, message.jobs))
+        self._runs.follow_begun(message.run, message.jobs, is_shown=message.is_shown)
 
     @on(CaseWanted)
     async def _on_case_wanted(self, message: CaseWanted) -> None:

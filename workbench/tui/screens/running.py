@@ -112,6 +112,13 @@ class Running(Faceless):
             await asyncio.sleep(0)
         await followed.follow()
 
+    def follow_begun(self, run: Run, jobs: Sequence[JobKey], *, is_shown: bool) -> None:
+        """Follow a run that nobody prepared; one that is shown can be stopped."""
+        progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
+        if progress is not None:
+            self._hub.gateway.runs.adopt(run)
+        self.follow(FollowedRun(run, jobs, progress))
+
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
         """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
         self._hub.gateway.runs.adopt(run)

@@ -11,15 +11,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.worker import Worker
 
+from workbench.engine.plan import PlanError
 from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
-from workbench.tui.messages import CaseWanted
+from workbench.tui.messages import CaseWanted, RunBegun
 from workbench.tui.panes.pane import Pane
+from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.blocks import Whole
 from workbench.tui.state.browser import Place
-from workbench.tui.state.pieces import Tone
+from workbench.tui.state.pieces import Tone, plural
 from workbench.tui.state.scores.case_scores import CaseScores
 from workbench.tui.state.scores.group_scores import GroupScores
 from workbench.tui.state.scores.nothing import nothing_blocks, nothing_ran_blocks, unreadable_blocks
@@ -27,6 +29,7 @@ from workbench.tui.state.scores.spread import GroupSpread
 from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.rows_and_text import RowsAndText
+from workbench.tui.widgets.saying import say
 
 _PAUSE = 1.0  # seconds after which the scores of a set are gathered again while a run goes on
 
@@ -38,7 +41,8 @@ class ScoresPane(Pane):
     HELP = (
         "Every criterion with its score held against its threshold, turn by turn, with reasons and what it means. "
         "Of several repeats mean, spread and how often they passed. Of an eval set or an agent the mean, deviation "
-        "and distribution of each metric; enter lists its worst cases, and goes to the one under the cursor."
+        "and distribution of each metric; enter lists its worst cases, and goes to the one under the cursor. Where a "
+        "model judged, J asks it anew."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("scores",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
@@ -99,6 +103,32 @@ class ScoresPane(Pane):
         else:
             self._group.toggle()
             self.query_one(RowsAndText).show(self._group, from_top=True)
+
+    @work(group="judge", exclusive=True)
+    async def action_judge_again(self) -> None:
+        """Have the judges say again what they think of the case, and say how far that agrees with what they said."""
+        judging = self.hub.gateway.judging
+        if not self._results:
+            say(self, "there is no case with scores here to judge again", severity="warning")
+            return
+        if self.hub.state.is_busy:
+            say(self, "a run is going on; x stops it", severity="warning")
+            return
+        try:
+            planned = await judging.plan(self._results[0].case)
+            question = (
+                f"Judge this case again? About {plural(planned.calls, 'call')} of judges; the agent does not run."
+            )
+            if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
+                return
+            begun = await judging.start(planned)
+        except (PlanError, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
+        outcome = await judging.outcome(begun)
+        if outcome is not None:
+            say(self, f"judged again\n{outcome}")
 
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...]) -> None:
         shown = CaseScores(result, repeats)

@@ -1,0 +1,140 @@
+"""`workbench judge`: judges the stored answers of a run again, and says how far the judgements agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.history import path_option
+from workbench.cli.options import Execution, case_option, config_option, judging_options
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+    from workbench.engine.workspace import Workspace
+    from workbench.report.judge_agreement import Judgements
+
+_SAME, _FLIPPED, _ERRORS, _INTERRUPTED = 0, 1, 3, 130
+
+
+@click.command()
+@click.argument("run", default="latest")
+@case_option
+@config_option
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Judge so many times.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Judge so many cases at a time.")
+@judging_options
+@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@path_option
+def judge(
+    *,
+    run: str,
+    cases: tuple[str, ...],
+    config: Path | None,
+    repeat: int,
+    concurrency: int | None,
+    judging: Execution,
+    report_format: str,
+    path: Path,
+) -> int:
+    """Judge stored answers again, and say how far the judgements agree.
+
+    No agent runs. RUN is the id of a run, the start of one, or `latest`. Every judgement asks for opinions of its own
+    and is kept as a run; the criteria are those of now, or of --config. Told are, for each criterion that asks a model,
+    the agreement of all judgements with the original one included, Cohen's kappa (of three and more Fleiss'), and the
+    cases that flip.
+
+    Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
+    judged; 130 interrupted.
+    """
+    from workbench.cli.streams import write_document, write_lines
+    from workbench.engine.workspace import Workspace
+    from workbench.model.results import MetricStatus
+    from workbench.report.json_format import dump
+    from workbench.report.judge_agreement import agreement_lines, agreement_record, agreements
+
+    with Workspace.open(path) as workspace:
+        options = {"config": config, "concurrency": concurrency, **judging}
+        judgements, interrupted = _judged(workspace, run, cases, options, repeat=repeat)
+    found = agreements(judgements)
+    if report_format == "json":
+        write_document(dump(agreement_record(judgements, found), indent=2) + "\n")
+    else:
+        write_lines(agreement_lines(judgements, found))
+    if interrupted:
+        return _INTERRUPTED
+    anew = [metric for results in judgements.results[1:] for result in results for metric in result.metrics]
+    if any(metric.status is MetricStatus.ERROR for metric in anew):
+        return _ERRORS
+    return _FLIPPED if any(each.flips for each in found) else _SAME
+
+
+def _judged(
+    workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
+) -> tuple[Judgements, bool]:
+    """The judgements, the original one first, and whether the user stopped."""
+    from workbench.cli.running import command_line
+    from workbench.cli.streams import message
+    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.model.text import counted, did_you_mean
+    from workbench.report.judge_agreement import Judgements
+    from workbench.store.errors import StoreError
+    from workbench.store.history.database import file_of
+
+    if not file_of(workspace.root).exists():
+        raise StoreError(file_of(workspace.root), "there are no runs yet")
+    with workspace.history() as history:
+        stored = history.run(name)
+        results = list(history.results(stored.run_id))
+    known = {result.case.eval_id for result in results}
+    unknown = [case for case in cases if case not in known]
+    if unknown:
+        raise PlanError(*(f"run {stored.run_id} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+    results = [result for result in results if not cases or result.case.eval_id in cases]
+    options = RunOptions.model_validate({**given, "command": command_line()})
+    ids, judged, interrupted = [stored.run_id], [results], False
+    for time in range(1, repeat + 1):
+        plan = workspace.plan_judging(stored, results, options, time=time)
+        if time == 1:
+            for text in (*plan.notices, *plan.problems):
+                message(text)
+            if plan.total < len(results):
+                message(f"{counted(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored")
+        run = workspace.start(plan)
+        _wait(run, label=f"judgement {time} of {repeat}")
+        ids.append(run.run_id)
+        judged.append(run.results())
+        interrupted = run.interrupted
+        if interrupted:
+            break
+    return Judgements(ids, judged), interrupted
+
+
+def _wait(run: Run, *, label: str) -> None:
+    """Listen to a run until it ends; standard error says how far it is."""
+    import sys
+
+    from workbench.cli.interrupt import graceful_interrupt
+    from workbench.cli.progress import Progress
+    from workbench.cli.streams import message
+    from workbench.model.events import CaseFinished, Notice
+    from workbench.report.spending import spending_line
+
+    told = {*run.plan.notices, *run.plan.problems}
+    with Progress(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
+
+        def announce(text: str) -> None:
+            with progress.hidden():
+                message(text)
+
+        with graceful_interrupt(run.cancel, announce=announce):
+            for event in run.iter_events():
+                if isinstance(event, CaseFinished):
+                    progress.finished(event.status)
+                elif isinstance(event, Notice) and event.message not in told:
+                    announce(event.message)
+    message(f"{label}: run {run.run_id}")
+    for spent in run.summary().models:
+        message(spending_line(spent))

@@ -1,0 +1,368 @@
+"""A judge held against labels that people gave: confusion, precision and recall, kappa, and where they part.
+
+A label is a verdict (pass or fail, in one of several words), the choice of a pairwise metric (CANDIDATE, BASELINE,
+TIE), or a rating. The judge's side is its score of the turn, held against the threshold for a verdict, or the rating
+nearest to it; of a case with several turns whose label names none, the case's score.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from workbench.model.agreement import cohen_kappa, is_unsure, weighted_kappa
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, InvocationScore, Judgement, MetricResult
+from workbench.model.text import did_you_mean
+from workbench.report.judging import reason_of
+from workbench.store.datasets.labels import Label, LabelValue
+from workbench.store.datasets.rows import Fault
+
+Kind = Literal["verdict", "choice", "rating"]
+
+PASS, FAIL = "pass", "fail"
+_VERDICTS = {
+    **dict.fromkeys(("pass", "passed", "passes", "valid", "yes", "true", "good", "correct", "ok", "safe"), PASS),
+    **dict.fromkeys(("fail", "failed", "fails", "invalid", "no", "false", "bad", "incorrect", "unsafe"), FAIL),
+}
+_CHOICES = {"baseline": 0.0, "tie": 0.5, "same": 0.5, "candidate": 1.0}
+_NAMES_OF_CHOICES = {0.0: "BASELINE", 0.5: "TIE", 1.0: "CANDIDATE"}
+
+
+class Place(NamedTuple):
+    """What a label is about. `turn` counts from 1; None is the case as a whole."""
+
+    case: CaseKey
+    repeat: int
+    turn: int | None
+    rubric: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A label beside what the judge said. `unsure`: its samples disagree."""
+
+    place: Place
+    human: str
+    judge: str
+    score: float
+    rationale: str
+    unsure: bool
+
+
+class ClassQuality(NamedTuple):
+    """How good the judge is at one verdict: which share of what it calls so is so, and which share of those it finds.
+
+    None where it never said so, or nobody did.
+    """
+
+    precision: float | None
+    recall: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A judge held against people by one criterion.
+
+    `classes` are all verdicts, in order. `unjudged` are labelled, and the judge has no score of them. For ratings
+    `weighted` is the kappa in which larger differences weigh more, and `off_by` the mean difference of the scores.
+    """
+
+    metric: str
+    kind: Kind
+    classes: Sequence[str]
+    compared: Sequence[Compared]
+    unjudged: Sequence[Place]
+    weighted: float | None = None
+    off_by: float | None = None
+
+    @property
+    def confusion(self) -> Mapping[tuple[str, str], int]:
+        """How often each pair of verdicts was given, the human's first."""
+        return Counter((each.human, each.judge) for each in self.compared)
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of labels that the judge agrees with."""
+        return fmean(each.human == each.judge for each in self.compared) if self.compared else None
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa; None where chance explains everything."""
+        return cohen_kappa([(each.human, each.judge) for each in self.compared])
+
+    @property
+    def why_no_kappa(self) -> str | None:
+        """Why there is no kappa, where there is none."""
+        if self.kappa is not None:
+            return None
+        return "people and judge only ever gave one verdict" if self.compared else "the judge has no score of any label"
+
+    @property
+    def disagreements(self) -> Sequence[Compared]:
+        """Where the judge says something else."""
+        return [each for each in self.compared if each.human != each.judge]
+
+    def quality(self, verdict: str) -> ClassQuality:
+        """Precision and recall of one verdict."""
+        right = self.confusion.get((verdict, verdict), 0)
+        said = sum(each.judge == verdict for each in self.compared)
+        so = sum(each.human == verdict for each in self.compared)
+        return ClassQuality(right / said if said else None, right / so if so else None)
+
+
+class _Said(NamedTuple):
+    """What the judge said of a place; without a score where it could not."""
+
+    score: float | None
+    passes: bool | None
+    rationale: str
+    unsure: bool
+    scores: Sequence[float]  # of the samples
+
+
+class _Pair(NamedTuple):
+    label: Label
+    place: Place
+    said: _Said
+
+
+def calibrate(
+    labels: Sequence[Label], results: Sequence[CaseResult], *, criterion: str | None, run_id: str
+) -> list[Calibration]:
+    """Hold the judges of a run against labels; `criterion` is meant by labels that name none.
+
+    Raises StoreError for a label of something that the run does not have.
+    """
+    finder = _Finder(results, criterion=criterion, run_id=run_id)
+    pairs: dict[str, list[_Pair]] = {}
+    rows: dict[tuple[str, Place], int] = {}
+    for label in labels:
+        name = finder.criterion_of(label)
+        for place, said in finder.found(label, name):
+            earlier = rows.setdefault((name, place), label.row)
+            if earlier != label.row:
+                raise label.error(Fault("label", f"a second label of what row {earlier} is about", "one label of it"))
+            pairs.setdefault(name, []).append(_Pair(label, place, said))
+    return [_calibration(name, found, graded=name in finder.graded) for name, found in pairs.items()]
+
+
+class _Finder:
+    """Finds what the judges of a run said of what labels are about."""
+
+    def __init__(self, results: Sequence[CaseResult], *, criterion: str | None, run_id: str) -> None:
+        self._run = f"run {run_id}"
+        self._criterion = criterion
+        self._by_id: dict[str, list[CaseResult]] = {}
+        judgements: dict[str, list[Judgement]] = {}
+        for result in results:
+            self._by_id.setdefault(result.case.eval_id, []).append(result)
+            for metric in result.metrics:
+                found = [turn.judgement for turn in metric.per_invocation if turn.judgement is not None]
+                if found:
+                    judgements.setdefault(metric.name, []).extend(found)
+        self._criteria = tuple(judgements)
+        self.graded = {name for name, found in judgements.items() if any(each.best != 1.0 for each in found)}
+        """Criteria whose scores are not from 0 to 1."""
+
+    def criterion_of(self, label: Label) -> str:
+        """The criterion that a label is about. Raises StoreError."""
+        name = label.criterion or self._criterion
+        if name is None and len(self._criteria) == 1:
+            return self._criteria[0]
+        known = ", ".join(self._criteria) or f"{self._run} to have asked a judge model"
+        if name is None:
+            raise label.error(Fault("criterion", "nothing", f"one of {known}" if self._criteria else known))
+        if name not in self._criteria:
+            found = f"{name!r}, by which no model judged in {self._run}"
+            expected = f"one of {known}{did_you_mean(name, self._criteria)}" if self._criteria else known
+            raise label.error(Fault("criterion", found, expected))
+        return name
+
+    def found(self, label: Label, criterion: str) -> Iterator[tuple[Place, _Said]]:
+        """What the judge said, in every repeat that the label means. Raises StoreError."""
+        results = self._results(label)
+        for result in results:
+            metric = next((each for each in result.metrics if each.name == criterion), None)
+            place = Place(result.case, result.repeat, label.turn, label.rubric)
+            if metric is None:
+                yield place, _Said(None, None, "", False, ())
+                continue
+            number = _turn_of(label, metric)
+            if number is None:
+                if label.rubric is not None:
+                    raise label.error(Fault("turn", "nothing", "the turn in which the rubric was judged"))
+                yield place, _said_of_case(metric)
+                continue
+            turn = metric.per_invocation[number]
+            place = place._replace(turn=number + 1)
+            yield place, _said_of_rubric(label, turn) if label.rubric is not None else _said_of_turn(turn, metric)
+
+    def _results(self, label: Label) -> Sequence[CaseResult]:
+        found = self._by_id.get(label.eval_id, [])
+        if not found:
+            expected = f"the id of one of its cases{did_you_mean(label.eval_id, self._by_id)}"
+            raise label.error(Fault("eval_id", f"{label.eval_id!r}, which {self._run} does not have", expected))
+        if label.eval_set is not None:
+            names = {result.case.eval_set for result in found}
+            found = [result for result in found if result.case.eval_set == label.eval_set]
+            if not found:
+                raise label.error(Fault("eval_set", repr(label.eval_set), f"one of {', '.join(sorted(names))}"))
+        if len({result.case for result in found}) > 1:
+            raise label.error(
+                Fault("eval_id", f"{label.eval_id!r}, which several eval sets have", "the eval set in `eval_set`")
+            )
+        if label.repeat is None:
+            return found
+        chosen = [result for result in found if result.repeat == label.repeat - 1]
+        if not chosen:
+            raise label.error(Fault("repeat", str(label.repeat), f"a number from 1 to {len(found)}"))
+        return chosen
+
+
+def _turn_of(label: Label, metric: MetricResult) -> int | None:
+    """The turn that a label is about, from 0; None where it is about the case as a whole."""
+    turns = metric.per_invocation
+    if label.turn is not None:
+        if label.turn > len(turns):
+            raise label.error(Fault("turn", str(label.turn), f"a number from 1 to {len(turns)}"))
+        return label.turn - 1
+    judged = [number for number, turn in enumerate(turns) if turn.judgement is not None]
+    return judged[0] if len(judged) == 1 else None
+
+
+def _said_of_case(metric: MetricResult) -> _Said:
+    turns = [turn for turn in metric.per_invocation if turn.judgement is not None]
+    best = max((turn.judgement.best or 0.0 for turn in turns if turn.judgement is not None), default=1.0)
+    passes = None if metric.score is None else metric.score >= (best if metric.threshold is None else metric.threshold)
+    lowest = min(turns, key=lambda turn: turn.score if turn.score is not None else best, default=None)
+    why = "" if lowest is None else _rationale(lowest)
+    scores = [turn.score for turn in turns if turn.score is not None]
+    return _Said(metric.score, passes, why, is_unsure(metric), scores)
+
+
+def _said_of_turn(turn: InvocationScore, metric: MetricResult) -> _Said:
+    judgement = turn.judgement
+    if turn.score is None or judgement is None:
+        return _Said(None, None, "", False, ())
+    enough = judgement.best if metric.threshold is None else metric.threshold
+    passes = None if enough is None else turn.score >= enough
+    scores = [sample.score for sample in judgement.samples if sample.score is not None]
+    unsure = is_unsure(metric.model_copy(update={"per_invocation": (turn,)}))
+    return _Said(turn.score, passes, _rationale(turn), unsure, scores)
+
+
+def _said_of_rubric(label: Label, turn: InvocationScore) -> _Said:
+    rubrics = {rubric.rubric_id: rubric for rubric in (turn.judgement.rubrics if turn.judgement is not None else ())}
+    rubric = rubrics.get(label.rubric or "")
+    if rubric is None:
+        expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, as this turn was not judged by any"
+        raise label.error(Fault("rubric", repr(label.rubric), expected))
+    passes = None if rubric.score is None else rubric.score == 1.0
+    return _Said(rubric.score, passes, rubric.rationale, 0 < rubric.yes < rubric.yes + rubric.no, ())
+
+
+def _rationale(turn: InvocationScore) -> str:
+    if turn.judgement is None or turn.score is None:
+        return ""
+    unmet = [rubric.rationale for rubric in turn.judgement.rubrics if rubric.score == 0.0 and rubric.rationale]
+    return "; ".join(unmet) if turn.judgement.rubrics else reason_of(turn.judgement, turn.score)
+
+
+def _calibration(name: str, pairs: Sequence[_Pair], *, graded: bool) -> Calibration:
+    kind = _kind([pair.label for pair in pairs], graded=graded)
+    values = sorted({_value(pair.label, kind) for pair in pairs}) if kind == "rating" else []
+    ratings = sorted({*values, *(score for pair in pairs for score in pair.said.scores)})
+    compared: list[Compared] = []
+    unjudged: list[Place] = []
+    for label, place, said in pairs:
+        human = _human(label, kind)
+        if said.score is None or (kind == "verdict" and said.passes is None):
+            unjudged.append(place)
+            continue
+        judge = _judge(said.score, said.passes, kind, ratings)
+        compared.append(
+            Compared(
+                place=place,
+                human=human,
+                judge=judge,
+                score=said.score,
+                rationale=said.rationale,
+                unsure=said.unsure,
+            )
+        )
+    return Calibration(
+        metric=name,
+        kind=kind,
+        classes=_classes(kind, compared),
+        compared=compared,
+        unjudged=unjudged,
+        weighted=weighted_kappa([(float(each.human), float(each.judge)) for each in compared])
+        if kind == "rating"
+        else None,
+        off_by=fmean(abs(float(each.human) - each.score) for each in compared)
+        if kind == "rating" and compared
+        else None,
+    )
+
+
+def _kind(labels: Sequence[Label], *, graded: bool) -> Kind:
+    """What the labels of a criterion are, by the first that is a word, else by the numbers."""
+    word = next((label for label in labels if isinstance(label.label, str)), None)
+    if word is None:
+        return "rating" if graded or not {label.label for label in labels} <= {0.0, 1.0} else "verdict"
+    said = str(word.label).casefold()
+    if said in _CHOICES:
+        return "choice"
+    if said in _VERDICTS:
+        return "verdict"
+    known = ", ".join((*_VERDICTS, *_CHOICES))
+    raise word.error(Fault("label", _shown(word.label), f"a number, or one of {known}"))
+
+
+def _human(label: Label, kind: Kind) -> str:
+    if kind == "rating":
+        return f"{_value(label, kind):g}"
+    if kind == "choice":
+        return _NAMES_OF_CHOICES[_value(label, kind)]
+    value = label.label
+    verdict = _VERDICTS.get(value.casefold()) if isinstance(value, str) else {1.0: PASS, 0.0: FAIL}.get(value)
+    if verdict is None:
+        raise label.error(Fault("label", _shown(value), "pass or fail, like the other labels of this criterion"))
+    return verdict
+
+
+def _value(label: Label, kind: Kind) -> float:
+    value = label.label
+    if kind == "choice":
+        number = _CHOICES.get(value.casefold()) if isinstance(value, str) else None
+        if number is None:
+            expected = "CANDIDATE, BASELINE or TIE, like the other labels of this criterion"
+            raise label.error(Fault("label", _shown(value), expected))
+        return number
+    if isinstance(value, str):
+        raise label.error(Fault("label", _shown(value), "a number, like the other labels of this criterion"))
+    return value
+
+
+def _judge(score: float, passes: bool | None, kind: Kind, ratings: Sequence[float]) -> str:
+    if kind == "verdict":
+        return PASS if passes else FAIL
+    if kind == "choice":
+        return _NAMES_OF_CHOICES[0.5 if 0.0 < score < 1.0 else score]
+    return f"{min(ratings, key=lambda rating: (abs(rating - score), rating)):g}"
+
+
+def _classes(kind: Kind, compared: Sequence[Compared]) -> Sequence[str]:
+    if kind == "verdict":
+        return (FAIL, PASS)
+    if kind == "choice":
+        return tuple(_NAMES_OF_CHOICES.values())
+    return sorted({verdict for each in compared for verdict in (each.human, each.judge)}, key=float)
+
+
+def _shown(value: LabelValue) -> str:
+    return repr(value) if isinstance(value, str) else f"{value:g}"

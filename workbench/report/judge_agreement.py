@@ -1,0 +1,225 @@
+"""How far several judgements of the same answers agree, criterion by criterion, as text and as JSON.
+
+What is compared is the verdict on each rubric, or else on each turn: whether its score by itself reaches the threshold,
+or where there is none the score rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+from workbench.model.agreement import cohen_kappa, fleiss_kappa, observed_agreement
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, MetricResult, MetricStatus
+from workbench.model.text import counted, one_line
+from workbench.report.json_format import SCHEMA_VERSION
+
+_ONE_VERDICT = "every verdict is the same: chance alone explains that they agree"
+
+
+class Judgements(NamedTuple):
+    """The results of the runs that judged the same answers, by the ids of the runs; the first is the original one."""
+
+    run_ids: Sequence[str]
+    results: Sequence[Sequence[CaseResult]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip:
+    """A case of a repeat that did not come out the same; `verdicts` are those of the judgements, in order."""
+
+    case: CaseKey
+    repeat: int
+    verdicts: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriterionAgreement:
+    """How far judgements agree by one criterion.
+
+    `compared` verdicts were made in each judgement, `unjudged` were not made in one of them. `agreement` is the share
+    of pairs of judgements that agree, `kappa` the same beyond chance: Cohen's for two judgements, Fleiss' for more;
+    both are None where nothing can be said. `spread` is the mean standard deviation of the scores of a turn.
+    """
+
+    metric: str
+    judgements: int
+    compared: int
+    unjudged: int
+    agreement: float | None
+    kappa: float | None
+    spread: float | None
+    flips: Sequence[Flip]
+
+    @property
+    def kappa_name(self) -> str:
+        """Whose kappa it is."""
+        return "Cohen" if self.judgements == 2 else "Fleiss"
+
+    @property
+    def why_no_kappa(self) -> str | None:
+        """Why there is no kappa, where there is none."""
+        if self.kappa is not None:
+            return None
+        return _ONE_VERDICT if self.compared else "no verdict was made in every judgement"
+
+
+def agreements(judgements: Judgements) -> list[CriterionAgreement]:
+    """The agreement by each criterion that asks a model, of those that all judgements have."""
+    by_job = [{(result.case, result.repeat): result for result in results} for results in judgements.results]
+    jobs = [job for job in by_job[0] if all(job in results for results in by_job)]
+    names = dict.fromkeys(
+        metric.name
+        for results in judgements.results
+        for result in results
+        for metric in result.metrics
+        if _asked(metric)
+    )
+    found = []
+    for name in names:
+        rows = [(job, [_metric(results[job], name) for results in by_job]) for job in jobs]
+        complete = [(job, row) for job, row in rows if all(metric is not None for metric in row)]
+        if complete:
+            found.append(_agreement(name, [(job, [m for m in row if m is not None]) for job, row in complete]))
+    return found
+
+
+def _agreement(name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[MetricResult]]]) -> CriterionAgreement:
+    items: list[Sequence[str]] = []
+    deviations: list[float] = []
+    flips: list[Flip] = []
+    unjudged = 0
+    for (case, repeat), metrics in rows:
+        sides = [dict(_verdicts(metric)) for metric in metrics]
+        for place in dict.fromkeys(place for side in sides for place in side):
+            verdicts = [verdict for side in sides if (verdict := side.get(place)) is not None]
+            if len(verdicts) == len(sides):
+                items.append(verdicts)
+            else:
+                unjudged += 1
+        deviations += _deviations(metrics)
+        outcomes = [_outcome(metric) for metric in metrics]
+        if len(set(outcomes)) > 1:
+            flips.append(Flip(case=case, repeat=repeat, verdicts=outcomes))
+    judgements = len(rows[0][1])
+    pairs = [(first, second) for first, second in items] if judgements == 2 else []
+    return CriterionAgreement(
+        metric=name,
+        judgements=judgements,
+        compared=len(items),
+        unjudged=unjudged,
+        agreement=observed_agreement(items),
+        kappa=cohen_kappa(pairs) if judgements == 2 else fleiss_kappa(items),
+        spread=fmean(deviations) if deviations else None,
+        flips=flips,
+    )
+
+
+def _verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], str | None]]:
+    """The verdicts of a judge by turn and rubric; None where it could make none."""
+    for number, turn in enumerate(metric.per_invocation):
+        if turn.judgement is None:
+            continue
+        for rubric in turn.judgement.rubrics:
+            yield (number, rubric.rubric_id), None if rubric.score is None else ("yes" if rubric.score else "no")
+        if not turn.judgement.rubrics:
+            yield (number, None), None if turn.score is None else _verdict(turn.score, metric.threshold)
+
+
+def _verdict(score: float, threshold: float | None) -> str:
+    if threshold is None:
+        return f"{round(score)}"
+    return "passes" if score >= threshold else "fails"
+
+
+def _outcome(metric: MetricResult) -> str:
+    if metric.status is not MetricStatus.INFORMATIONAL or metric.score is None:
+        return metric.status.value
+    return _verdict(metric.score, None)
+
+
+def _deviations(metrics: Sequence[MetricResult]) -> Iterator[float]:
+    """How the scores of each turn deviate, where every judgement has one."""
+    for turns in zip(*(metric.per_invocation for metric in metrics), strict=False):
+        scores = [turn.score for turn in turns if turn.score is not None and turn.judgement is not None]
+        if len(scores) == len(metrics) > 1:
+            yield stdev(scores)
+
+
+def _metric(result: CaseResult, name: str) -> MetricResult | None:
+    return next((metric for metric in result.metrics if metric.name == name), None)
+
+
+def _asked(metric: MetricResult) -> bool:
+    return any(turn.judgement is not None for turn in metric.per_invocation)
+
+
+def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
+    """The agreement for people."""
+    yield f"{counted(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
+    for each in found:
+        yield ""
+        yield one_line(each.metric)
+        yield f"  agreement  {_percent(each.agreement)} of {counted(each.compared, 'verdict')}{_unjudged(each)}"
+        kappa = each.why_no_kappa if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
+        yield f"  kappa      {kappa}"
+        if each.spread is not None:
+            yield f"  spread     ±{each.spread:.2g} of a turn's score from judgement to judgement"
+        yield f"  flips      {counted(len(each.flips), 'case') if each.flips else 'none'}"
+        for flip in each.flips:
+            repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
+            yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"
+
+
+def outcome_text(found: Sequence[CriterionAgreement]) -> str:
+    """How far two judgements agree, in one sentence for each criterion."""
+    told = []
+    for each in found:
+        flips = "; ".join(", then ".join(flip.verdicts) for flip in each.flips)
+        agree = "no verdict to compare" if each.agreement is None else f"{each.agreement:.0%} of the verdicts agree"
+        told.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
+    return "\n".join(told) or "no criterion asked a judge before"
+
+
+def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
+    """The agreement as JSON."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": judgements.run_ids[0],
+        "judgements": list(judgements.run_ids),
+        "criteria": [
+            {
+                "name": each.metric,
+                "compared": each.compared,
+                "unjudged": each.unjudged,
+                "agreement": each.agreement,
+                "kappa": each.kappa,
+                "kappa_of": each.kappa_name.lower(),
+                "reason": each.why_no_kappa,
+                "spread": each.spread,
+                "flips": [
+                    {
+                        "target": flip.case.target,
+                        "eval_set": flip.case.eval_set,
+                        "eval_id": flip.case.eval_id,
+                        "occurrence": flip.case.occurrence,
+                        "repeat": flip.repeat,
+                        "verdicts": list(flip.verdicts),
+                    }
+                    for flip in each.flips
+                ],
+            }
+            for each in found
+        ],
+    }
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _unjudged(each: CriterionAgreement) -> str:
+    return f", {each.unjudged} more not made in every judgement" if each.unjudged else ""
