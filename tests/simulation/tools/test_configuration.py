@@ -190,6 +190,13 @@ def test_tools_are_named_for_functions_only(project: Project) -> None:
     project.settings('tools = ["shop.tools:get_order"]', kind="adk", target="agent")
     with pytest.raises(StoreError, match=r"targets.sample.tools: .* only of a function it is not known"):
         project.run()
+    project.settings('tools = ["a:get", "b:get"]\nsimulate_tools = "environment.json"')
+    project.environment({"tool_name": "get", "injection_configs": [{"injected_response": 1}]})
+    project.cases(one="go")
+    with pytest.raises(
+        PlanError, match=r"targets.sample.tools: found 'a:get' and 'b:get', expected one tool called get"
+    ):
+        project.run()
     project.settings('tools = ["get_order"]')
     with pytest.raises(StoreError, match=r"expected a list of module:function"):
         project.run()
