@@ -191,9 +191,7 @@ def test_a_call_in_another_process_is_never_the_real_one(project: Project) -> No
 
     answer = said(simulate(project, "tool"))[0]
 
-    assert answer == (
-        "tool was called in a process that the agent started: it can be neither simulated nor recorded there"
-    )
+    assert answer == ("tool was called in a process of the agent's own: it can be neither simulated nor recorded there")
     assert project.called == []
 
 

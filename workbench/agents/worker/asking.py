@@ -83,7 +83,7 @@ class Tools:
             self._send({"type": "ask", "session": self._session, "ask": number, **question})
         except OSError as error:
             raise AgentFault(
-                f"{tool} was called in a process that the agent started: it can be neither simulated nor recorded there",
+                f"{tool} was called in a process of the agent's own: it can be neither simulated nor recorded there",
                 kind="unsupported",
             ) from error
         return answered
