@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
+from workbench.llm.provider import uses_vertex
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
@@ -21,7 +22,6 @@ _NO_KEY = (
     ".env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
 )
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
-_YES = frozenset({"1", "true"})
 _OF_CONNECTIONS = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio"})
 
 
@@ -84,7 +84,7 @@ def _client(environment: Mapping[str, str]) -> Client:
 
     # One try: how often to try again, and when, is the same for all providers.
     options = types.HttpOptions(retry_options=types.HttpRetryOptions(attempts=1))
-    on_vertex = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in _YES
+    on_vertex = uses_vertex(environment)
     options.base_url = environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")
     key = environment.get("GOOGLE_API_KEY") or environment.get("GEMINI_API_KEY")
     if not on_vertex:

@@ -43,11 +43,16 @@ def is_of_google(model: str) -> bool:
     return "/" not in model or model.startswith(("models/", "tunedModels/", "projects/", "publishers/"))
 
 
+def uses_vertex(environment: Mapping[str, str]) -> bool:
+    """Whether models of Google are those of a project of Vertex AI, not those of the Gemini API."""
+    return environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
+
+
 def has_key(model: str, environment: Mapping[str, str]) -> bool:
     """Whether a model can be asked at all, as far as variables tell: LiteLLM knows best what its providers need."""
     if not is_of_google(model):
         return True
-    if environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
+    if uses_vertex(environment):
         return True
     return any(environment.get(name) for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"))
 
