@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from workbench.model.results import CaseStatus, Failure, FailureKind, InvocationScore, MetricResult, MetricStatus
+from workbench.model.results import (
+    CaseStatus,
+    ConversationEnd,
+    Failure,
+    FailureKind,
+    InvocationScore,
+    MetricResult,
+    MetricStatus,
+    SimulatedConversation,
+)
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.diff.content import diff_of
 from workbench.tui.state.diff.layout import lay_out_diff
@@ -142,16 +151,21 @@ def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: A
     ]
 
 
-def test_turns_that_were_not_expected_are_shown_too(make: Any) -> None:
-    result = make.result(make.key("a"), CaseStatus.PASSED, make.turn("Hi", "Hello"), metrics=[])
+def test_a_conversation_with_a_simulated_user_has_the_whole_width(make: Any) -> None:
+    result = make.result(make.key("a"), CaseStatus.PASSED, make.turn("Hi", "Hello", ("find", {"n": 1})), metrics=[])
     scenario = {"starting_prompt": "Hi", "conversation_plan": "Greet and leave."}
     case = make.case("a").model_validate({"eval_id": "a", "conversation_scenario": scenario})
+    simulation = SimulatedConversation(model="gemini-x", end=ConversationEnd.LIMIT, limit=1, calls=3, cached=1)
+    played = result.model_copy(update={"execution": result.execution.model_copy(update={"simulation": simulation})})
 
-    shown = _shown(_blocks(case, turns=result.execution.turns, result=result))
+    shown = _shown(_blocks(case, turns=result.execution.turns, result=played))
 
     assert "  plan  Greet and leave." in shown
-    assert any("EXPECTED (nothing)" in line for line in shown)
-    assert any(line.endswith("Hello") for line in shown)
+    assert "  played by  gemini-x, 3 answers, 1 of them cached" in shown
+    assert not any("EXPECTED" in line for line in shown)
+    assert 'ƒ find {"n": 1}' in "\n".join(shown)
+    assert "agent  Hello" in shown
+    assert any("stopped at the limit of 1 turn" in line for line in shown)
 
 
 def test_the_final_state_is_compared_where_one_is_expected(make: Any) -> None:

@@ -74,7 +74,7 @@ async def test_a_scenario_is_played_before_ones_eyes_and_judged_by_the_next_run(
         user.may_speak.set()
         played = await screen.until("turn 2 · user  please roll", 'roll {"sides": 20}', "the user has finished")
         assert "gemini-2.5-flash, 2 answers" in played
-        await screen.until("NOT EVALUATED")
+        await screen.until("NOT EVALUATED", "finished  ")
 
         await screen.press("r")
         await screen.until("PASSED", "trajectory_single_tool_use")
@@ -113,3 +113,16 @@ async def test_the_plan_says_who_plays_the_users_and_how_often_at_most(
         await screen.press("j", "j", "C")
 
         await screen.until("gemini-2.5-flash plays them in 1 conversation: at most 19 answers")
+
+
+async def test_a_conversation_that_is_longer_than_the_screen_is_followed_to_its_end(
+    project: Path, open_app: Open, user: User
+) -> None:
+    async with open_app(project, size=(80, 18)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "r")
+        await screen.until("the user is thinking")
+
+        user.may_speak.set()
+
+        await screen.until("the user has finished")

@@ -35,6 +35,7 @@ class DiffView(Vertical):
         self._laid_out: tuple[DiffContent, _Shape] | None = None
         self._wanted: DiffSource | None = None
         self._about: object = None
+        self._goes_to_end = False
 
     def compose(self) -> ComposeResult:
         """Where one is, and the lines."""
@@ -94,10 +95,21 @@ class DiffView(Vertical):
         self._take(source, content)
 
     def _take(self, source: DiffSource, content: DiffContent) -> None:
+        view = self.query_one(ClickableLines)
+        # Whoever looks at the end of a conversation goes on doing so while it grows.
+        grows = source.is_scenario and (source.is_live or self.state.source.is_live)
+        at_end = grows and (self._goes_to_end or view.scroll_offset.y >= view.max_scroll_y)
         stays = self.state.take(source, content, about=self._about)
         self._wanted = source
-        self.query_one(ClickableLines).show(self._lines_for, from_top=not stays)
+        view.show(self._lines_for, from_top=not stays)
         self._show_cursor(scroll=stays)
+        if stays and at_end:
+            self._goes_to_end = True
+            self.call_after_refresh(self._go_to_end)  # the scroll bar may only be about to come
+
+    def _go_to_end(self) -> None:
+        self._goes_to_end = False
+        self.query_one(ClickableLines).scroll_end(animate=False, immediate=True)
 
     def _shape(self, width: int) -> _Shape:
         return width, self.screen.size.width >= SIDE_BY_SIDE_FROM

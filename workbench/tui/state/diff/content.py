@@ -56,7 +56,7 @@ class _Diff:
             add(_errors(source.result.metrics))
         if source.case is not None:
             add(scenario_blocks(source, self._writer.texts))
-        if source.case is not None and source.case.conversation_scenario is not None:
+        if source.is_scenario:
             add(played_blocks(source, self._writer.texts))
         else:
             self._write_turns(failure)

@@ -40,6 +40,11 @@ class DiffSource:
     level: Level = Level.EVERYTHING
     most: int | None = MOST_CHARACTERS
 
+    @property
+    def is_scenario(self) -> bool:
+        """Whether a simulated user holds the conversation."""
+        return self.case is not None and self.case.conversation_scenario is not None
+
 
 @dataclass(frozen=True, slots=True)
 class DiffContent:

@@ -90,7 +90,7 @@ class DiffState:
             return (Piece("no differences before the error", Tone.MUTED),) if has_turns else ()
         if result is not None and result.status in (CaseStatus.CANCELLED, CaseStatus.SKIPPED) and not has_turns:
             return (Piece(f"{result.status.value.lower()}: there is nothing to compare", Tone.MUTED),)
-        if self.source.case.conversation_scenario is not None:  # nothing was expected, word for word
+        if self.source.is_scenario:  # nothing was expected, word for word
             return ()
         return (Piece("no differences", Tone.PASSED),) if has_turns or result is not None else ()
 
