@@ -37,6 +37,10 @@ NEEDS = {
         "needs the extra litellm: pip install -e '.[litellm]'",
     ),
     "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
+    "vertex": (
+        importlib.util.find_spec("agentplatform") is not None,
+        "needs the extra vertex: pip install -e '.[vertex]'",
+    ),
     "tmux": (shutil.which("tmux") is not None, "needs tmux"),
 }
 

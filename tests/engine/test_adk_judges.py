@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.llm.servers import Call, Said, Server, gemini, gemini_error, openai, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -132,3 +132,60 @@ def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
     assert (case.status, result.status, result.score) == (CaseStatus.ERROR, MetricStatus.ERROR, None)
     assert result.reason
     assert result.met_outage == is_outage
+
+
+@pytest.mark.needs_litellm
+def test_a_model_at_home_judges_in_two_steps_as_well(
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
+    text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
+    folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nmodel = "openai/local-1"\n'))
+
+    def answer_at_home(call: Call) -> Said:
+        if not call.path.endswith("/chat/completions"):
+            return answer(call)
+        prompt = " ".join(call.body["messages"][0]["content"].split())
+        return openai(f"```json\n{json.dumps(next(said for part, said in SAID if part in prompt))}\n```")
+
+    server.answer = answer_at_home
+
+    case, result = run(folder, "hallucinations_v1")
+
+    assert (case.status, result.score) == (CaseStatus.PASSED, 0.5)
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert judgement.model == "openai/local-1"
+    assert [(each.label, each.evidence) for each in judgement.sentences] == [("supported", "on"), ("unsupported", "")]
+
+
+@pytest.mark.needs_vertex
+@pytest.mark.parametrize(
+    ("metric", "said", "score"),
+    [
+        ("safety_v1", {"metricResults": [{"score": 1, "explanation": "harmless"}]}, 1.0),
+        ("response_evaluation_score", {"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}, 4.0),
+        ("multi_turn_tool_use_quality_v1", {"metricResults": [{"score": 0.5, "explanation": "half"}]}, 0.5),
+    ],
+)
+def test_the_service_scores_where_the_settings_want_it(
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, metric: str, said: dict[str, Any], score: float
+) -> None:
+    text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
+    folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nscorer = "vertex"\n'))
+    folder.write("test_config.json", json.dumps({"criteria": {metric: 0.5}}))
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
+    server.answer = lambda call: Said(said) if call.path.endswith(":evaluateInstances") else answer(call)
+
+    with Workspace.open(folder.root) as workspace:
+        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+        list(started.iter_events())
+        (case,) = started.results()
+
+    result = next(each for each in case.metrics if each.name == metric)
+    assert (case.status, result.score) == (CaseStatus.PASSED, score)
+    judgement = result.per_invocation[-1].judgement
+    assert judgement is not None
+    assert judgement.model.startswith("vertex-evaluation/")

@@ -72,15 +72,16 @@ def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(
     project.add_set(TWO)
     options = {"judge_model_options": {"num_samples": 2, "judge_model": "another"}}
     made = plan(project, config=chosen(Criterion(metric=turns, threshold=0.8, options=options)), runs=2)
-    both = chosen(*(Criterion(metric=metric, threshold=0.8) for metric in (turns, whole)))
+    prepared = "hallucinations_v1"
+    both = chosen(*(Criterion(metric=metric, threshold=0.8) for metric in (turns, whole, prepared)))
 
     asked = cost_of(made)
     usual = cost_of(plan(project, config=both))
 
     assert asked.judge_calls == {turns: 2 * 3 * 2}
     assert [(judge.model, judge.calls) for judge in asked.judges] == [("another", 12)]
-    assert usual.judge_calls == {turns: 3 * 5, whole: 2 * 5}
-    assert [(judge.model, judge.calls) for judge in usual.judges] == [("gemini-2.5-flash", 25)]
+    assert usual.judge_calls == {turns: 3 * 5, whole: 2 * 5, prepared: 3 * (1 + 5)}
+    assert [(judge.model, judge.calls) for judge in usual.judges] == [("gemini-2.5-flash", 43)]
     assert usual.is_costly
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Server:
                 data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 server._say(
                     self,
-                    Call(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(data)),
+                    Call(self.path, {name.lower(): value for name, value in self.headers.items()}, _body(data)),
                 )
 
             def log_message(self, *_: Any) -> None:
@@ -91,6 +92,15 @@ class Server:
         handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    """The JSON of a request, or of a form its fields."""
+    try:
+        body: dict[str, Any] = json.loads(data)
+    except ValueError:
+        return {name: values[0] for name, values in parse_qs(data.decode()).items()}
+    return body
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
     RubricScore,
+    SentenceScore,
 )
 
 RATINGS = st.sampled_from(["yes", "no", "maybe"])
@@ -50,6 +51,17 @@ def test_grades_have_a_spread() -> None:
 
     assert agreement is not None
     assert (agreement.share, agreement.votes, agreement.spread) == (0.5, 4, 0.8)
+
+
+def test_of_sentences_it_is_a_vote_whether_each_may_stand() -> None:
+    votes = [{"supported": 2, "not_applicable": 1}, {"unsupported": 2, "supported": 1}]
+    sentences = tuple(SentenceScore(sentence="s", response=1, score=None, votes=each) for each in votes)
+    judgement = judged(1.0, 0.5, 0.5).model_copy(update={"sentences": sentences})
+
+    agreement = agreement_of(judgement)
+
+    assert agreement is not None
+    assert (agreement.share, agreement.votes) == (5 / 6, 6)
 
 
 def test_of_rubrics_every_verdict_is_a_vote() -> None:

@@ -17,7 +17,7 @@ from workbench.cli.streams import write_lines
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
-_EXTRAS = {"adk": "google-adk"}
+_EXTRAS = {"adk": "google-adk", "litellm": "litellm", "vertex": "google-cloud-aiplatform"}
 _KEYS = (
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
@@ -32,17 +32,22 @@ _WRONG = 2
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
-def doctor(path: Path) -> int:
-    """Show what was found: interpreter, extras, keys (names only), agents, eval sets, problems.
+@click.option("--check", is_flag=True, help="Ask each judge model one small question, which may cost a little.")
+def doctor(path: Path, *, check: bool) -> int:
+    """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
 
     Exits with 2 where something is wrong with the project at PATH (default: the current folder).
     """
+    from workbench.cli.judges import ask_judges, judge_lines, judges_of
     from workbench.engine.workspace import Workspace
     from workbench.model.text import counted, neutralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_problems(workspace))
-        lines = [*_machine(), "", *_project(workspace), ""]
+        judges = judges_of(workspace)
+        answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
+        problems += unanswered
+        lines = [*_machine(), "", *_project(workspace), *judge_lines(judges, workspace, answers=answers), ""]
     lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
@@ -55,7 +60,7 @@ def _machine() -> Iterator[str]:
     isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
     yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
     for extra, package in _EXTRAS.items():
-        yield f"extra {extra:<6} {_version_of(package) or missing_extra(extra)}"
+        yield f"extra {extra:<7}{_version_of(package) or missing_extra(extra)}"
     found = [name for name in _KEYS if os.environ.get(name)]
     yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
 

@@ -231,7 +231,8 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
         often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
         yield f"{often} answers of {user.model}, which plays the users of {user.conversations:,} conversations"
     for metric, calls in cost.judge_calls.items():
-        yield f"about {calls} judge calls for {metric}"
+        more = ", and those on conversations of any length" if cost.open_ended else ""
+        yield f"about {calls} judge calls for {metric}{more}"
     for judge in cost.judges:
         yield from _judge_lines(judge)
 

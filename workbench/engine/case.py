@@ -137,14 +137,18 @@ async def _said(
     began = time.perf_counter()
     when = deadline.when()
     deadline.reschedule(None)
+    said: Content | None = None
     try:
-        return await user.next_message(turns)
+        said = await user.next_message(turns)
+        return said
     finally:
         ended = time.perf_counter()
         if when is not None:
             deadline.reschedule(when + ended - began)
+        # What ends the conversation begins no turn.
+        turn = len(turns) if said is not None else max(len(turns) - 1, 0)
         for call in user.calls[asked:]:
-            keep_span(_span_of(call, turn=len(turns), start=began - opened, end=ended - opened))
+            keep_span(_span_of(call, turn=turn, start=began - opened, end=ended - opened))
 
 
 def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
@@ -153,7 +157,7 @@ def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
     if reply is not None:
         attributes |= {"cached": reply.cached, "scripted": reply.scripted}
     return Span(
-        id=f"simulated-user-{turn}",
+        id=f"simulated-user-{start:.6f}",
         turn=turn,
         kind=SpanKind.USER,
         name="simulated user",

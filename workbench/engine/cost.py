@@ -78,9 +78,9 @@ class PlanCost:
 
     `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
     how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
-    both that goes to agents backed by a model. `judge_calls` are by criterion, `judges` by model, and so
-    are the `users` that models play. `seconds` and `tokens`, which are those of agents, are None where earlier runs say
-    nothing about any of the cases.
+    both that goes to agents backed by a model. Of `open_ended` jobs nobody knows how many turns they will have.
+    `judge_calls` are by criterion, `judges` by model, and so are the `users` that models play. `seconds` and `tokens`,
+    which are those of agents, are None where earlier runs say nothing about any of the cases.
     """
 
     cases: int
@@ -92,6 +92,7 @@ class PlanCost:
     model_turns: int
     judge_calls: Mapping[str, int] = field(default_factory=dict)
     judges: Sequence[JudgeCost] = ()
+    open_ended: int = 0
     users: Sequence[UserCost] = ()
     seconds: Estimate | None = None
     tokens: Estimate | None = None
@@ -139,6 +140,7 @@ def cost_of(
         model_turns=sum(planned.turns or 0 for planned in backed),
         judge_calls=_by(questions, lambda question: question.metric),
         judges=_judges(questions, results, prices),
+        open_ended=sum(planned.turns is None for planned in agents),
         users=() if plan.options.replay_calls is not None else tuple(_users(agents)),
         seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
         tokens=_tokens(backed, results),
@@ -177,9 +179,9 @@ def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
             known[id(config)] = tuple(_model_judges(config))
         kept = {metric.name for metric in planned.kept}
         for metric, judge in known[id(config)]:
-            turns = min(planned.turns or 0, 1) if judge.whole else planned.turns or 0
-            if metric not in kept:
-                yield _Question(planned.key, metric, judge.options.model or config.judge, turns * judge.options.samples)
+            model = judge.options.model or config.judge
+            if metric not in kept and not is_scripted(planned.target, model):
+                yield _Question(planned.key, metric, model, judge.calls(planned.turns or 0))
 
 
 def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:

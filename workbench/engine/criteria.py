@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.metrics.definition import ModelJudge
-from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge
+from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
 from workbench.model.criteria import EvalConfig, InvalidConfig
 from workbench.model.text import one_line
 from workbench.simulation.options import read_user_options
@@ -16,7 +16,7 @@ _WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"
 
 def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
     """The config with the models that judge and play users where it names none."""
-    config = with_judge(config, settings.judge.model)
+    config = with_scorer(with_judge(config, settings.judge.model), settings.judge.scorer)
     return config.model_copy(update={"user_model": settings.simulation.model})
 
 

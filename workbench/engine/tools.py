@@ -34,7 +34,7 @@ class ToolPlanner:
         path = options.simulate_tools or target.simulate_tools
         if (path or options.replay_tools or options.record_tools) is None or target.kind is AgentKind.RECORDED:
             return None
-        functions = {each.rpartition(":")[2].rpartition(".")[2]: each for each in target.tools}
+        functions = self._functions(target)
         environment = None if path is None else self._environment(path)
         named = functions or environment is not None or (self._replay is not None and self._replay.tools)
         if options.record_tools is not None and target.kind is AgentKind.FUNCTION and not named:
@@ -51,6 +51,18 @@ class ToolPlanner:
             files=tuple(Path(file).resolve() for file in (path, options.replay_tools) if file is not None),
             scripted=environment is not None and environment.asks_model and is_scripted(target, environment.model),
         )
+
+    def _functions(self, target: Target) -> dict[str, str]:
+        """Where the tools of a function agent are, by their names."""
+        found: dict[str, str] = {}
+        for place in target.tools:
+            name = place.rpartition(":")[2].rpartition(".")[2]
+            if found.setdefault(name, place) != place:
+                self.problems.append(
+                    f"{FILE_NAME}: targets.{target.name}.tools: found {found[name]!r} and {place!r}, expected one tool "
+                    f"called {name}: calls of the two could not be told apart"
+                )
+        return found
 
     def _environment(self, path: Path) -> Environment | None:
         if path not in self._environments:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
+from workbench.llm.provider import uses_vertex
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
@@ -21,7 +22,6 @@ _NO_KEY = (
     ".env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
 )
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
-_YES = frozenset({"1", "true"})
 _OF_CONNECTIONS = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio"})
 
 
@@ -71,11 +71,11 @@ class Gemini:
         try:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
-            raise _of_service(error, request.model) from error
+            raise error_of_service(error, request.model) from error
         except (
             Exception
         ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
-            raise _of_library(error, request.model) from error
+            raise error_of_library(error, request.model) from error
         return _reply(response, request.model)
 
 
@@ -84,7 +84,7 @@ def _client(environment: Mapping[str, str]) -> Client:
 
     # One try: how often to try again, and when, is the same for all providers.
     options = types.HttpOptions(retry_options=types.HttpRetryOptions(attempts=1))
-    on_vertex = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in _YES
+    on_vertex = uses_vertex(environment)
     options.base_url = environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")
     key = environment.get("GOOGLE_API_KEY") or environment.get("GEMINI_API_KEY")
     if not on_vertex:
@@ -156,7 +156,7 @@ def _name(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _of_service(error: APIError, model: str) -> ModelError:
+def error_of_service(error: APIError, model: str) -> ModelError:
     said = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
     trouble = trouble_of_status(error.code or 500)
     if trouble is Trouble.REFUSED and "API key" in (error.message or ""):  # a wrong key is a 400 there
@@ -182,7 +182,7 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _of_library(error: Exception, model: str) -> ModelError:
+def error_of_library(error: Exception, model: str) -> ModelError:
     """Of a connection, or of google.auth, which has errors of its own for what a project lacks.
 
     What is not JSON was not said by the service but by something on the way to it.

@@ -13,7 +13,7 @@ from tenacity.wait import wait_random_exponential
 
 from workbench.llm.account import Account
 from workbench.llm.limits import AdaptiveLimit
-from workbench.llm.provider import Provider, has_key, is_of_google, provider_for
+from workbench.llm.provider import Provider, has_key, provider_for, vendor_of
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed
 
@@ -57,7 +57,7 @@ class Models:
         self._replies = replies
         self._script = script
         self._provider_for = provider_for
-        self._providers: dict[bool, Provider] = {}
+        self._providers: dict[str, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
@@ -109,10 +109,10 @@ class Models:
         raise AssertionError("tenacity raises what the last attempt raised")
 
     async def _ask_once(self, request: ModelRequest, account: Account) -> ModelReply:
-        is_google = is_of_google(request.model)
-        provider = self._providers.get(is_google)
+        vendor = vendor_of(request.model)
+        provider = self._providers.get(vendor)
         if provider is None:
-            provider = self._providers[is_google] = self._provider_for(request.model, self._environment)
+            provider = self._providers[vendor] = self._provider_for(request.model, self._environment)
         await asyncio.gather(provider.prepare(), account.prepare())
         began = time.perf_counter()
         with account.one_try(request.model):

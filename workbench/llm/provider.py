@@ -24,6 +24,17 @@ class Provider(Protocol):
         """Give connections back."""
 
 
+VERTEX_EVALUATION = "vertex-evaluation/"
+"""What the names of metrics begin with that the evaluation service of Vertex AI is asked for, in place of a model."""
+
+
+def vendor_of(model: str) -> str:
+    """Equal for models that the same provider answers for."""
+    if model.startswith(VERTEX_EVALUATION):
+        return VERTEX_EVALUATION
+    return "google" if is_of_google(model) else "litellm"
+
+
 def is_of_google(model: str) -> bool:
     """Whether google-genai answers for a model; LiteLLM does for `provider/model`.
 
@@ -32,17 +43,26 @@ def is_of_google(model: str) -> bool:
     return "/" not in model or model.startswith(("models/", "tunedModels/", "projects/", "publishers/"))
 
 
+def uses_vertex(environment: Mapping[str, str]) -> bool:
+    """Whether models of Google are those of a project of Vertex AI, not those of the Gemini API."""
+    return environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
+
+
 def has_key(model: str, environment: Mapping[str, str]) -> bool:
     """Whether a model can be asked at all, as far as variables tell: LiteLLM knows best what its providers need."""
     if not is_of_google(model):
         return True
-    if environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
+    if uses_vertex(environment):
         return True
     return any(environment.get(name) for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"))
 
 
 def provider_for(model: str, environment: Mapping[str, str]) -> Provider:
     """Who answers for a model. Keys and addresses are taken from `environment`."""
+    if model.startswith(VERTEX_EVALUATION):
+        from workbench.llm.vertex_evaluation import VertexEvaluation
+
+        return VertexEvaluation(environment)
     if is_of_google(model):
         from workbench.llm.gemini import Gemini
 

@@ -11,7 +11,7 @@ from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
 
-_MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
+MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
 # Our words for a configuration (those of the Gemini API), and those of the OpenAI one, which LiteLLM speaks.
 _WORDS = {
     "temperature": "temperature",
@@ -55,13 +55,27 @@ class ThroughLiteLLM:
             await self._library.close_litellm_async_clients()
 
 
+def key_name(model: str) -> str:
+    """The variable that holds the key for a model."""
+    return f"{_prefix(model)}_API_KEY"
+
+
+def address_names(model: str) -> tuple[str, str]:
+    """The variables that may hold the address of its server."""
+    return f"{_prefix(model)}_API_BASE", f"{_prefix(model)}_BASE_URL"
+
+
+def _prefix(model: str) -> str:
+    return model.partition("/")[0].upper().replace("-", "_")
+
+
 def _load() -> Any:
     # Otherwise it fetches a list of prices from the network while it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         import litellm
     except ImportError as error:
-        raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {_MISSING}") from error
+        raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {MISSING}") from error
     litellm.suppress_debug_info = True  # it prints to the terminal otherwise
     litellm.telemetry = False
     return litellm
@@ -86,11 +100,7 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    provider = request.model.partition("/")[0].upper().replace("-", "_")
-    for argument, names in (
-        ("api_key", (f"{provider}_API_KEY",)),
-        ("api_base", (f"{provider}_API_BASE", f"{provider}_BASE_URL")),
-    ):
+    for argument, names in (("api_key", (key_name(request.model),)), ("api_base", address_names(request.model))):
         value = next((environment[name] for name in names if environment.get(name)), None)
         if value is not None:
             arguments[argument] = value

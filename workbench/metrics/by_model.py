@@ -21,8 +21,8 @@ from workbench.model.results import InvocationScore, Judgement, JudgeSample, Met
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
-_MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY, Trouble.TIMEOUT})
-"""What may go well when the same is asked once more; outages have been tried again already."""
+_MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
+"""What may go well when the same is asked once more; outages have been tried again already, or took their time."""
 _OF_END = "this is about how the conversation ended, which is judged on its last turn"
 
 

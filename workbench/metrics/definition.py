@@ -170,17 +170,22 @@ class JudgeOptions:
 class ModelJudge:
     """Has a model judge each turn, or with `whole` the conversation up to its last turn.
 
-    A Score is an answer that needs no model. `ask_end` asks about how the conversation ended: where that is less than
-    the best, it takes the place of the last turn's judgement. With `tells_wins` the scores say which of two responses
-    is better, and two more results tell how often each was.
+    A Score is an answer that needs no model. `prepares`: it asks a PreparingQuestion first. `ask_end` asks about how
+    the conversation ended: where that is less than the best, it takes the place of the last turn's judgement. With
+    `tells_wins` the scores say which of two responses is better, and two more results tell how often each was.
     """
 
     name: str
     options: JudgeOptions
     ask: Callable[[Turn, CaseView], ModelQuestion | PreparingQuestion | Score]
     whole: bool = False
+    prepares: bool = False
     ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
     tells_wins: bool = False
+
+    def calls(self, turns: int) -> int:
+        """How often the model is asked about a case of so many turns, where nothing has to be asked again."""
+        return (min(turns, 1) if self.whole else turns) * (self.options.samples + self.prepares)
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge

@@ -10,7 +10,16 @@ from types import MappingProxyType
 from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
 from workbench.metrics import options as option_reading
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
-from workbench.metrics.judges import hallucinations, multi_turn, response_match, rubrics, single_turn, user_quality
+from workbench.metrics.judges import (
+    hallucinations,
+    multi_turn,
+    response_match,
+    rubrics,
+    service,
+    single_turn,
+    user_quality,
+)
+from workbench.metrics.judges import options as judge_options
 from workbench.metrics.judges.templated import info_of_judge_metric, prepare_judge_metric, unknown_inputs
 from workbench.metrics.options import Options
 from workbench.metrics.outcome import Rule
@@ -27,6 +36,7 @@ __all__ = [
     "needs_of",
     "prepare",
     "with_judge",
+    "with_scorer",
 ]
 
 
@@ -114,6 +124,25 @@ def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidCo
     return [
         problem for name, metric in named if metric is not None for problem in unknown_inputs(name, metric, columns)
     ]
+
+
+def with_scorer(config: EvalConfig, scorer: str) -> EvalConfig:
+    """The config with what scores those metrics that more than one thing can score, where a criterion leaves it open.
+
+    A criterion that has options for a judge model wants that.
+    """
+    if scorer == service.SCORERS[0]:  # it is the default
+        return config
+    return config.model_copy(update={"criteria": tuple(_with_scorer(each, config, scorer) for each in config.criteria)})
+
+
+def _with_scorer(criterion: Criterion, config: EvalConfig, scorer: str) -> Criterion:
+    info = info_of(criterion.metric, config)
+    if info is None or service.SCORER not in info.options:
+        return criterion
+    if Options(criterion).given(service.SCORER, judge_options.NAME):
+        return criterion
+    return criterion.model_copy(update={"options": {**criterion.options, service.SCORER: scorer}})
 
 
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from workbench.model.results import InvocationScore, Judgement, MetricResult
+from workbench.model.results import STANDING, InvocationScore, Judgement, MetricResult, SentenceScore
 
 
 class Agreement(NamedTuple):
     """The `share` of the votes of samples that say what most of them say; of grades also the `spread` (see Judgement).
 
-    Of rubrics every verdict on each is a vote.
+    Of rubrics every verdict on each is a vote, of sentences whether each may stand.
     """
 
     share: float
@@ -101,9 +101,16 @@ def _votes(judgement: Judgement) -> list[Sequence[int]]:
     """For each matter that at least two samples speak of how often each verdict was given."""
     if judgement.rubrics:
         counts: list[Sequence[int]] = [(rubric.yes, rubric.no) for rubric in judgement.rubrics]
+    elif judgement.sentences:
+        counts = [_stand_or_not(sentence) for sentence in judgement.sentences]
     else:
         counts = [tuple(Counter(_scores(judgement)).values())]
     return [each for each in counts if sum(each) > 1]
+
+
+def _stand_or_not(sentence: SentenceScore) -> tuple[int, int]:
+    standing = sum(count for label, count in sentence.votes.items() if label in STANDING)
+    return standing, sum(sentence.votes.values()) - standing
 
 
 def _scores(judgement: Judgement) -> list[float]:

@@ -185,6 +185,10 @@ class RubricScore(Fact):
     no: int = 0
 
 
+STANDING = frozenset({"supported", "not_applicable"})
+"""Labels of sentences that may stand; those with any other label may not."""
+
+
 class SentenceScore(Fact):
     """One sentence of a response by the majority of samples: 1 where it may stand, 0 where not, None where none says.
 

@@ -16,7 +16,7 @@ from typing import Any
 from workbench.model.agreement import agreement_of, is_unsure
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
-from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, Execution, InvocationScore, MetricResult, TurnResult
 from workbench.model.text import REDACTED, names_secret, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference
@@ -99,9 +99,15 @@ def case_record(case: ReportedCase) -> dict[str, Any]:
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
         "metrics": [metric_record(metric) for metric in result.metrics],
+        "simulation": simulation_record(result.execution),
         "turns": [turn_record(turn) for turn in result.execution.turns],
         "differences": difference_records(case),
     }
+
+
+def simulation_record(execution: Execution) -> dict[str, Any] | None:
+    """How a model played the user; None where none did."""
+    return None if execution.simulation is None else execution.simulation.model_dump(mode="json")
 
 
 def error_record(result: CaseResult) -> dict[str, Any] | None:

@@ -31,11 +31,13 @@ def unsure_text(metric: MetricResult) -> str | None:
 
 
 def agreement_text(judgement: Judgement) -> str:
-    """How far the samples agree: `4 of 5 samples agree`, of rubrics their verdicts, of grades the spread, too."""
+    """How far the samples agree: `4 of 5 samples agree`, the verdicts on parts, of grades the spread."""
     agreement = agreement_of(judgement)
     if agreement is None:
         return "one opinion, with which nobody could agree"
-    what = "verdicts on rubrics" if judgement.rubrics else "samples"
+    what = "samples"
+    if judgement.rubrics or judgement.sentences:
+        what = f"verdicts on {'rubrics' if judgement.rubrics else 'sentences'}"
     spread = "" if agreement.spread is None else f", ±{agreement.spread:.2g}"
     return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
 

@@ -118,6 +118,9 @@ class JudgeSettings(_Section):
 
     model: str = "gemini-2.5-flash"
     """Name of the model: one of Google's, or `provider/model` through LiteLLM."""
+    scorer: Literal["judge", "vertex"] = "judge"
+    """What scores the metrics that ADK leaves to Google Cloud, where a criterion does not say: the judge model, or the
+    evaluation service of Vertex AI."""
     concurrency: int = Field(default=8, ge=1)
     """How many requests to one model run at a time; fewer while it says that it is too much."""
     requests_per_minute: int | None = Field(default=None, ge=1)

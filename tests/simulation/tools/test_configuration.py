@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def camel(value: Any) -> Any:
     if isinstance(value, dict):
         return {key if key in free else to_camel(key): camel(item) for key, item in value.items()}
     return value
+
+
+def test_the_example_of_the_readme_is_read(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    (example,) = (
+        block for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL) if "injection_configs" in block
+    )
+    (tmp_path / "environment.json").write_text(example)
+
+    environment, mistakes = load_environment(tmp_path / "environment.json")
+
+    assert mistakes == ()
+    assert [(tool.name, len(tool.injections), tool.by_model) for tool in environment.tools] == [
+        ("set_device_info", 2, False),
+        ("list_devices", 0, True),
+    ]
 
 
 def problems(path: Path) -> list[str]:
@@ -172,6 +189,13 @@ def test_the_command_line_counts_before_the_settings(project: Project) -> None:
 def test_tools_are_named_for_functions_only(project: Project) -> None:
     project.settings('tools = ["shop.tools:get_order"]', kind="adk", target="agent")
     with pytest.raises(StoreError, match=r"targets.sample.tools: .* only of a function it is not known"):
+        project.run()
+    project.settings('tools = ["a:get", "b:get"]\nsimulate_tools = "environment.json"')
+    project.environment({"tool_name": "get", "injection_configs": [{"injected_response": 1}]})
+    project.cases(one="go")
+    with pytest.raises(
+        PlanError, match=r"targets.sample.tools: found 'a:get' and 'b:get', expected one tool called get"
+    ):
         project.run()
     project.settings('tools = ["get_order"]')
     with pytest.raises(StoreError, match=r"expected a list of module:function"):

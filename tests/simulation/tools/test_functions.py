@@ -167,6 +167,34 @@ def test_a_function_of_a_library_is_simulated_by_its_place(project: Project) -> 
     assert said(simulate(project, "textwrap:dedent")) == ["MADE UP"]
 
 
+@pytest.mark.needs_fork
+def test_a_call_in_another_process_is_never_the_real_one(project: Project) -> None:
+    project.write("lib.py", "def tool(): open('called.txt', 'w').write('really')\n")
+    project.write(
+        "agent.py",
+        """
+        import os
+        from lib import tool
+
+        def answer(prompt):
+            read, write = os.pipe()
+            if os.fork() == 0:
+                try:
+                    tool()
+                except Exception as error:
+                    os.write(write, str(error).encode())
+                os._exit(0)
+            os.close(write)
+            return os.read(read, 1000).decode()
+        """,
+    )
+
+    answer = said(simulate(project, "tool"))[0]
+
+    assert answer == ("tool was called in a process of the agent's own: it can be neither simulated nor recorded there")
+    assert project.called == []
+
+
 def test_calls_that_the_agent_does_not_report_are_in_the_trace_all_the_same(project: Project) -> None:
     project.write("lib.py", "def tool(x): return 'real'\n")
     project.write(

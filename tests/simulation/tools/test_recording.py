@@ -141,6 +141,18 @@ def test_an_answer_that_is_no_json_is_not_given_back_as_something_else(project: 
     )
 
 
+def test_what_json_would_give_back_otherwise_is_not_given_back(project: Project) -> None:
+    project.write("agent.py", "from shop.tools import rank\ndef answer(prompt): return rank()[1]\n")
+    project.write("shop/tools.py", "def rank(): return {1: 'gold'}\n")
+    project.settings('tools = ["shop.tools:rank"]')
+    project.cases(one="go")
+    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["gold"]
+
+    _, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
+
+    assert message.endswith("what the tool gave has an int (1) as a key, which JSON makes a text of")
+
+
 def test_what_cannot_be_recorded_or_replayed_is_refused_before_anything_runs(project: Project) -> None:
     project.cases(one=GET_7)
     project.write("notes.txt", "dear diary\n")

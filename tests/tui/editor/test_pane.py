@@ -733,3 +733,30 @@ async def test_half_a_character_is_copied_and_edited_outside_as_json(
         await _idle(screen)
 
     assert seen == ['"half \\ud83d"']
+
+
+async def test_the_persona_of_a_scenario_is_chosen_among_those_there_are(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await _open(screen, "tea")
+        await _go(screen, "persona")
+        await screen.press("enter")
+        await screen.until("EXPERT: Knows exactly", "EVALUATOR: Finds out")
+        await screen.press("enter")
+        await screen.until_gone("EVALUATOR: Finds out")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    (case,) = [
+        c for c in json.loads((project / "home.evalset.json").read_text())["eval_cases"] if c["eval_id"] == "tea"
+    ]
+    assert case["conversation_scenario"]["user_persona"] == "EXPERT"
+
+
+async def test_a_scenario_without_a_persona_can_be_given_one(open_app: Any, make_project: Callable[..., Path]) -> None:
+    scenario = {"starting_prompt": "Tea?", "conversation_plan": "Get tea."}
+    project = make_project(home=[{"eval_id": "tea", "conversation_scenario": scenario}])
+    async with open_app(project) as screen:
+        await _open(screen, "tea")
+        await _go(screen, "plan")
+        await screen.press("i")
+        await screen.until("persona: EXPERT, NOVICE, EVALUATOR", "persona in full")

@@ -12,10 +12,10 @@ import queue
 import threading
 from concurrent.futures import Future
 
-from .adapters.base import LoadError
+from .adapters.base import AgentFault, LoadError
 from .loading import nearest
 from .recording.recorder import quiet
-from .values import lenient, unfit
+from .values import describe, lenient, unfit
 from .wire import Wire
 
 TYPE_CHECKING = False
@@ -79,7 +79,13 @@ class Tools:
                 raise NotAnswered
             self._waiting[number] = answered
         question = {"tool": tool, "args": lenient(args), "declaration": declaration}
-        self._send({"type": "ask", "session": self._session, "ask": number, **question})
+        try:
+            self._send({"type": "ask", "session": self._session, "ask": number, **question})
+        except OSError as error:
+            raise AgentFault(
+                f"{tool} was called in a process of the agent's own: it can be neither simulated nor recorded there",
+                kind="unsupported",
+            ) from error
         return answered
 
     def tell(self, answer: Message, **outcome: Any) -> None:
@@ -89,7 +95,8 @@ class Tools:
         """
         if not answer.get("tell"):
             return
-        problem = unfit(outcome.get("response"), "what the tool gave")
+        response = outcome.get("response")
+        problem = unfit(response, "what the tool gave") or _changed_by_json(response, "what the tool gave")
         if problem is not None:
             outcome["response"], outcome["unfit"] = None, problem
         self._send({"type": "told", "session": self._session, "ask": answer["ask"], **outcome})
@@ -113,6 +120,19 @@ class Tools:
             waiting, self._waiting = list(self._waiting.values()), {}
         for answered in waiting:
             answered.set_exception(NotAnswered())
+
+
+def _changed_by_json(value: Any, place: str) -> Optional[str]:
+    """Where JSON would give something else back: keys that are no text become text. Lists for tuples will do."""
+    if isinstance(value, dict):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            return f"{place} has {describe(odd)} as a key, which JSON makes a text of"
+        return next((found for key, item in value.items() if (found := _changed_by_json(item, f"{place}.{key}"))), None)
+    if isinstance(value, (list, tuple)):
+        inner = (_changed_by_json(item, f"{place}[{index}]") for index, item in enumerate(value))
+        return next((found for found in inner if found), None)
+    return None
 
 
 class ReadingThread:

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.metrics.definition import Conclusion, Opinion, SentenceLabel
-from workbench.model.results import RubricScore, SentenceScore
-
-STANDING = frozenset({"supported", "not_applicable"})
-"""Labels of sentences that may stand; those with any other label may not."""
+from workbench.model.results import STANDING, RubricScore, SentenceScore
 
 
 class Sentence(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from workbench.metrics.subject import Turn
@@ -22,6 +22,26 @@ def steps_of(invocation: Invocation) -> str:
     """Tool calls and what the tools answered, in order, as lines of JSON; empty where there were none."""
     steps = list(_steps(invocation))
     return "\n".join(_json({"step": number, **step}) for number, step in enumerate(steps, start=1))
+
+
+def agents_of(turns: Iterable[Turn]) -> Mapping[str, Mapping[str, Any]]:
+    """What agents tell of themselves (instructions, tools), each as it was when it first took part."""
+    told: dict[str, Mapping[str, Any]] = {}
+    for details in _details(turns):
+        for name, agent in details.items():
+            told.setdefault(name, agent)
+    return told
+
+
+def happening_parts_of(invocation: Invocation) -> list[tuple[str, Sequence[Part]]]:
+    """What happened before the final response, part by part as it was recorded, each event with its author."""
+    data = invocation.intermediate_data
+    if isinstance(data, InvocationEvents):
+        return [
+            (event.author, event.content.parts or ()) for event in data.invocation_events if event.content is not None
+        ]
+    said = [(response.author, response.parts) for response in data.intermediate_responses] if data is not None else []
+    return [("agent", list(_parts(invocation))), *said]
 
 
 def instructions_of(turns: Iterable[Turn]) -> str:

@@ -147,7 +147,7 @@ def _lines(turn: Turn, number: int) -> Iterator[str]:
 
 def _prepare(options: Options) -> Sequence[Judge]:
     ask = partial(ask_hallucinations, on_the_way=options.flag(_ON_THE_WAY))
-    return [ModelJudge(name=NAME, options=read_judge_options(options), ask=ask)]
+    return [ModelJudge(name=NAME, options=read_judge_options(options), ask=ask, prepares=True)]
 
 
 METRICS: Sequence[Definition] = (

@@ -2,8 +2,8 @@
 
 Facts: google-adk 2.13 has the evaluation service of Vertex AI judge `multi_turn_*_v1`, from 0 to 1, once on the last
 turn; the turns before have no score. The service finds rubrics that fit the conversation and gives the share that is
-met. So does the judge here: it lists properties first, without seeing what the agent did, and its samples then say of
-each whether it is there.
+met. So does the judge here, unless a criterion wants the service: it lists properties first, without seeing what the
+agent did, and its samples then say of each whether it is there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from workbench.metrics.definition import (
     ModelQuestion,
     PreparingQuestion,
 )
+from workbench.metrics.judges import service
 from workbench.metrics.judges.dialogue import conversation_of, instructions_of, tools_of
 from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_properties
 from workbench.metrics.judges.rubrics import question_about_conversation
+from workbench.metrics.judges.service import asks_service, instance_of_conversation, service_judge
 from workbench.metrics.options import Options
 from workbench.metrics.subject import CaseView, Turn
 
@@ -92,8 +94,10 @@ def _ask_about_properties(reply: str, *, turns: Sequence[Turn]) -> ModelQuestion
 
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
+    if asks_service(options):
+        return [service_judge(kind.name, metric=kind.name, instance=instance_of_conversation, whole=True)]
     ask = partial(ask_about_conversation, kind=kind)
-    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True)]
+    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True, prepares=True)]
 
 
 def _definition(kind: _Kind) -> Definition:
@@ -106,7 +110,8 @@ def _definition(kind: _Kind) -> Definition:
             needs_reference=False,
             needs=frozenset({"judge"}),
             fits_scenarios=True,
-            options=DESCRIPTION,
+            options={**DESCRIPTION, **service.DESCRIPTION},
+            choices={service.SCORER: service.SCORERS},
         ),
         prepare=partial(_prepare, kind=kind),
     )

@@ -2,7 +2,8 @@
 
 Facts: google-adk 2.13 has both done by the evaluation service of Vertex AI: `safety_v1` is 1 or 0, and
 `response_evaluation_score` a grade of coherence from 1 to 5; the case is the mean of its turns. Unlike there a judge
-model does both, and neither needs an expected response, which has no part in what is asked.
+model does both unless a criterion wants the service, and neither needs an expected response, which has no part in what
+is asked.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from workbench.metrics.definition import (
     ModelQuestion,
     Opinion,
 )
+from workbench.metrics.judges import service
 from workbench.metrics.judges.conclusions import by_majority, by_mean
 from workbench.metrics.judges.dialogue import response_of
 from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import SAFETY, read_grade, read_verdict
+from workbench.metrics.judges.service import asks_service, instance_of_turn, service_judge
 from workbench.metrics.options import Options
 from workbench.metrics.subject import CaseView, Turn
 from workbench.model.results import Score
@@ -36,9 +39,13 @@ _LOWEST, _HIGHEST = 1, 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """One of the two metrics: its prompt, the field of the reply that decides, and how replies are read."""
+    """One of the two metrics: its prompt, the field of the reply that decides, and how replies are read.
+
+    `of_service` is what the evaluation service calls it.
+    """
 
     name: str
+    of_service: str
     prompt: str
     field: tuple[str, dict[str, Any]]
     read: Callable[[str], Opinion]
@@ -52,6 +59,7 @@ class _Kind:
 _KINDS = (
     _Kind(
         name="safety_v1",
+        of_service="safety_v1",
         prompt="safety",
         field=("verdict", {"type": "string", "enum": ["safe", "unsafe"]}),
         read=partial(read_verdict, words=SAFETY),
@@ -63,6 +71,7 @@ _KINDS = (
     ),
     _Kind(
         name="response_evaluation_score",
+        of_service="coherence",
         prompt="coherence",
         field=("grade", {"type": "integer", "minimum": _LOWEST, "maximum": _HIGHEST}),
         read=partial(read_grade, lowest=_LOWEST, highest=_HIGHEST),
@@ -92,11 +101,18 @@ def ask_about_response(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuest
         },
         read=kind.read,
         conclude=kind.conclude,
+        lowest=kind.lowest,
         best=kind.highest,
     )
 
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
+    if asks_service(options):
+        return [
+            service_judge(
+                kind.name, metric=kind.of_service, instance=instance_of_turn, bounds=(kind.lowest, kind.highest)
+            )
+        ]
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=partial(ask_about_response, kind=kind))]
 
 
@@ -112,7 +128,8 @@ def _definition(kind: _Kind) -> Definition:
             needs_reference=False,
             needs=frozenset({"judge"}),
             fits_scenarios=True,
-            options=DESCRIPTION,
+            options={**DESCRIPTION, **service.DESCRIPTION},
+            choices={service.SCORER: service.SCORERS},
         ),
         prepare=partial(_prepare, kind=kind),
     )

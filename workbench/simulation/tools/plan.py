@@ -78,5 +78,6 @@ class ToolPlan:
             said.append(f"tool calls are answered from {self.replay.path}")
         if self.environment is not None:
             names = ", ".join(tool.name for tool in self.environment.tools)
-            said.append(f"tools are simulated by {self.environment.source}: {names}")
+            script = " (a script answers in place of the model)" if self.scripted else ""
+            said.append(f"tools are simulated by {self.environment.source}: {names}{script}")
         return "; ".join(said) or None

@@ -140,8 +140,12 @@ class _Reading:
 
 def _judges_of(context: SetContext | None) -> tuple[str, ...]:
     from workbench.engine.criteria import judge_models_of
+    from workbench.engine.users import is_scripted
 
-    return () if context is None else judge_models_of(context.config)
+    if context is None:
+        return ()
+    models = judge_models_of(context.config)
+    return tuple("a script" if is_scripted(context.target, model) else model for model in models)
 
 
 def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:

@@ -72,7 +72,7 @@ class CasePane(OutlinePane):
         if waiting:
             self._choose_draft(row, slot, waiting)
         else:
-            self._begin(slot)
+            self._begin_or_choose(slot)
 
     @work(group="ask")
     async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
@@ -81,6 +81,21 @@ class CasePane(OutlinePane):
         index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
         if index is not None:
             self._begin(waiting[index].slot if index < len(waiting) else slot)
+
+    def _begin_or_choose(self, slot: Slot) -> None:
+        if slot.choices:
+            self._choose_value(slot)
+        else:
+            self._begin(slot)
+
+    @work(group="ask")
+    async def _choose_value(self, slot: Slot) -> None:
+        """Put one of the values there that it may have."""
+        labels = [f"{value}: {meaning}" for value, meaning in slot.choices]
+        index = await self.app.push_screen_wait(ChooseScreen(slot.title, labels))
+        problem = None if index is None else await self._put(slot, slot.choices[index][0])
+        if problem is not None:
+            say(self, problem, severity="warning")
 
     def action_edit_json(self) -> None:
         """Edit what the row stands for as JSON."""
@@ -138,7 +153,7 @@ class CasePane(OutlinePane):
             if key is None:
                 return
             slot = addition.with_key(key)
-        self._begin(slot)
+        self._begin_or_choose(slot)
 
     def action_edit_external(self) -> None:
         """Edit the row in the user's own editor."""

@@ -29,7 +29,7 @@ from workbench.tui.state.editor.new_items import (
     new_tool_response_part,
     new_turn,
 )
-from workbench.tui.state.editor.operations import Slot
+from workbench.tui.state.editor.operations import Slot, persona_choices
 from workbench.tui.state.editor.rows import Input, Kind, Place, Row, folded, value_at
 
 _PERSONA_TEMPLATE = {"id": "", "description": "", "behaviors": []}
@@ -238,7 +238,9 @@ def _of_session(place: Place, data: Any) -> Iterator[Addition]:
 def _of_scenario(place: Place, data: Any) -> Iterator[Addition]:
     persona = (*place, "user_persona")
     if value_at(data, persona) is None:
-        yield Addition(label="persona by its id", slot=Slot(place=persona, title="persona", input=Input.LINE))
+        choices = persona_choices()
+        slot = Slot(place=persona, title="persona", input=Input.LINE, choices=choices)
+        yield Addition(label=f"persona: {', '.join(name for name, _ in choices)}", slot=slot)
         slot = Slot(place=persona, title="persona", input=Input.LINE, template=_PERSONA_TEMPLATE, hole=("id",))
         yield Addition(label="persona in full", slot=slot)
 

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from workbench.tui.state.editor.rows import ABSENT, Input, Kind, Place, Row, found_at, spelt, value_at
+from workbench.model.personas import PERSONAS
+from workbench.tui.state.editor.rows import ABSENT, Input, Kind, Place, Row, folded, found_at, spelt, value_at
 from workbench.tui.state.spelling import spelling_of
 
 
@@ -197,7 +198,8 @@ class Slot:
     """Where a typed value goes: to `place`, or into the list there as the item `index`.
 
     What is put there is `template` with the typed value at `hole`; without a template it is the value itself. `title`
-    says in words what is typed, `instead_of` what goes when it comes.
+    says in words what is typed, `instead_of` what goes when it comes. With `choices`, each a value and what it means,
+    nothing else can be there, and nothing need be typed.
     """
 
     place: Place
@@ -207,6 +209,7 @@ class Slot:
     template: Any = None
     hole: Place | None = None
     instead_of: Place | None = None
+    choices: tuple[tuple[str, str], ...] = ()
 
     def edit(self, value: Any, data: Any) -> SetValue | InsertItem | PutInstead:
         """The edit that puts a typed value where it goes in this data. The first item of a list makes the list."""
@@ -229,7 +232,13 @@ def slot_of(row: Row, data: Any) -> Slot:
             return _slot_of_empty_content(row, parts)
     if row.edits is None:
         return slot_as_json(row, data)
-    return Slot(place=row.edits, title=row.label, input=row.input)
+    is_persona = folded(row.edits)[-1:] == ("user_persona",)
+    return Slot(place=row.edits, title=row.label, input=row.input, choices=persona_choices() if is_persona else ())
+
+
+def persona_choices() -> tuple[tuple[str, str], ...]:
+    """The personas that a scenario may name."""
+    return tuple((name, persona.description) for name, persona in PERSONAS.items())
 
 
 def slot_as_json(row: Row, data: Any) -> Slot:

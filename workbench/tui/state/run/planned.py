@@ -121,7 +121,8 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
         played = plural(user.conversations, "conversation")
         yield _fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
     for metric, calls in cost.judge_calls.items():
-        yield _fact("judge", f"{safe_line(metric)}: about {plural(calls, 'call')}")
+        often = f"about {plural(calls, 'call')}" if calls else "as often as the conversations take"
+        yield _fact("judge", f"{safe_line(metric)}: {often}")
     for judge in cost.judges:
         yield from _judge(judge)
     if (bounds := _bounds(planned.plan)) is not None:
@@ -142,19 +143,22 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
 
 
 def _calls(cost: PlanCost) -> str:
+    open_ended = f"{plural(cost.open_ended, 'conversation')} of any length" if cost.open_ended else ""
     if not cost.model_jobs:
-        return (
-            f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else "no agent"
-        )
+        known = f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else ""
+        return ", and ".join(filter(None, (known, open_ended))) or "no agent"
     free = cost.agent_turns - cost.model_turns
-    also = f", and {plural(free, 'turn')} of functions, which cost nothing" if free else ""
-    return f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each{also}"
+    known = f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each"
+    also = f"{plural(free, 'turn')} of functions, which cost nothing" if free else ""
+    return ", and ".join(filter(None, (known, also, open_ended)))
 
 
 def _judge(judge: JudgeCost) -> Iterator[Block]:
     """What one judge model will be asked and takes."""
-    more = f", and those on {plural(judge.open_ended, 'conversation')} of any length" if judge.open_ended else ""
-    calls = f"about {plural(judge.calls, 'call')}{more}; known answers cost nothing"
+    talks = plural(judge.open_ended, "conversation")
+    more = f", and those on {talks} of any length" if judge.open_ended else ""
+    calls = f"about {plural(judge.calls, 'call')}{more}" if judge.calls else more.removeprefix(", and ") or "no call"
+    calls += "; known answers cost nothing"
     tokens = "tokens unknown: no earlier run tells"
     if judge.tokens is not None:
         tokens = f"about {thousands(judge.tokens.amount)} tokens"

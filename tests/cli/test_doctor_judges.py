@@ -1,0 +1,109 @@
+"""`workbench doctor` on judge models: which ones, how they are reached, and with `--check` whether they answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.judged import METRIC, judged_folder, judging
+from tests.llm.servers import Said, Server, gemini_error
+from tests.watch.watched import Folder
+
+from .conftest import CommandLine
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with judging(monkeypatch) as started:
+        yield started
+
+
+@pytest.fixture
+def folder(workbench: CommandLine) -> Folder:
+    for each in workbench.root.rglob("*.json"):
+        each.unlink()
+    return judged_folder(workbench.root, good="good")
+
+
+def test_judges_are_shown_with_the_way_to_them_and_never_a_value(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "https://me:pass@proxy.example:8443/v1?token=t")
+
+    done = workbench("doctor")
+
+    assert "  gemini-2.5-flash for sample: 1 eval set; google-genai, Gemini API\n" in done.out
+    assert "    with GOOGLE_API_KEY, at https://proxy.example:8443/v1\n" in done.out
+    assert "    $0.30 and $2.50 for a million tokens in and out\n" in done.out
+    assert not any(secret in done.out for secret in ("secret-value", "pass", "token=t"))
+    assert server.calls == []
+
+
+def test_what_is_missing_is_said(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    options = {"threshold": 1.0, "judge_model_options": {"judge_model": "openai/mine"}}
+    folder.write("test_config.json", json.dumps({"criteria": {METRIC: options, "safety_v1": 0.5}}))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    done = workbench("doctor")
+
+    assert done.status == 0
+    assert "    no key: set GOOGLE_API_KEY or GEMINI_API_KEY" in done.out
+    assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in done.out
+    assert "the price of openai/mine is not known" in done.out
+
+
+def test_without_judges_there_are_none(workbench: CommandLine) -> None:
+    assert "judges       none: no criterion asks a model" in workbench("doctor").out
+
+
+def test_a_judge_that_is_checked_answers(workbench: CommandLine, folder: Folder, server: Server) -> None:
+    done = workbench("doctor", "--check")
+
+    assert done.status == 0
+    assert len(server.calls) == 1
+    assert "asked: it answered in 0." in done.out
+    assert ", by gemini-test-001" in done.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (gemini_error(400, "API key not valid"), "the key was not accepted"),
+        (
+            gemini_error(404, "nowhere"),
+            "there is no such model, or the key may not use it",
+        ),
+        (
+            gemini_error(429, "quota"),
+            "too many requests, or the quota is used up (429",
+        ),
+        (Said("<html>"), "the service cannot be reached or has failed"),
+    ],
+)
+def test_a_judge_that_does_not_answer_is_a_problem_with_its_reason(
+    workbench: CommandLine, folder: Folder, server: Server, answer: Said, said: str
+) -> None:
+    server.answer = lambda _: answer
+
+    done = workbench("doctor", "--check")
+
+    assert done.status == 2
+    assert f"judge of sample: gemini-2.5-flash: {said}" in done.out
+    assert len(server.calls) == 1
+
+
+def test_a_missing_key_is_a_problem_once_it_is_checked(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+
+    done = workbench("doctor", "--check")
+
+    assert done.status == 2
+    assert "judge of sample: there is no key for the Gemini API" in done.out

@@ -1,0 +1,217 @@
+"""The evaluation service of Vertex AI, asked with Google's own library at a server that speaks its REST protocol."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm.conftest import request
+from tests.llm.servers import Answer, Call, Said, Server, gemini_error
+from workbench.llm.models import Models
+from workbench.llm.trouble import ModelError, Trouble
+
+Serve = Callable[[Answer], Server]
+OpenModels = Callable[..., Models]
+VERDICTS = [
+    {
+        "evaluatedRubric": {"rubricId": "r1", "content": {"property": {"description": "The lamp is on."}}},
+        "verdict": True,
+        "reasoning": "It is.",
+    },
+    {"evaluatedRubric": {"rubricId": "r2"}},  # what is not met has no verdict
+]
+SCORED = {"metricResults": [{"score": 0.5, "explanation": "half", "rubricVerdicts": VERDICTS}]}
+
+
+def asked(metric: str, **instance: Any) -> Any:
+    return request(json.dumps({"metric": metric, "instance": instance}), model=f"vertex-evaluation/{metric}")
+
+
+def with_key(server: Server) -> dict[str, str]:
+    return {
+        "GOOGLE_API_KEY": "key-of-vertex",
+        "GOOGLE_GENAI_USE_VERTEXAI": "1",
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+    }
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"GOOGLE_API_KEY": "of the Gemini API"},
+        {"GOOGLE_CLOUD_PROJECT": "p"},
+        {"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_LOCATION": "l"},
+    ],
+)
+async def test_without_a_project_the_message_says_what_to_set(
+    serve: Serve, open_models: OpenModels, environment: dict[str, str]
+) -> None:
+    models = open_models(serve(lambda _: Said(SCORED)), environment=environment)
+
+    with pytest.raises(ModelError, match="set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION") as raised:
+        await models.ask(asked("safety_v1", prompt="p", response="r"))
+
+    assert raised.value.trouble is Trouble.NO_KEY
+
+
+async def test_without_the_library_the_message_says_what_to_install(
+    serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "agentplatform", None)
+    server = serve(lambda _: Said(SCORED))
+    models = open_models(server, environment=with_key(server))
+
+    with pytest.raises(ModelError, match=r"pip install 'agent-eval-workbench\[vertex\]'") as raised:
+        await models.ask(asked("safety_v1", prompt="p", response="r"))
+
+    assert raised.value.trouble is Trouble.NO_LIBRARY
+
+
+@pytest.mark.needs_vertex
+async def test_a_response_is_scored_by_a_metric_that_the_service_knows(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: Said(SCORED))
+    models = open_models(server, environment=with_key(server))
+
+    reply = await models.ask(asked("safety_v1", prompt="p {x}", response="r", reference="e"))
+
+    assert json.loads(reply.text) == {
+        "score": 0.5,
+        "explanation": "half",
+        "rubrics": [
+            {"text": "The lamp is on.", "met": True, "reasoning": "It is."},
+            {"text": "r2", "met": False, "reasoning": ""},
+        ],
+    }
+    (call,) = server.calls
+    assert call.path.endswith(":evaluateInstances")
+    assert call.headers["x-goog-api-key"] == "key-of-vertex"
+    assert call.body["metrics"][0]["predefined_metric_spec"]["metric_spec_name"] == "safety_v1"
+    assert call.body["instance"] == {
+        "prompt": {"text": "p {x}"},
+        "response": {"text": "r"},
+        "reference": {"text": "e"},
+    }
+
+
+@pytest.mark.needs_vertex
+async def test_coherence_is_graded_by_the_template_of_the_library(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: Said({"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}))
+    models = open_models(server, environment=with_key(server))
+
+    reply = await models.ask(asked("coherence", prompt="p", response="r", reference="e"))
+
+    assert json.loads(reply.text) == {"score": 4.0, "explanation": "flows", "rubrics": []}
+    told = server.calls[0].body["pointwiseMetricInput"]
+    assert json.loads(told["instance"]["json_instance"]) == {"prompt": "p", "response": "r"}
+    assert "{response}" in told["metric_spec"]["metric_prompt_template"]
+    assert "coheren" in told["metric_spec"]["metric_prompt_template"]
+
+
+@pytest.mark.needs_vertex
+async def test_a_conversation_is_sent_with_its_agents_and_events(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: Said(SCORED))
+    models = open_models(server, environment=with_key(server))
+    event = {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}}
+    data = {
+        "agents": {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": []}},
+        "turns": [{"turn_index": 0, "events": [event]}],
+    }
+
+    await models.ask(asked("multi_turn_task_success_v1", agent_data=data))
+
+    told = server.calls[0].body["instance"]["agent_eval_data"]
+    assert told["agents"]["root"]["instruction"] == "Be brief."
+    assert told["turns"][0]["events"][0]["content"]["parts"] == [{"text": "hi"}]
+
+
+@pytest.mark.needs_vertex
+async def test_a_conversation_that_the_service_could_not_read_is_refused(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: Said(SCORED))
+    models = open_models(server, environment=with_key(server))
+
+    with pytest.raises(ModelError, match="the conversation: ") as raised:
+        await models.ask(asked("multi_turn_task_success_v1", agent_data={"turns": 7}))
+
+    assert raised.value.trouble is Trouble.REFUSED
+    assert not server.calls
+
+
+@pytest.mark.needs_vertex
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        (gemini_error(403, "no permission"), Trouble.DENIED),
+        (gemini_error(404, "no such project"), Trouble.UNKNOWN_MODEL),
+        (gemini_error(400, "bad"), Trouble.REFUSED),
+        (gemini_error(503, "later"), Trouble.UNAVAILABLE),
+        (gemini_error(429, "quota"), Trouble.LIMITED),
+        (Said("<html>"), Trouble.UNAVAILABLE),
+        (Said({}), Trouble.EMPTY),
+        (Said({"metricResults": []}), Trouble.EMPTY),
+        (Said({"metricResults": [{"explanation": "?"}]}), Trouble.EMPTY),
+        (Said({"metricResults": [{"error": {"code": 8, "message": "quota"}}]}), Trouble.LIMITED),
+        (Said({"metricResults": [{"error": {"code": 3, "message": "bad"}}]}), Trouble.REFUSED),
+    ],
+)
+async def test_what_the_service_cannot_score_has_its_reason(
+    serve: Serve, open_models: OpenModels, said: Said, trouble: Trouble
+) -> None:
+    server = serve(lambda _: said)
+    models = open_models(server, environment=with_key(server), options={"tries": 2})
+
+    with pytest.raises(ModelError) as raised:
+        await models.ask(asked("safety_v1", prompt="p", response="r"))
+
+    assert raised.value.trouble is trouble
+    assert len(server.calls) == (2 if trouble.is_temporary else 1)
+
+
+@pytest.mark.needs_vertex
+async def test_the_project_of_the_environment_is_asked_with_its_credentials(
+    serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def answer(call: Call) -> Said:
+        if call.path == "/token":
+            return Said({"access_token": "of-the-account", "expires_in": 3600, "token_type": "Bearer"})
+        return Said(SCORED)
+
+    server = serve(answer)
+    account = tmp_path / "account.json"
+    account.write_text(json.dumps(service_account(f"{server.url}/token")), encoding="utf-8")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": "my-project",
+        "GOOGLE_CLOUD_LOCATION": "europe-west4",
+        "GOOGLE_VERTEX_BASE_URL": server.url,
+    }
+
+    await open_models(server, environment=environment).ask(asked("safety_v1", prompt="p", response="r"))
+
+    call = server.calls[-1]
+    assert "projects/my-project/locations/europe-west4" in call.path
+    assert call.headers["authorization"] == "Bearer of-the-account"
+
+
+def service_account(token_uri: str) -> dict[str, str]:
+    """An account that nobody has, with a key made for it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return {
+        "type": "service_account",
+        "project_id": "another-project",
+        "private_key_id": "1",
+        "private_key": key.decode(),
+        "client_email": "judge@another-project.iam.gserviceaccount.com",
+        "client_id": "1",
+        "token_uri": token_uri,
+    }

@@ -1,0 +1,133 @@
+"""Metrics that the evaluation service of Vertex AI scores where a criterion or the settings want it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.metrics.conftest import Services
+from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.metrics.judges.service import read_service
+from workbench.metrics.registry import check_criteria, with_scorer
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import Invocation
+from workbench.model.results import MetricResult, MetricStatus
+
+SAFE, COHERENCE, TASK = "safety_v1", "response_evaluation_score", "multi_turn_task_success_v1"
+Config = Callable[..., EvalConfig]
+Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
+MakeTurn = Callable[..., Invocation]
+VERTEX = {"threshold": 0.5, "scorer": "vertex"}
+
+
+def scored(score: Any, **more: Any) -> str:
+    return json.dumps({"score": score, "explanation": "because", **more})
+
+
+@pytest.mark.parametrize(("metric", "model"), [(SAFE, "safety_v1"), (COHERENCE, "coherence")])
+async def test_each_turn_is_scored_once_and_the_result_says_by_what(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, metric: str, model: str
+) -> None:
+    services.model = lambda _: scored(1)
+
+    result = (await judge(config({metric: VERTEX}), actual=[turn("a"), turn("b")], expected=[turn("x")]))[metric]
+
+    assert (result.score, result.scored) == (1.0, 2)
+    assert len(services.asked) == 2
+    judgement = result.per_invocation[0].judgement
+    assert judgement is not None
+    assert judgement.model == f"vertex-evaluation/{model}"
+    assert judgement.samples[0].rationale == "because"
+    assert json.loads(judgement.prompt) == {
+        "metric": model,
+        "instance": {"prompt": "?", "response": "a", "reference": "x"},
+    }
+
+
+async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
+    services.model = lambda _: scored(0.5)
+    details = {"agent_details": {"root": {"instructions": "Be brief.", "tool_declarations": []}}}
+    first = turn("a", [("f", {"x": 1})], thought="hidden").model_copy(update={"app_details": details})
+
+    result = (await judge(config({TASK: VERTEX}), actual=[first, turn("b", [("g", {})], events=True)]))[TASK]
+
+    assert [each.score for each in result.per_invocation] == [None, 0.5]
+    (request,) = services.asked
+    data = json.loads(request.messages[0].text)["instance"]["agent_data"]
+    assert data["agents"] == {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": []}}
+    said = [[(event["author"], event["content"]["parts"]) for event in turn["events"]] for turn in data["turns"]]
+    assert said == [
+        [
+            ("user", [{"text": "?"}]),
+            ("agent", [{"function_call": {"name": "f", "args": {"x": 1}}}]),
+            ("agent", [{"text": "a"}]),
+        ],
+        [
+            ("user", [{"text": "?"}]),
+            ("agent", [{"function_call": {"name": "g", "args": {}}}]),
+            ("agent", [{"text": "b"}]),
+        ],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_outage"),
+    [
+        (failed(Trouble.NO_LIBRARY, "v", ""), False),
+        (failed(Trouble.UNAVAILABLE, "v", "503"), True),
+        (scored(None), False),
+        ("?", False),
+    ],
+)
+async def test_what_the_service_does_not_score_is_an_error(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, said: str | ModelError, is_outage: bool
+) -> None:
+    services.model = lambda _: said
+
+    result = (await judge(config({SAFE: VERTEX}), actual=[turn("a")]))[SAFE]
+
+    assert (result.status, result.score, result.met_outage) == (MetricStatus.ERROR, None, is_outage)
+    assert result.reason
+
+
+def test_what_is_said_of_its_rubrics_is_kept() -> None:
+    rubrics = [{"text": "On.", "met": True, "reasoning": "r"}, {"text": "Told.", "met": False, "reasoning": ""}]
+
+    opinion = read_service(scored(0.5, rubrics=rubrics))
+
+    assert (opinion.score, opinion.rationale) == (0.5, "because; met: On. (r); not met: Told.")
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"scorer": "vertx"}, "scorer"),
+        ({"scorer": "vertex", "judge_model_options": {"num_samples": 3}}, "judge_model_options"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(config: Config, options: dict[str, Any], place: str) -> None:
+    (problem,) = check_criteria(config({SAFE: {"threshold": 1, **options}}, check=False))
+
+    assert problem.place == f"criteria.{SAFE}.{place}"
+
+
+def test_what_the_settings_want_counts_where_a_criterion_leaves_it_open(config: Config) -> None:
+    given = config(
+        {
+            SAFE: 1,
+            COHERENCE: {"threshold": 3, "scorer": "judge"},
+            TASK: {"threshold": 1, "judge_model_options": {"judge_model": "m"}},
+            "hallucinations_v1": 1,
+        }
+    )
+
+    by_service = with_scorer(given, "vertex")
+
+    assert {each.metric for each in by_service.criteria if each.options.get("scorer") == "vertex"} == {SAFE}
+    assert check_criteria(by_service) == []
+    assert with_scorer(given, "judge") == given

@@ -1,0 +1,111 @@
+"""Metrics that ADK has scored by the evaluation service of Vertex AI: here only where a criterion asks for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench.llm.provider import VERTEX_EVALUATION
+from workbench.metrics.definition import JudgeOptions, ModelJudge, ModelQuestion, Opinion
+from workbench.metrics.judges import options as judge_options
+from workbench.metrics.judges.conclusions import by_mean
+from workbench.metrics.judges.dialogue import agents_of, happening_parts_of, response_of
+from workbench.metrics.judges.replies import unread
+from workbench.metrics.options import Options, describe, is_number
+from workbench.metrics.subject import CaseView, Turn
+from workbench.model.results import Score
+
+SCORER = "scorer"
+SCORERS = ("judge", "vertex")
+DESCRIPTION = {SCORER: "what scores: judge (default), a model; vertex, the evaluation service of Vertex AI"}
+
+Instance = Callable[[Turn, CaseView], Mapping[str, Any] | Score]
+
+
+def asks_service(options: Options) -> bool:
+    """Whether the criterion wants the service; it has a judge of its own, so options for one are a mistake then."""
+    if options.choice(SCORER, SCORERS, default="judge") != "vertex":
+        return False
+    given = options.raw(judge_options.NAME)
+    if given is not None:
+        options.refuse(
+            judge_options.NAME, found=describe(given), expected=f'none, as with "{SCORER}": "vertex" no model is asked'
+        )
+    return True
+
+
+def service_judge(
+    name: str, *, metric: str, instance: Instance, bounds: tuple[float, float] = (0.0, 1.0), whole: bool = False
+) -> ModelJudge:
+    """Has the service score, once: `metric` is what it calls the metric, `instance` gives what it is to score."""
+    lowest, best = bounds
+
+    def ask(turn: Turn, view: CaseView) -> ModelQuestion | Score:
+        found = instance(turn, view)
+        if isinstance(found, Score):
+            return found
+        prompt = json.dumps({"metric": metric, "instance": found}, ensure_ascii=False, indent=1)
+        return ModelQuestion(
+            prompt=prompt, reply_schema={}, read=read_service, conclude=by_mean, lowest=lowest, best=best
+        )
+
+    options = JudgeOptions(model=f"{VERTEX_EVALUATION}{metric}", samples=1)
+    return ModelJudge(name=name, options=options, ask=ask, whole=whole)
+
+
+def instance_of_turn(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score:
+    """One message and its response, with the one that was expected where there is one."""
+    del view
+    assert turn.actual is not None
+    response = response_of(turn.actual)
+    if not response:
+        return Score.undefined("the agent gave no response in words")
+    instance = {"prompt": turn.actual.user_content.text(thoughts=False), "response": response}
+    reference = response_of(turn.expected)
+    return {**instance, "reference": reference} if reference else instance
+
+
+def instance_of_conversation(turn: Turn, view: CaseView) -> Mapping[str, Any]:
+    """All that was said and done, and what the agents tell of themselves."""
+    del turn
+    turns = [each for each in view.turns if each.actual is not None]
+    agents = {
+        name: {
+            "agent_id": name,
+            "instruction": agent.get("instructions") or "",
+            "tools": agent.get("tool_declarations") or [],
+        }
+        for name, agent in agents_of(turns).items()
+    }
+    told = [{"turn_index": number, "events": _events(each)} for number, each in enumerate(turns)]
+    return {"agent_data": {"agents": agents, "turns": told}}
+
+
+def _events(turn: Turn) -> Sequence[Mapping[str, Any]]:
+    assert turn.actual is not None
+    said = [("user", turn.actual.user_content.parts or ()), *happening_parts_of(turn.actual)]
+    if turn.actual.final_response is not None:
+        said.append(("agent", turn.actual.final_response.parts or ()))
+    events = []
+    for author, parts in said:
+        written = [part.model_dump(mode="json", exclude_none=True) for part in parts if not part.thought]
+        if written:
+            role = "user" if author == "user" else "model"
+            events.append({"author": author, "content": {"role": role, "parts": written}})
+    return events
+
+
+def read_service(reply: str) -> Opinion:
+    """The score of the service, with its explanation and what it says of its rubrics."""
+    try:
+        said = json.loads(reply)
+    except ValueError:
+        said = None
+    if not isinstance(said, Mapping) or not is_number(said.get("score")):
+        return Opinion(problem=unread(reply, "a score"))
+    told = [str(said.get("explanation") or "")]
+    for rubric in said.get("rubrics") or ():
+        why = f" ({rubric['reasoning']})" if rubric.get("reasoning") else ""
+        told.append(f"{'met' if rubric.get('met') else 'not met'}: {rubric.get('text')}{why}")
+    return Opinion(float(said["score"]), "; ".join(filter(None, told)))
