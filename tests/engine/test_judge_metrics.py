@@ -100,6 +100,14 @@ def test_a_changed_definition_judges_again_what_the_agent_did(folder: Folder, se
     assert decided(folder) == {Action.JUDGE}
 
 
+def test_that_there_is_a_newer_run_to_compare_with_judges_nothing_again(folder: Folder, server: Server) -> None:
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    run(folder)
+    run(folder)
+
+    assert decided(folder) == {Action.NOTHING}
+
+
 def decided(folder: Folder) -> set[Action]:
     with Workspace.open(folder.root) as workspace:
         return {each.action for each in decide_plan(workspace, workspace.plan([SET], RunOptions()))}
@@ -179,3 +187,37 @@ def test_a_run_that_is_not_in_the_history_is_named(folder: Folder, server: Serve
 
     with Workspace.open(folder.root) as workspace, pytest.raises(PlanError, match="there is no run 'nobody'"):
         workspace.plan([SET], RunOptions())
+
+
+def test_judged_again_a_run_is_compared_with_what_was_the_latest_one_then(folder: Folder, server: Server) -> None:
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    run(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt.upper()")
+    louder, _ = run(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt.upper() + '!'")
+    run(folder)
+
+    with Workspace.open(folder.root) as workspace:
+        with workspace.history() as history:
+            stored, results = history.run(louder), list(history.results(louder))
+        again = workspace.start(workspace.plan_judging(stored, results, RunOptions()))
+        list(again.iter_events())
+        judged = {result.case.eval_id: result for result in again.results()}
+
+    assert scores(judged) == {"one": 1.0, "two": 0.5}
+
+
+def test_scored_again_win_rates_stand_with_their_metric_and_nobody_is_asked(folder: Folder, server: Server) -> None:
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    run(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt.upper()")
+    _, results = run(folder)
+    asked = len(server.calls)
+
+    with Workspace.open(folder.root) as workspace:
+        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}))
+        list(again.iter_events())
+        names = [metric.name for metric in again.results()[0].metrics]
+
+    assert names[:3] == ["own", "own/candidate_model_win_rate", "own/baseline_model_win_rate"]
+    assert len(server.calls) == asked

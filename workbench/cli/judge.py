@@ -100,6 +100,8 @@ def _judged(
         if time == 1:
             for text in (*plan.notices, *plan.problems):
                 message(text)
+            calls = sum(workspace.estimate(plan).judge_calls.values()) * repeat
+            message(f"run {stored.run_id}: {counted(plan.total, 'case')} judged anew, about {counted(calls, 'call')}")
             if plan.total < len(results):
                 message(f"{counted(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored")
         run = workspace.start(plan)

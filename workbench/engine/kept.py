@@ -39,7 +39,12 @@ def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[
     if not planned.kept:
         return metrics
     places = {criterion.metric: place for place, criterion in enumerate(planned.config.criteria)}
-    # A criterion with several results calls them `name(detail)`.
-    return tuple(
-        sorted((*metrics, *planned.kept), key=lambda metric: places.get(metric.name.partition("(")[0], len(places)))
-    )
+
+    def place(metric: MetricResult) -> int:
+        # A criterion with several results calls them `name(detail)` or `name/detail`.
+        name = next(
+            (name for name in places if metric.name == name or metric.name.startswith((f"{name}(", f"{name}/"))), ""
+        )
+        return places.get(name, len(places))
+
+    return tuple(sorted((*metrics, *planned.kept), key=place))

@@ -15,10 +15,16 @@ SAMPLES = 5
 MOST_SAMPLES = 100
 _KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
 
-DESCRIPTION = {
-    "judge_model_options": "judge_model (default: the one of the settings), num_samples (default 5), "
-    "parallelism_limit (default: that of the model), judge_model_config (as in the Gemini API)",
-}
+
+def describe_options(*, samples: int) -> Mapping[str, str]:
+    """What `judge_model_options` are, where a judge is asked `samples` times by default."""
+    return {
+        NAME: f"judge_model (default: the one of the settings), num_samples (default {samples}), "
+        "parallelism_limit (default: that of the model), judge_model_config (as in the Gemini API)",
+    }
+
+
+DESCRIPTION = describe_options(samples=SAMPLES)
 
 
 def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOptions:

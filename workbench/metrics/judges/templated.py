@@ -15,7 +15,7 @@ from typing import Any
 from workbench.metrics.definition import Conclusion, Judge, MetricInfo, ModelJudge, ModelQuestion, Opinion
 from workbench.metrics.judges.conclusions import by_majority_of_two, by_mean, by_preference
 from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.options import DESCRIPTION, SAMPLES, read_judge_options
+from workbench.metrics.judges.options import SAMPLES, describe_options, read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.rating_replies import read_choice, read_rating
 from workbench.metrics.judges.variables import VARIABLES, fill_in, names_in, value_of, values_of
@@ -47,7 +47,7 @@ def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
         needs_reference=False,
         needs=frozenset({"judge"}),
         fits_scenarios=not _OF_EXPECTED.intersection(_inputs_of(metric)),
-        options=DESCRIPTION,
+        options=describe_options(samples=PAIRWISE_SAMPLES if pairwise else SAMPLES),
     )
 
 

@@ -27,7 +27,7 @@ def meaning_blocks(name: str) -> list[Block]:
     """Purpose, use and range of a metric."""
     info = info_of(name)
     if info is None:
-        return [Whole.of("a custom metric of this project", Tone.MUTED, indent=2)]
+        return [Whole.of("a metric that this project defines", Tone.MUTED, indent=2)]
     facts = [("judges", info.purpose), ("use it", info.when), ("range", range_text(info))]
     if info.needs_reference:
         facts.append(("needs", "what was expected"))
