@@ -135,6 +135,13 @@ class Workspace:
         """What is odd about settings and agents, for people."""
         return (*self._loaded.problems, *self._project.problems)
 
+    def problems_of_tools(self) -> Sequence[str]:
+        """What is wrong with the files that say which tools are simulated. They are read for that."""
+        planner = ToolPlanner(RunOptions(), model=self.settings.judge.model)
+        for target in self._project.targets.values():
+            planner.plan(target)
+        return tuple(dict.fromkeys(planner.problems))
+
     def refresh(self) -> None:
         """Look again what there is."""
         self._loaded = load_settings(self.root)
