@@ -137,7 +137,7 @@ class Workspace:
 
     def problems_of_tools(self) -> Sequence[str]:
         """What is wrong with the files that say which tools are simulated. They are read for that."""
-        planner = ToolPlanner(RunOptions(), model=self.settings.judge.model)
+        planner = ToolPlanner(RunOptions(), model=self.settings.simulation.model)
         for target in self._project.targets.values():
             planner.plan(target)
         return tuple(dict.fromkeys(planner.problems))
@@ -296,7 +296,7 @@ class Workspace:
 
     def _tools_of_chat(self, target: Target) -> ToolDesk | None:
         """What answers for the target's simulated tools, with a state of its own. Raises ChatError."""
-        planner = ToolPlanner(RunOptions(), model=self.settings.judge.model)
+        planner = ToolPlanner(RunOptions(), model=self.settings.simulation.model)
         plan = planner.plan(target)
         if planner.problems:
             raise ChatError("\n".join(planner.problems))
