@@ -83,3 +83,16 @@ def test_a_configuration_that_is_wrong_runs_nothing(workbench: CommandLine) -> N
     assert "environment.json:1:43: tool_simulation_configs[0].tool_nam: found the unknown key 'tool_nam'" in done.error
     assert "did you mean 'tool_name'?" in done.error
     assert not Path("called.txt").exists()
+
+
+def test_doctor_reads_the_files_too(workbench: CommandLine) -> None:
+    workbench.write(
+        "workbench.toml",
+        '[targets.lights]\nkind = "function"\ntarget = "lights:answer"\nsimulate_tools = "environment.json"\n',
+    )
+    workbench.write("environment.json", {"tool_simulation_configs": []})
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert "environment.json:2:30: tool_simulation_configs: found an empty list, expected a list with" in done.out

@@ -120,6 +120,7 @@ def _problems(workspace: Workspace) -> Iterator[str]:
             continue
         yield from (str(problem) for problem in document.problems)
         yield from (str(case.problem) for case in document.entries if case.problem is not None)
+    yield from workspace.problems_of_tools()
     yield from _problems_of_the_screen(workspace)
 
 

@@ -194,7 +194,7 @@ class Planner:
         """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
         planned: dict[str | None, ToolPlan | None] = {None: None}
         entries = {name: self._entries[name].target for name in names}
-        planner = ToolPlanner(options, model=self._loaded.settings.judge.model)
+        planner = ToolPlanner(options, model=self._loaded.settings.simulation.model)
         for target in dict.fromkeys(entries.values()):
             if target is not None:
                 planned[target] = planner.plan(self._project.targets[target])

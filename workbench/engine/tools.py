@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from workbench.engine.plan import RunOptions
+from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.users import is_scripted
 from workbench.model.environment import Environment
+from workbench.model.keys import CaseKey, JobKey
 from workbench.model.target import AgentKind, Target
+from workbench.simulation.tools.by_model import Ask
+from workbench.simulation.tools.desk import CaseTools
 from workbench.simulation.tools.plan import ToolPlan
 from workbench.simulation.tools.recording import ToolRecording
 from workbench.store.documents import load_environment
@@ -91,3 +95,21 @@ class ToolPlanner:
             self._read_recording(path)
         elif not path.parent.is_dir():
             self.problems.append(f"{shown_path(path)}: there is no folder {shown_path(path.parent)}")
+
+
+def tools_outside_runs(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
+    """What answers for a target's simulated tools where there is no case, with a state of its own. Raises PlanError."""
+    planner = ToolPlanner(RunOptions(), model=model)
+    plan = planner.plan(target)
+    if planner.problems:
+        raise PlanError(*planner.problems)
+    nowhere = JobKey(case=CaseKey(target=target.name, eval_set="", eval_id=""))
+    return None if plan is None else CaseTools(plan, nowhere, ask=ask)
+
+
+def problems_of_tools(targets: Iterable[Target]) -> Sequence[str]:
+    """What is wrong with the files that say which tools are simulated."""
+    planner = ToolPlanner(RunOptions(), model="")
+    for target in targets:
+        planner.plan(target)
+    return tuple(dict.fromkeys(planner.problems))

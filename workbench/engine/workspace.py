@@ -17,7 +17,7 @@ from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
 from workbench.engine.leftovers import LeftFiles, Leftovers
-from workbench.engine.plan import Plan, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
@@ -26,17 +26,16 @@ from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
-from workbench.engine.tools import ToolPlanner
+from workbench.engine.tools import problems_of_tools, tools_outside_runs
 from workbench.engine.verdicts import Verdicts
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, SessionInput
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
-from workbench.simulation.tools.desk import CaseTools
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
@@ -134,6 +133,10 @@ class Workspace:
     def problems(self) -> tuple[str, ...]:
         """What is odd about settings and agents, for people."""
         return (*self._loaded.problems, *self._project.problems)
+
+    def problems_of_tools(self) -> Sequence[str]:
+        """What is wrong with the files that say which tools are simulated. They are read for that."""
+        return problems_of_tools(self._project.targets.values())
 
     def refresh(self) -> None:
         """Look again what there is."""
@@ -289,18 +292,15 @@ class Workspace:
 
     def _tools_of_chat(self, target: Target) -> ToolDesk | None:
         """What answers for the target's simulated tools, with a state of its own. Raises ChatError."""
-        planner = ToolPlanner(RunOptions(), model=self.settings.judge.model)
-        plan = planner.plan(target)
-        if planner.problems:
-            raise ChatError("\n".join(planner.problems))
-        if plan is None:
-            return None
 
         async def ask(request: ModelRequest) -> ModelReply:
             models = self._judges_of(lambda _: None).models_for(target, self.settings.judge)
             return await models.ask(request)
 
-        return CaseTools(plan, JobKey(case=CaseKey(target=target.name, eval_set="", eval_id="")), ask=ask)
+        try:
+            return tools_outside_runs(target, model=self.settings.simulation.model, ask=ask)
+        except PlanError as error:
+            raise ChatError(str(error)) from error
 
     def history(self) -> History:
         """The stored results, for reading; the caller closes it. Raises StoreError."""

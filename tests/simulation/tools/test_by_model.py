@@ -38,7 +38,9 @@ def counting(call: Call) -> Said:
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    project.settings('simulate_tools = "environment.json"\n[judge]\ntries = 1\nmodel = "gemini-of-the-settings"')
+    project.settings(
+        'simulate_tools = "environment.json"\n[judge]\ntries = 1\n[simulation]\nmodel = "gemini-of-the-settings"'
+    )
     project.environment(
         BY_MODEL,
         {"tool_name": "cancel_order", "mock_strategy_type": 1},

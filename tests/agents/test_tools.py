@@ -1,0 +1,78 @@
+"""Tools that a session asks about, in every way in which sessions get processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.model.environment import Environment, Injection, SimulatedTool
+from workbench.model.evalset import Content
+from workbench.model.keys import CaseKey, JobKey
+from workbench.simulation.tools.desk import CaseTools
+from workbench.simulation.tools.plan import ToolPlan
+
+BLOCKING = """
+def tool(name):
+    return "real " + name
+
+HEAD answer(prompt):
+    return tool(prompt)
+"""
+
+
+async def nobody(_: ModelRequest) -> ModelReply:
+    raise AssertionError("no model is asked here")
+
+
+def desk(answer: Any, *, seconds: float = 0.0) -> CaseTools:
+    """Answers for `tool`, in place of it."""
+    injection = Injection(response=answer, latency_seconds=seconds)
+    environment = Environment(tools=(SimulatedTool(name="tool", injections=(injection,), place="here"),))
+    key = CaseKey(target="bench", eval_set="set", eval_id="one")
+    return CaseTools(ToolPlan(environment=environment), JobKey(case=key), ask=nobody)
+
+
+@pytest.mark.parametrize("head", ["def", "async def"])
+async def test_each_session_gets_its_own_answers(bench: Any, way: dict[str, Any], head: str) -> None:
+    bench.agent(BLOCKING.replace("HEAD", head))
+    host = bench.host(**way)
+
+    simulated, other, real = await asyncio.gather(
+        bench.talk(host, "a", "b", tools=desk("simulated")),
+        bench.talk(host, "c", tools=desk("other")),
+        bench.talk(host, "d"),
+    )
+
+    assert simulated.responses == ["simulated", "simulated"]
+    assert other.responses == ["other"]
+    assert real.responses == ["real d"]
+
+
+async def test_a_session_that_is_killed_while_it_waits_for_a_tool_leaves_the_others_alone(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    bench.agent(BLOCKING.replace("HEAD", "def"))
+    host = bench.host(**way)
+    session = await bench.open(host, tools=desk("late", seconds=100))
+    waiting = asyncio.ensure_future(session.turn(Content.of_text("a", role="user"), turn=0))
+    await asyncio.sleep(1.0)
+    await session.kill()
+    await asyncio.wait([waiting], timeout=10)
+
+    assert waiting.done() and waiting.exception() is not None
+    assert (await bench.talk(host, "b", tools=desk("prompt"))).responses == ["prompt"]
+
+
+async def test_an_agent_without_tools_to_ask_about_pays_nothing(bench: Any) -> None:
+    bench.agent("""
+        import sys, threading
+
+        def answer(prompt):
+            ours = [name for name in sys.modules if name.endswith((".asking", ".interception"))]
+            return f"{ours} {threading.active_count()}"
+    """)
+
+    assert (await bench.talk_once("x", mode="fork")).responses == ["[] 1"]
