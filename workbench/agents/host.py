@@ -247,5 +247,12 @@ def host_for(
     )
 
 
+def load_hosts() -> None:
+    """Import what hosts are made of, which takes a tenth of a second: for those who must not wait for it later."""
+    from workbench.agents import worker_host
+
+    worker_host.load_launcher(_default_mode())
+
+
 def _default_mode() -> Mode:
     return "fork" if sys.platform == "linux" else "once"

@@ -82,6 +82,14 @@ class WorkerHost:
             await self._listener.close()
 
 
+def load_launcher(mode: Mode) -> None:
+    """Import what starts processes in this mode."""
+    if mode == "fork":
+        import workbench.agents.forking
+    else:
+        import workbench.agents.spawning  # noqa: F401
+
+
 def _launcher(
     target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool, mode: Mode
 ) -> Launcher:

@@ -75,10 +75,12 @@ class Runner:
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
+        load: Callable[[Plan], None] = lambda _: None,
     ) -> None:
         """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told.
 
-        `spending` is what models were asked so far; `spending_changed` is to be called when that is more.
+        `load` reads, in a thread, what `prepare` and judging need: imports would hold up the event loop. `spending` is
+        what models were asked so far; `spending_changed` is to be called when that is more.
         """
         self._run = run
         self._plan = run.plan
@@ -100,6 +102,7 @@ class Runner:
         self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
         self._look_at_leftovers = look_at_leftovers
         self._spending = spending
+        self._load = load
         self._will_tell_spending = False
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
@@ -144,6 +147,7 @@ class Runner:
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
+        self._load(self._plan)
         targets = {planned.target for planned in self._plan.cases if planned.needs_agent and planned.target.watch}
         self._watched = {target: watched_by(target) for target in targets}
         if any(planned.needs_agent for planned in self._plan.cases):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from workbench.agents.host import AgentHost, LeftByAgents, ToolDesk
+from workbench.agents.host import AgentHost, LeftByAgents, ToolDesk, load_hosts
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
@@ -28,6 +28,7 @@ from workbench.engine.services import RunServices
 from workbench.engine.thread import EngineThread
 from workbench.engine.tools import problems_of_tools, tools_outside_runs
 from workbench.engine.verdicts import Verdicts
+from workbench.engine.versions import versions
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
@@ -259,6 +260,7 @@ class Workspace:
             prepare=self._prepare,
             look_at_leftovers=self._look_at_leftovers,
             spending=lambda: judges.get().spending(),
+            load=_load,
         )
         if plan.options.record_calls is not None or plan.options.replay_calls is not None:
             judges.get()  # a file that will not do is said before anything runs
@@ -389,6 +391,15 @@ class _Once(Generic[T]):
         if self._made is None:
             self._made = self._make()
         return self._made
+
+
+def _load(plan: Plan) -> None:
+    """Import what carrying out a plan needs. Blocking."""
+    versions()
+    if any(case.needs_agent for case in plan.cases):
+        load_hosts()
+    if any("judge" in needs_of(config) for config in {id(case.config): case.config for case in plan.cases}.values()):
+        import workbench.engine.judges  # noqa: F401
 
 
 def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:

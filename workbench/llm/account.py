@@ -59,6 +59,8 @@ class Account:
 
     async def prepare(self) -> None:
         """Load what is needed to know prices, off the event loop."""
+        if self._is_loaded:
+            return
         async with self._loading:
             if not self._is_loaded:
                 await asyncio.to_thread(self._prices.load)

@@ -27,9 +27,9 @@ class Cache:
         self._is_broken = False
         self._using = asyncio.Lock()
 
-    async def get(self, key: str) -> ModelReply | None:
-        """The answer to a request with this key."""
-        text = await self._use(lambda store: store.get(key))
+    async def get(self, request: ModelRequest) -> ModelReply | None:
+        """The answer to this request."""
+        text = await self._use(lambda store: store.get(request.key))
         if text is None:
             return None
         try:
@@ -39,8 +39,7 @@ class Cache:
 
     async def put(self, request: ModelRequest, reply: ModelReply) -> None:
         """Keep an answer."""
-        text = reply.model_dump_json(exclude_defaults=True)
-        await self._use(lambda store: store.put(request.key, text))
+        await self._use(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
 
     async def close(self) -> None:
         """Close the file."""
@@ -49,6 +48,7 @@ class Cache:
             if store is not None:
                 await asyncio.to_thread(store.close)
 
+    # Keys and texts are made by `action`, off the loop: of a thousand requests at once they would hold it up.
     async def _use(self, action: Callable[[ReplyStore], T]) -> T | None:
         async with self._using:
             if self._is_broken:

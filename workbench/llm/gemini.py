@@ -11,6 +11,7 @@ from workbench.llm.provider import uses_vertex
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
+from workbench.store.garbage import without_collecting
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -38,7 +39,7 @@ class Gemini:
         """See Provider."""
         async with self._connecting:
             if self._client is None:
-                self._client = await asyncio.to_thread(_client, self._environment)
+                self._client = await asyncio.to_thread(_load, self._environment)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
@@ -77,6 +78,20 @@ class Gemini:
         ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
             raise error_of_library(error, request.model) from error
         return _reply(response, request.model)
+
+
+def _load(environment: Mapping[str, str]) -> Client:
+    """The client, with all that the first request and its answer would have to wait for, and the event loop with them.
+
+    The library stays as long as the process: looking through it for garbage would take a tenth of a second every time.
+    """
+    with without_collecting():
+        client = _client(environment)
+        from google.genai import types
+
+        for kind in (types.Content, types.GenerateContentConfig, types.GenerateContentResponse):
+            kind.model_rebuild()  # pydantic has put it off until they are used
+        return client
 
 
 def _client(environment: Mapping[str, str]) -> Client:

@@ -32,9 +32,9 @@ class ModelOptions:
 
 
 class Replies(Protocol):
-    """Where answers are kept, by the key of their request. A cache that fails must not cost an answer."""
+    """Where answers are kept. A cache that fails must not cost an answer."""
 
-    async def get(self, key: str) -> ModelReply | None: ...
+    async def get(self, request: ModelRequest) -> ModelReply | None: ...
 
     async def put(self, request: ModelRequest, reply: ModelReply) -> None: ...
 
@@ -69,7 +69,7 @@ class Models:
             return await self._script.ask(request)
         account = account or Account()
         if self._replies is not None and use_cache:
-            known = await self._replies.get(request.key)
+            known = await self._replies.get(request)
             if known is not None:
                 account.known(request.model)
                 return known.model_copy(update={"cached": True})
@@ -113,7 +113,8 @@ class Models:
         provider = self._providers.get(vendor)
         if provider is None:
             provider = self._providers[vendor] = self._provider_for(request.model, self._environment)
-        await asyncio.gather(provider.prepare(), account.prepare())
+        await provider.prepare()
+        await account.prepare()
         began = time.perf_counter()
         with account.one_try(request.model):
             reply = await self._answer_in_time(provider, request)

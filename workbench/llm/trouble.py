@@ -33,11 +33,11 @@ class Trouble(StrEnum):
     @property
     def is_outage(self) -> bool:
         """Whether neither who asks nor the answer is at fault."""
-        return self.is_temporary or self is Trouble.TIMEOUT or self.is_unasked
+        return self.is_temporary or self is Trouble.TIMEOUT
 
     @property
     def is_unasked(self) -> bool:
-        """Whether nobody was asked, and that on purpose."""
+        """Whether nobody was asked, and that on purpose: another run may."""
         return self in (Trouble.BUDGET, Trouble.NOT_RECORDED)
 
 

@@ -168,7 +168,9 @@ async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> t
 
 def _failed(error: ModelError) -> JudgeSample:
     trouble = error.trouble
-    return JudgeSample(problem=error.message, outage=trouble.is_outage, unasked=trouble.is_unasked)
+    return JudgeSample(
+        problem=error.message, outage=trouble.is_outage or trouble.is_unasked, unasked=trouble.is_unasked
+    )
 
 
 def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
