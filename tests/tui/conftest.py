@@ -234,6 +234,7 @@ class FakeGateway:
         config: EvalConfig | None = None,
         *,
         ask: bool = False,
+        only_plays: bool = False,
     ) -> Any:
         self.asked.append(selections)
         if self.refuses_to_start is not None:
