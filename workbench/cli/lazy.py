@@ -25,7 +25,7 @@ COMMANDS = {
     "compare": ("workbench.cli.compare:compare", "Compare two earlier runs: regressions, fixes, flaky cases, scores."),
     "doctor": (
         "workbench.cli.doctor:doctor",
-        "Show what was found: interpreter, extras, keys (names only), agents, eval sets, problems.",
+        "Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.",
     ),
     "demo": ("workbench.cli.demo:demo", "Try the sample agents."),
     "completion": ("workbench.cli.completion:completion", "Print the completion script for a shell."),
