@@ -57,6 +57,16 @@ def fit(line: Line, width: int) -> Line:
     return (*pieces, Piece("…" if width > 0 else "", Tone.MUTED))
 
 
+def end_of(text: str, width: int) -> str:
+    """The end of a text, with an ellipsis before it where something had to go, in at most `width` cells."""
+    if cell_len(text) <= width:
+        return text
+    end = text[-max(width - 1, 0) :] if width > 1 else ""
+    while cell_len(end) > width - 1:  # wide characters
+        end = end[1:]
+    return f"…{end}"
+
+
 def wrap(text: str, width: int, *, hang: int = 0) -> list[tuple[int, int]]:
     """Where the lines of a text begin and end: at line feeds, at blanks, and within words wider than a line.
 

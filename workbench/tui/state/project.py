@@ -27,7 +27,7 @@ from workbench.tui.state.details import (
     target_detail,
 )
 from workbench.tui.state.header import judge_line
-from workbench.tui.state.layout import fit
+from workbench.tui.state.layout import end_of, fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
@@ -35,6 +35,8 @@ from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
 from workbench.tui.state.subject import Pinned, ReadCase, Subject
 from workbench.tui.state.watch.watch import WatchState
+
+_SHORTEST_FOLDER = 12  # cells of its end that always stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +341,7 @@ class ProjectState:
         """The line at the top, so wide."""
         right = (*self.watch.header(width), *self._judge_line(width))
         room = width - sum(cell_len(piece.text) for piece in right)
-        left = fit(self._header(), room)
+        left = fit(self._header(room), room)
         gap = room - sum(cell_len(piece.text) for piece in left)
         return (*left, Piece(" " * gap), *right) if right else left
 
@@ -351,22 +353,21 @@ class ProjectState:
         models = () if self.progress is None else self.progress.models
         return judge_line(set(chain.from_iterable(listed)), models, width=width)
 
-    def _header(self) -> Line:
+    def _header(self, room: int) -> Line:
         if self.project is None:
             return (Piece(" workbench ", Tone.STRONG), Piece(" opening …", Tone.MUTED))
         sets = len(self.browser.sets)
         cases = sum(self.board.counts().values())
         reading = sum(listed.cases is None and not listed.problem for listed in self.browser.sets)
-        pieces = [
-            Piece(" workbench ", Tone.STRONG),
-            Piece(f" {safe_line(self.project.root)}"),
-            Piece(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Tone.MUTED),
-        ]
+        before = [Piece(" workbench ", Tone.STRONG)]
+        if self.problems:
+            before.append(Piece(f" ! {plural(len(self.problems), 'problem')} ", Tone.WARNING))
+        after = [Piece(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Tone.MUTED)]
         if reading:
-            pieces.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
-        if self.problems:  # before the folder, whose name may be long, so that it is never cut off
-            pieces.insert(1, Piece(f" ! {plural(len(self.problems), 'problem')} ", Tone.WARNING))
-        return tuple(pieces)
+            after.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
+        # The folder, whose name may be long, gives way to what there is to know; its end tells most.
+        left = room - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
+        return (*before, Piece(f" {end_of(safe_line(self.project.root), max(left, _SHORTEST_FOLDER))}"), *after)
 
     def run_line(self, *, now: float) -> Line:
         """The line at the bottom: the run that is going on or went last, else how all cases stand."""
