@@ -6,6 +6,7 @@ with any of them; `RecoveryFolder` and `TypedTexts` keep through a crash what is
 
 from __future__ import annotations
 
+from workbench.store.documents.cases import InvalidData, validated
 from workbench.store.documents.config_document import ConfigDocument
 from workbench.store.documents.creating import (
     AddedCase,
@@ -41,6 +42,7 @@ __all__ = [
     "ConfigDocument",
     "DocumentFormat",
     "EvalSetDocument",
+    "InvalidData",
     "Loaded",
     "Place",
     "Problem",
@@ -66,4 +68,5 @@ __all__ = [
     "read_session_input",
     "refuse_older_format",
     "validate",
+    "validated",
 ]
