@@ -40,7 +40,7 @@ _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
     "count before it.",
 )
 @click.option("--count", type=click.IntRange(min=1, max=200), help="How many scenarios. Default: 5.")
-@click.option("--model", help="The model that writes them. Default: that of [judge].")
+@click.option("--model", help="The model that writes them. Default: that of [simulation].")
 @click.option("--instruction", metavar="TEXT", help="What they should be about.")
 @click.option("--context", metavar="TEXT", help="What data the agent's tools would find: scenarios name no other.")
 @click.option(
@@ -126,7 +126,7 @@ def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Sett
 
     return WantedScenarios(
         count=config.count or DEFAULT_COUNT,
-        model=config.model_name or settings.judge.model,
+        model=config.model_name or settings.simulation.model,
         instruction=config.generation_instruction or "",
         context=config.environment_context or "",
         personas=tuple(dict.fromkeys(personas)),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from workbench.agents.host import AgentError, AgentHost, SessionRequest
 from workbench.engine.case import DEFAULT_USER
 from workbench.engine.cost import prices_of
+from workbench.engine.hosts import Hosts
 from workbench.engine.judges import Judges
 from workbench.engine.thread import EngineThread
 from workbench.llm.account import Account, Budget
@@ -26,6 +27,7 @@ from workbench.model.evalset import ConversationScenario
 from workbench.model.generation import WantedScenarios
 from workbench.model.spending import ModelSpending
 from workbench.model.target import AgentKind, Target
+from workbench.model.text import did_you_mean
 from workbench.simulation.generating.writing import Generated, GenerationError, ScenarioWriter
 from workbench.store.documents import EvalSetDocument
 from workbench.store.settings import Settings
@@ -60,23 +62,35 @@ class Generation:
         """Stop it. Returns at once."""
         self._call_engine(self._work.cancel)
 
+    def close(self) -> None:
+        """Stop it, and wait until nothing of it is left."""
+        self.cancel()
+        wait([self.done])
+
     def spending(self) -> tuple[ModelSpending, ...]:
         """What the model was asked so far, and what that cost."""
         return self._work.account.spending()
 
 
 def start_generation(
-    target: Target,
+    targets: Mapping[str, Target],
+    name: str,
     wanted: WantedScenarios,
     known: Sequence[ConversationScenario],
     *,
-    host_of: Callable[[], AgentHost],
+    hosts: Hosts,
     judges: Callable[[], Judges],
     settings: Settings,
     options: AskOptions,
     thread: EngineThread,
 ) -> Generation:
-    """Have scenarios written that are not among `known`. Raises StoreError where the file of calls will not do."""
+    """Have scenarios written for the target of this name that are not among `known`.
+
+    Raises GenerationError where there is no such target, and StoreError where the file of calls will not do.
+    """
+    target = targets.get(name)
+    if target is None:
+        raise GenerationError(f"there is no target {name!r}{did_you_mean(name, targets)}", is_outage=False)
     budget = Budget(calls=settings.judge.max_calls, cost=settings.judge.max_cost)
     account = Account(prices_of(settings.judge), budget)
     recording = None if options.record is None else Recording(options.record)
@@ -91,7 +105,9 @@ def start_generation(
 
     async def write(progress: Callable[[str], None]) -> Generated:
         progress(f"asking {target.name} what it is")
-        description = await _described(target, host_of(), timeout_seconds=settings.run.timeout_seconds)
+        run = settings.run
+        host = hosts.host(target, isolation=run.isolation, concurrency=run.concurrency)
+        description = await _described(target, host, timeout_seconds=run.timeout_seconds)
         progress(f"{wanted.model} is writing")
 
         def count(found: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -299,17 +298,17 @@ class Workspace:
     def generate(
         self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
     ) -> Generation:
-        """Have a model write scenarios for the agent of a target. See `start_generation`."""
+        """Have a model write scenarios for the agent of a target. See `start_generation`, for what it raises too."""
         from workbench.engine.generating import start_generation  # with what asks models: not before one is asked
 
         if self._thread is None:
             self._thread = EngineThread()
-        found, run = self._project.targets[target], self.settings.run
         generation = start_generation(
-            found,
+            self._project.targets,
+            target,
             wanted,
             known,
-            host_of=lambda: self._hosts.host(found, isolation=run.isolation, concurrency=run.concurrency),
+            hosts=self._hosts,
             judges=lambda: self._judges_of(lambda _: None),
             settings=self.settings,
             options=options,
@@ -374,12 +373,11 @@ class Workspace:
         for chat in self._chats:
             chat.end()
         for generation in self._generations:
-            generation.cancel()
+            generation.close()
         for run in self._runs:
             run.close()
         for chat in self._chats:
             chat.close()
-        wait([generation.done for generation in self._generations])
         self._generations.clear()
         self._runs.clear()
         self._chats.clear()

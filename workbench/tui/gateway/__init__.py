@@ -11,8 +11,8 @@ from workbench.tui.gateway.contents import Contents
 from workbench.tui.gateway.criteria import Criteria
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.editing import Editing
-from workbench.tui.gateway.judging import Judging
 from workbench.tui.gateway.generating import Generating
+from workbench.tui.gateway.judging import Judging
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread

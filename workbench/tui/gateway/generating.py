@@ -36,7 +36,7 @@ class Generating:
                 document = workspace.documents.document(eval_set)
                 refuse_older_format(document)
                 known = known_scenarios(document)
-            wanted = WantedScenarios(count=count, model=workspace.settings.judge.model, instruction=instruction)
+            wanted = WantedScenarios(count=count, model=workspace.settings.simulation.model, instruction=instruction)
             return workspace.generate(target, wanted, known=known, options=AskOptions(use_cache=False))
 
         return await self._call(start)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.app import App
 from textual.widget import Widget
 
 from workbench.model.evalset import ConversationScenario
 from workbench.model.generation import DEFAULT_COUNT, MOST_SCENARIOS
-from workbench.simulation.generating.writing import Generated, GenerationError
+from workbench.report.spending import spending_text
+from workbench.simulation.generating.writing import GenerationError
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.names import name_of_file
 from workbench.tui.hub import Hub
@@ -24,16 +25,22 @@ from workbench.tui.state.pieces import plural, safe_line
 from workbench.tui.state.scenarios import WrittenScenarios, count_problem
 from workbench.tui.widgets.saying import say
 
+if TYPE_CHECKING:
+    from workbench.engine.generating import Generation
+
 _USER = "test_user_id"  # as ADK's generated cases have it
 
 
 async def generate(widget: Widget, hub: Hub, row: Row) -> None:
     """Everything from the questions to the saved set. `widget` is what asks and says; `row` has an agent."""
     try:
-        generated = await _written(widget, hub, row)
-        if generated is None:
+        generation = await _generation(widget, hub, row)
+        generated = None if generation is None else generation.done.result()
+        if generation is None or generated is None:
             return
-        chosen = await _chosen(widget.app, hub, row, generated)
+        spent = spending_text(generation.spending())
+        scenarios = WrittenScenarios(generated.scenarios, generated.notes, spent=spent)
+        chosen = await _chosen(widget.app, hub, row, scenarios)
         if chosen is not None:
             await _save(widget, hub, chosen, row=row, state=generated.state)
     except (GenerationError, StoreError) as error:
@@ -47,9 +54,8 @@ class _Chosen(NamedTuple):
     eval_set: str
 
 
-async def _chosen(app: App[object], hub: Hub, row: Row, generated: Generated) -> _Chosen | None:
+async def _chosen(app: App[object], hub: Hub, row: Row, scenarios: WrittenScenarios) -> _Chosen | None:
     """What the user keeps, and in which set; None for nothing. From the name of a set there is a way back."""
-    scenarios = WrittenScenarios(generated.scenarios, generated.notes)
     while True:
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
         if kept is None:
@@ -76,8 +82,8 @@ async def _save(widget: Widget, hub: Hub, chosen: _Chosen, *, row: Row, state: M
     say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{said}; u takes it back")
 
 
-async def _written(widget: Widget, hub: Hub, row: Row) -> Generated | None:
-    """What the model has written; None where the user changes their mind. Raises GenerationError and StoreError."""
+async def _generation(widget: Widget, hub: Hub, row: Row) -> Generation | None:
+    """What the user asked for, once it is over; None where they changed their mind. Raises what starting it does."""
     count = await widget.app.push_screen_wait(
         AskScreen(
             f"How many scenarios is a model to write for {safe_line(row.target)}?",
@@ -96,7 +102,7 @@ async def _written(widget: Widget, hub: Hub, row: Row) -> Generated | None:
         row.target, row.eval_set or None, count=int(count), instruction=about.strip()
     )
     await widget.app.push_screen_wait(WritingScreen(generation, row.target))
-    return generation.done.result()
+    return generation
 
 
 async def _new_set(app: App[object], hub: Hub, target: str) -> str | None:

@@ -13,7 +13,11 @@ from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_lin
 class WrittenScenarios(CursorRows):
     """Rows with a cursor. All are kept until the user leaves one out. `notes` says what did not become a scenario."""
 
-    def __init__(self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = (), *, spent: str = ""
+    ) -> None:
+        """`spent` says what asking for them took."""
+        self._spent = f" · {safe_line(spent)}" if spent else ""
         self._scenarios = list(scenarios)
         self._is_kept = [True] * len(scenarios)
         self._notes = notes
@@ -57,7 +61,10 @@ class WrittenScenarios(CursorRows):
         """What is looked at, and how many are kept."""
         found = f"{len(self.kept)} of {plural(len(self), 'scenario')} kept"
         where = safe_line(eval_set) if eval_set else "a new eval set"
-        return (Piece(f" {found}", Tone.HEADING), Piece(f" · for {where} · nothing is saved yet", Tone.MUTED))
+        return (
+            Piece(f" {found}", Tone.HEADING),
+            Piece(f" · for {where} · nothing is saved yet{self._spent}", Tone.MUTED),
+        )
 
     def blocks(self) -> Sequence[Block]:
         """All of the scenario under the cursor, and then what did not become one."""
