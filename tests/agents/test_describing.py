@@ -14,7 +14,9 @@ from workbench.model.target import AgentKind
 LIGHTS = '''
     """Lights of a house. Say a room."""
 
+    from functools import cache
     from json import dumps
+    from typing import Annotated
 
 
     def set_light(room: str, *, on: bool = True) -> str:
@@ -27,7 +29,12 @@ LIGHTS = '''
             """The rooms of a floor."""
 
 
+    @cache
     def _hidden(): ...
+
+
+    def odd(value: Annotated[int, {}] = 1):
+        """Its annotation cannot be hashed."""
 
 
     def answer(prompt):
@@ -90,7 +97,7 @@ async def test_a_function_tells_its_docstrings_and_the_public_functions_of_its_m
     assert (agent.name, agent.description) == ("answer", "Answers about lights.")
     assert agent.instruction == "Lights of a house. Say a room."
     by_name = {tool["name"]: tool for tool in agent.tools}
-    assert by_name.keys() == {"set_light", "known"}
+    assert by_name.keys() == {"set_light", "known", "odd"}
     assert by_name["set_light"]["description"] == "Switch a light."
     assert by_name["set_light"]["parameters"]["required"] == ["room"]
     assert list(by_name["known"]["parameters"]["properties"]) == ["floor"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.llm.servers import Call, Said, Server, gemini
 
 from .conftest import CommandLine, Done
 
+SAMPLES = Path(__file__).parents[2] / "sample_agents"
 SETTINGS = """
 [targets.home]
 kind = "function"
@@ -201,6 +203,38 @@ def test_without_a_key_it_says_what_is_needed(home: CommandLine, monkeypatch: py
     assert done.status == 2
     assert "key" in done.error
     assert "Traceback" not in done.error
+
+
+def test_without_a_key_the_sample_has_a_script_that_says_so(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    shutil.copytree(SAMPLES, workbench.root, dirs_exist_ok=True)
+
+    before = len(cases_of(workbench.root / "hello_world/scenarios.evalset.json"))
+
+    done = workbench("eval-set", "generate-eval-cases", "hello_world", "scenarios", "--count", "2")
+    played = workbench("simulate", "hello_world/scenarios.evalset.json")
+
+    assert done.status == 0, done.error
+    assert "writes scenarios for hello_world_scenarios" in done.error
+    assert "a script answers, as there is no key for gemini-2.5-flash" in done.error
+    assert len(cases_of(workbench.root / "hello_world/scenarios.evalset.json")) == before + 2
+    assert played.status == 0, played.error
+    assert played.out.count("the user has finished") == before + 2
+
+
+def test_a_target_can_be_named(home: CommandLine, server: Server) -> None:
+    home.write("workbench.toml", f'{SETTINGS}\n[targets.other]\nkind = "function"\ntarget = "home.other:talk"\n')
+    home.write("home/other.py", "def talk(prompt):\n    'Talks about the weather.'\n    return prompt\n")
+
+    named, unknown = generate(home, "--target", "other"), generate(home, "--target", "othr")
+
+    assert named.status == 0, named.error
+    assert "Talks about the weather." in prompt_of(server.calls[0])
+    assert unknown.status == 2
+    assert "did you mean 'other'?" in unknown.error
 
 
 def test_an_agent_that_cannot_be_imported_is_told(home: CommandLine, server: Server) -> None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from workbench.model.evalset import ConversationScenario
     from workbench.model.generation import GenerationConfig, WantedScenarios
     from workbench.simulation.generating.writing import Generated
+    from workbench.store.discovery import Project
     from workbench.store.documents import EvalSetDocument
-    from workbench.store.settings import Settings
+    from workbench.store.settings import LoadedSettings, Settings
 
 _WRONG = 2
 _ERROR = 3
@@ -38,6 +39,12 @@ _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
     type=FILE,
     help="What is wanted, as JSON: count, model_name, generation_instruction, environment_context. The options below "
     "count before it.",
+)
+@click.option(
+    "--target",
+    "target_name",
+    metavar="NAME",
+    help="The agent by its name in workbench.toml. Default: of those in AGENT_DIR the one that the set belongs to.",
 )
 @click.option("--count", type=click.IntRange(min=1, max=200), help="How many scenarios. Default: 5.")
 @click.option("--model", help="The model that writes them. Default: that of [simulation].")
@@ -65,6 +72,7 @@ def generate_eval_cases(
     agent: Path,
     eval_set_id: str,
     config_file: Path | None,
+    target_name: str | None,
     count: int | None,
     model: str | None,
     instruction: str | None,
@@ -85,7 +93,6 @@ def generate_eval_cases(
     Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 agent or model gave nothing that can be
     used; 130 interrupted. Nothing is written then.
     """
-    from workbench.cli.eval import project_of
     from workbench.cli.eval_set import file_of
     from workbench.engine.generating import AskOptions
     from workbench.engine.workspace import Workspace
@@ -99,7 +106,7 @@ def generate_eval_cases(
     config = GenerationConfig() if config_file is None else load_generation(config_file)
     said = {"count": count, "model_name": model, "generation_instruction": instruction, "environment_context": context}
     config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
-    project, loaded = project_of(agent, [])
+    project, loaded = _project(agent, path, target_name)
     wanted = _wanted(config, personas, settings=loaded.settings)
     record, replay = (None if file is None else Path(str(file)) for file in calls.values())
     options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
@@ -119,6 +126,36 @@ def generate_eval_cases(
     default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
     write_lines(_add(document, kept, session_input=given or default, eval_set_id=eval_set_id))
     return 0
+
+
+def _project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
+    """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
+    from workbench.cli.eval import project_of
+    from workbench.cli.selecting import relative_name
+    from workbench.engine.plan import PlanError
+    from workbench.model.text import did_you_mean
+    from workbench.store.discovery.pairing import claims
+    from workbench.store.discovery.targets import configured_target, folder_of
+    from workbench.store.errors import StoreError
+
+    project, loaded = project_of(agent, [])
+    configured = loaded.settings.targets
+    if name is not None:
+        if name not in configured:
+            raise PlanError(f"no such target: {name!r}{did_you_mean(name, configured)}")
+        found = configured_target(name, configured[name], root=project.root)
+        return project.model_copy(update={"targets": {name: found}}), loaded
+    relative = relative_name(eval_set, project.root)
+    for each, settings in configured.items():
+        try:
+            target = configured_target(each, settings, root=project.root)
+        except StoreError:
+            continue  # a target that is broken and not this one
+        folder = folder_of(target)
+        is_here = folder is not None and folder.resolve() == agent.resolve()
+        if is_here and claims(target, relative, root=project.root):
+            return project.model_copy(update={"targets": {each: target}}), loaded
+    return project, loaded
 
 
 def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> WantedScenarios:

@@ -106,6 +106,8 @@ class ScenarioWriter:
 
     def _take(self, reply: ModelReply) -> None:
         self._said, self._is_cut_off = reply.text, reply.is_cut_off
+        if reply.scripted:
+            self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
         surplus = 0
         for draft in read_drafts(reply.text, personas=self._personas, required=bool(self._wanted.personas)):
             scenario = draft.scenario
@@ -126,7 +128,11 @@ class ScenarioWriter:
         wanted = self._wanted
         cut_off = " (cut off: it was too long)" if self._is_cut_off else ""
         if not self._found:
-            why = f": {'; '.join(self._notes)}" if self._notes else f", but: {one_line(self._said, width=_SHOWN)}"
+            why = (
+                f": {'; '.join(dict.fromkeys(self._notes))}"
+                if self._notes
+                else f", but: {one_line(self._said, width=_SHOWN)}"
+            )
             raise GenerationError(f"{wanted.model} wrote no scenario that is new{why}{cut_off}", is_outage=True)
         notes = list(dict.fromkeys(self._notes))
         if len(self._found) < wanted.count:
@@ -148,6 +154,7 @@ class ScenarioWriter:
             known=[_json(_shown(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
             instruction=self._wanted.instruction,
             context=self._wanted.context,
+            lists_functions=any(part.type == "function" for part in self._description.agents),
             agents=[_json(part.model_dump(exclude_defaults=True)) for part in self._description.agents],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 
 from ..interception import declaration_of, own_functions
@@ -40,18 +41,22 @@ def description_of(function: Any, location: str, roots: List[str]) -> Dict[str, 
 
 def _public_functions(roots: List[str]) -> Iterator[Tuple[str, FunctionType, bool]]:
     """Each once, where it was written: not where it was imported to."""
+    folders = tuple(os.path.abspath(root) + os.sep for root in roots)
     seen = set()
     for name, function, bound, place in own_functions(roots):
         names = place.partition(":")[2].split(".")
         if any(part.startswith(("_", "<")) for part in (name, *names)) or id(function) in seen:
             continue
-        path = function.__code__.co_filename
-        if any(path.startswith(root) for root in roots):
+        home = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
+        if home.startswith(folders):  # where it was written, a decorator of a library or not
             seen.add(id(function))
             yield name, function, bound
 
 
 def _declaration(name: str, function: FunctionType, *, bound: bool) -> Dict[str, Any]:
-    parameters = list(inspect.signature(function).parameters.values())
-    declaration = declaration_of(name, function, parameters[1:] if bound else parameters)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        declaration = declaration_of(name, function, parameters[1:] if bound else parameters)
+    except Exception:  # annotations and defaults are objects of the user's, which may do anything
+        declaration = {"name": name, "description": inspect.getdoc(function)}
     return {key: value for key, value in declaration.items() if value not in ("", None)}
