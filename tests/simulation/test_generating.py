@@ -100,7 +100,7 @@ async def test_data_is_rendered_once_and_as_it_is() -> None:
 
 
 async def test_nothing_new_is_an_error_that_says_what_there_was() -> None:
-    with pytest.raises(GenerationError, match="wrote no scenario that is new: left out .*conversation_plan") as raised:
+    with pytest.raises(GenerationError, match=r"wrote no scenario that is new: left out .*conversation_plan") as raised:
         await write(lambda _: json.dumps({**DRAFT, "conversation_plan": ""}), count=1)
 
     assert raised.value.is_outage

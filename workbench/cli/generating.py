@@ -108,7 +108,7 @@ def generate_eval_cases(
     config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
     project, loaded = _project(agent, path, target_name)
     wanted = _wanted(config, personas, settings=loaded.settings)
-    record, replay = (None if file is None else Path(str(file)) for file in calls.values())
+    record, replay = _path(calls["record_calls"]), _path(calls["replay_calls"])
     options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
     with Workspace(project, loaded) as workspace:
         try:
@@ -213,6 +213,10 @@ def _add(
         done = "added to" if case.added else "already exists in"
         ending = "" if case.added else ", skipped adding"
         yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
+
+
+def _path(option: object) -> Path | None:
+    return option if isinstance(option, Path) else None
 
 
 def _as_file(scenarios: Sequence[ConversationScenario]) -> str:
