@@ -51,7 +51,8 @@ def test_create_and_add_make_a_set_of_scenarios(workbench: CommandLine) -> None:
         (["migrate", "home/light.evalset.json", "home/light.evalset.json"], "exists"),
         (["migrate", "missing.json", "new.json"], "missing.json"),
         (["validate", "missing.json"], "missing.json"),
-        (["generate-eval-cases", "home", "x"], "generate-eval-cases"),
+        (["generate-eval-cases", "home", "../x"], "no eval set id"),
+        (["generate-eval-cases", "home", "a-b"], "letters, digits and underscores"),
     ],
 )
 def test_what_cannot_be_done_is_one_message(workbench: CommandLine, arguments: list[str], said: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from workbench.model.agent import AgentDescription
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Content, ConversationScenario, Invocation
 from workbench.model.results import Failure, InvocationScore, TurnResult
@@ -161,6 +162,9 @@ class AgentSession(Protocol):
 
     async def state(self) -> dict[str, Any] | None:
         """The state of the session between turns; None where the agent keeps none, or no turn has begun it."""
+
+    async def describe(self) -> AgentDescription:
+        """What the agent is, told without running it, before a turn or between two. Raises AgentError."""
 
     async def finish(self) -> SessionEnd:
         """End the conversation and its process. Raises AgentError where the agent fails in that."""

@@ -13,6 +13,7 @@ from workbench.agents.channel import Message
 from workbench.agents.host import AgentError, OnSpan, SessionEnd, SessionRequest
 from workbench.agents.processes import Child, Exit, setup_failure
 from workbench.agents.told import dependencies_told
+from workbench.model.agent import AgentDescription
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult
@@ -95,6 +96,15 @@ class WorkerSession:
         answer = await self._ask({"type": "state", "session": self._number})
         state: dict[str, Any] | None = answer["result"]["state"]
         return state
+
+    async def describe(self) -> AgentDescription:
+        """See `AgentSession.describe`."""
+        answer = await self._ask({"type": "describe", "session": self._number})
+        try:
+            return AgentDescription.model_validate(answer["result"])
+        except (ValidationError, KeyError) as error:
+            failure = Failure(kind=FailureKind.AGENT, message=f"what the agent is cannot be read: {error}")
+            raise AgentError(failure) from error
 
     async def finish(self) -> SessionEnd:
         """See `AgentSession.finish`."""

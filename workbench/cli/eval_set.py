@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from workbench.cli.generating import generate_eval_cases
 from workbench.cli.options import FILE, FOLDER, adk_options
 from workbench.cli.streams import message, write_lines
 from workbench.store.names import EVAL_SET_SUFFIX
@@ -32,7 +33,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
         raise click.BadParameter(
             f"{eval_set_id!r}: a new id may hold letters, digits and underscores only.", param_hint="EVAL_SET_ID"
         )
-    new_eval_set(_file_of(agent, eval_set_id), eval_set_id)
+    new_eval_set(file_of(agent, eval_set_id), eval_set_id)
     write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
     return 0
 
@@ -50,12 +51,15 @@ def add_eval_case(*, agent: Path, eval_set_id: str, scenarios_file: Path, sessio
     """
     from workbench.store.documents import add_scenarios
 
-    path = _file_of(agent, eval_set_id)
+    path = file_of(agent, eval_set_id)
     for added in add_scenarios(path, scenarios_file, session_input_file=session_input_file):
         done = "added to" if added.added else "already exists in"
         ending = "" if added.added else ", skipped adding"
         write_lines([f"Eval case '{added.eval_id}' {done} eval set '{eval_set_id}'{ending}."])
     return 0
+
+
+eval_set.add_command(generate_eval_cases)
 
 
 @eval_set.command()
@@ -97,7 +101,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     return _WRONG if errors else 0
 
 
-def _file_of(agent: Path, eval_set_id: str) -> Path:
+def file_of(agent: Path, eval_set_id: str) -> Path:
     """Where ADK keeps the set of this id. Raises click.BadParameter for an id that leads elsewhere."""
     if (
         not eval_set_id

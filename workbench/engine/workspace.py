@@ -32,7 +32,8 @@ from workbench.engine.versions import versions
 from workbench.metrics.registry import needs_of
 from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase, SessionInput
+from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
+from workbench.model.generation import WantedScenarios
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
@@ -45,6 +46,7 @@ from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
+    from workbench.engine.generating import AskOptions, Generation
     from workbench.engine.judges import Judges, JudgesOfRun
     from workbench.llm.requests import ModelReply, ModelRequest
 
@@ -80,6 +82,7 @@ class Workspace:
         self._judges: Judges | None = None
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
+        self._generations: list[Generation] = []
         self._verdicts: Verdicts | None = None
         self._verdicts_lock = threading.Lock()
 
@@ -292,6 +295,28 @@ class Workspace:
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
 
+    def generate(
+        self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
+    ) -> Generation:
+        """Have a model write scenarios for the agent of a target. See `start_generation`, for what it raises too."""
+        from workbench.engine.generating import start_generation  # with what asks models: not before one is asked
+
+        if self._thread is None:
+            self._thread = EngineThread()
+        generation = start_generation(
+            self._project.targets,
+            target,
+            wanted,
+            known,
+            hosts=self._hosts,
+            judges=lambda: self._judges_of(lambda _: None),
+            settings=self.settings,
+            options=options,
+            thread=self._thread,
+        )
+        self._generations = [*(other for other in self._generations if not other.done.done()), generation]
+        return generation
+
     def _tools_of_chat(self, target: Target) -> ToolDesk | None:
         """What answers for the target's simulated tools, with a state of its own. Raises ChatError."""
 
@@ -347,10 +372,13 @@ class Workspace:
             return
         for chat in self._chats:
             chat.end()
+        for generation in self._generations:
+            generation.close()
         for run in self._runs:
             run.close()
         for chat in self._chats:
             chat.close()
+        self._generations.clear()
         self._runs.clear()
         self._chats.clear()
         self._thread.submit(self._close_processes()).result()

@@ -138,10 +138,10 @@ class JudgeSettings(_Section):
 
 
 class SimulationSettings(_Section):
-    """`[simulation]`: users of conversation scenarios, and tools that a model answers for."""
+    """`[simulation]`: users of conversation scenarios, scenarios that a model writes, tools that it answers for."""
 
     model: str = "gemini-2.5-flash"
-    """Name of the model that plays and answers, where `user_simulator_config` or the file of the tools names none."""
+    """Name of the model that plays, answers and writes scenarios, where the file that says how names none."""
 
 
 class WatchSettings(_Section):

@@ -14,7 +14,7 @@ from .wire import Wire, hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional
+    from typing import Any, Callable, Dict, List, Optional
 
     from .adapters.base import Adapter
     from .asking import Tools
@@ -45,8 +45,7 @@ class _Child:
             if message["type"] == "close":
                 self._close()
                 return
-            answered = self._turn(message) if message["type"] == "turn" else self._tell_state()
-            if not answered:
+            if not self._answer(message):
                 return
 
     def _open(self, request: Dict[str, Any]) -> bool:
@@ -78,6 +77,14 @@ class _Child:
         self._receive = asking.ReadingThread(self._wire, tools).receive
         return tools
 
+    def _answer(self, message: Dict[str, Any]) -> bool:
+        """Do what the engine asks for; whether the session goes on."""
+        if message["type"] == "turn":
+            return self._turn(message)
+        if message["type"] == "describe":
+            return self._tell(self._session.describe)
+        return self._tell(lambda: {"state": self._settle(self._session.state())})
+
     def _turn(self, message: Dict[str, Any]) -> bool:
         turn = message["turn"]
         try:
@@ -91,14 +98,14 @@ class _Child:
         self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
         return True
 
-    def _tell_state(self) -> bool:
+    def _tell(self, ask: Callable[[], Dict[str, Any]]) -> bool:
         try:
-            state = self._settle(self._session.state())
-        except BaseException as error:  # the state is the agent's, and so are the objects in it
+            result = ask()
+        except BaseException as error:  # what is asked about is the agent's, and so are the objects in it
             self._fail(error)
             return False
         self._tell_dependencies()
-        self._wire.send({"type": "finished", "session": self._id, "result": {"state": state}})
+        self._wire.send({"type": "finished", "session": self._id, "result": result})
         return True
 
     def _close(self) -> None:

@@ -77,7 +77,7 @@ class _Tool:
         )
         self.original.__kwdefaults__ = function.__kwdefaults__
         self._bound = bound
-        self.declaration = _declaration(name, function, list(self.signature.parameters.values())[bound:])
+        self.declaration = declaration_of(name, function, list(self.signature.parameters.values())[bound:])
 
     def wanted_by(self, session: Optional[Session]) -> str:
         """The name under which a session wants to hear of it; empty where it does not."""
@@ -136,7 +136,7 @@ def _find(name: str, tools: Tools, roots: List[str]) -> Optional[Tuple[FunctionT
         return _located(location, roots)
     found: Dict[int, Tuple[FunctionType, bool, str]] = {}
     names = set()
-    for key, function, bound, place in _functions(roots):
+    for key, function, bound, place in own_functions(roots):
         names.add(key)
         if key == name:
             found.setdefault(id(function), (function, bound, place))
@@ -163,7 +163,7 @@ def _located(location: str, roots: List[str]) -> Tuple[FunctionType, bool]:
     return function, is_method
 
 
-def _functions(roots: List[str]) -> Iterator[Tuple[str, FunctionType, bool, str]]:
+def own_functions(roots: List[str]) -> Iterator[Tuple[str, FunctionType, bool, str]]:
     """The functions and methods in the agent's own modules: name, function, whether it gets an object first, place."""
     folders = tuple(os.path.abspath(root) + os.sep for root in roots)
     for module_name, module in list(sys.modules.items()):
@@ -303,7 +303,7 @@ def _session() -> Optional[Session]:
     return _open[0] if _open else None
 
 
-def _declaration(name: str, function: FunctionType, parameters: List[inspect.Parameter]) -> Dict[str, Any]:
+def declaration_of(name: str, function: FunctionType, parameters: List[inspect.Parameter]) -> Dict[str, Any]:
     """What a model is told of a tool: its name, docstring and parameters, as declarations of functions are written."""
     properties = {parameter.name: _parameter(parameter) for parameter in parameters}
     required = [

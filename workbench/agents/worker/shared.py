@@ -149,7 +149,13 @@ class _Server:
         if kind == "cancel":
             self._cancel(number, item)
             return
-        work = {"turn": self._turn, "state": self._state, "close": self._close, "score": self._score}[kind]
+        work = {
+            "turn": self._turn,
+            "state": self._state,
+            "describe": self._describe,
+            "close": self._close,
+            "score": self._score,
+        }[kind]
         item.task = self._loop.create_task(self._guard(work(item, message), item, message))
 
     async def _guard(self, work: Any, item: _Session, message: Dict[str, Any]) -> None:
@@ -180,18 +186,29 @@ class _Server:
             self._send({"type": "failed", **answer, **failure})
 
     async def _turn(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        if item.session is None:
-            if not self._load():
-                self._fail({"session": message["session"], "turn": None}, dict(self._loaded or {}))
-                return None
-            emit = self._span_sender(message["session"])
-            item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
-            self._send(self._teller.message(message["session"]))
-            self._send({"type": "opened", "session": message["session"]})
+        if not await self._is_open(item, message["session"]):
+            return None
         arguments = (message["content"], message["turn"])
         if self._adapter.blocking:
             return await self._in_thread(item, item.session.turn, *arguments)  # type: ignore[no-any-return]
         return await self._settle(item.session.turn(*arguments))  # type: ignore[no-any-return]
+
+    async def _is_open(self, item: _Session, number: int) -> bool:
+        """Open the session where that was not done yet; whether that went well."""
+        if item.session is None:
+            if not self._load():
+                self._fail({"session": number, "turn": None}, dict(self._loaded or {}))
+                return False
+            emit = self._span_sender(number)
+            item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
+            self._send(self._teller.message(number))
+            self._send({"type": "opened", "session": number})
+        return True
+
+    async def _describe(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        if not await self._is_open(item, message["session"]):
+            return None
+        return item.session.describe()  # type: ignore[no-any-return]
 
     async def _state(self, item: _Session, _: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {"state": await self._settle(item.session.state())}

@@ -6,20 +6,27 @@ with any of them; `RecoveryFolder` and `TypedTexts` keep through a crash what is
 
 from __future__ import annotations
 
+from workbench.store.documents.cases import InvalidData, validated
 from workbench.store.documents.config_document import ConfigDocument
 from workbench.store.documents.creating import (
     AddedCase,
+    Scenario,
     add_scenarios,
+    as_data,
     content_of_new_set,
+    document_for_scenarios,
+    insert_scenarios,
     new_eval_set,
     read_scenarios,
     read_session_input,
+    refuse_older_format,
 )
 from workbench.store.documents.differing import CaseDifference, differing_cases
 from workbench.store.documents.entries import CaseEntry
 from workbench.store.documents.environment_file import load_environment
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat
+from workbench.store.documents.generation_file import load_generation
 from workbench.store.documents.migrating import migrate
 from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.problems import Problem
@@ -35,23 +42,31 @@ __all__ = [
     "ConfigDocument",
     "DocumentFormat",
     "EvalSetDocument",
+    "InvalidData",
     "Loaded",
     "Place",
     "Problem",
     "Recovery",
     "RecoveryFolder",
+    "Scenario",
     "TypedTexts",
     "add_scenarios",
+    "as_data",
     "content_of_new_set",
     "differing_cases",
+    "document_for_scenarios",
     "fix",
     "format_place",
+    "insert_scenarios",
     "load_config",
     "load_environment",
+    "load_generation",
     "migrate",
     "new_eval_set",
     "read_json",
     "read_scenarios",
     "read_session_input",
+    "refuse_older_format",
     "validate",
+    "validated",
 ]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from workbench.model.evalset import ConversationScenario, SessionInput, UserPersona
 from workbench.store.documents.cases import InvalidData, validated
 from workbench.store.documents.evalset_document import EvalSetDocument
-from workbench.store.documents.frame import kind_of
+from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.places import Place, find_key
 from workbench.store.documents.reader import Loaded, read_json
 from workbench.store.errors import StoreError
@@ -48,6 +49,11 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def as_data(scenario: ConversationScenario) -> Scenario:
+    """A scenario with what a file has of it."""
+    return Scenario(data=scenario.model_dump(mode="json", exclude_none=True), scenario=scenario)
+
+
 def new_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
     """Create an eval set without cases at `path`, which must not exist. Raises StoreError, also for a wrong id."""
     content = content_of_new_set(path, eval_set_id)
@@ -70,7 +76,35 @@ def add_scenarios(eval_set: Path, scenarios_file: Path, *, session_input_file: P
     """
     document = EvalSetDocument.open(eval_set)
     session_input = read_session_input(session_input_file)
-    scenarios = read_scenarios(scenarios_file)
+    results = insert_scenarios(document, read_scenarios(scenarios_file), session_input=session_input)
+    if document.dirty:
+        document.save()
+    return results
+
+
+def document_for_scenarios(path: Path, eval_set_id: str) -> EvalSetDocument:
+    """The eval set at `path`, or one that is not there yet and begins with its first save. Raises StoreError."""
+    if path.exists():
+        document = EvalSetDocument.open(path)
+        refuse_older_format(document)
+        return document
+    return EvalSetDocument(path, content_of_new_set(path, eval_set_id), None)
+
+
+def refuse_older_format(document: EvalSetDocument) -> None:
+    """Raise StoreError where the file cannot hold scenarios."""
+    if document.format is not DocumentFormat.CURRENT:
+        raise StoreError(document.path, "the older format holds no conversation scenarios; migrate the file first")
+
+
+def insert_scenarios(
+    document: EvalSetDocument, scenarios: Sequence[Scenario], *, session_input: Mapping[str, Any]
+) -> list[AddedCase]:
+    """Put each scenario at the end of a set as a case of its own, unsaved; those it has are left out.
+
+    Raises StoreError.
+    """
+    refuse_older_format(document)
     known = {entry.eval_id for entry in document.entries}
     results: list[AddedCase] = []
     for scenario in scenarios:
@@ -82,12 +116,10 @@ def add_scenarios(eval_set: Path, scenarios_file: Path, *, session_input_file: P
         case = {
             "eval_id": eval_id,
             "conversation_scenario": scenario.data,
-            "session_input": session_input,
+            "session_input": dict(session_input),
             "creation_timestamp": time.time(),
         }
         document.insert_case(len(document), case)
-    if document.dirty:
-        document.save()
     return results
 
 

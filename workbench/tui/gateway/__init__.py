@@ -11,6 +11,7 @@ from workbench.tui.gateway.contents import Contents
 from workbench.tui.gateway.criteria import Criteria
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.editing import Editing
+from workbench.tui.gateway.generating import Generating
 from workbench.tui.gateway.judging import Judging
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
@@ -38,6 +39,7 @@ class Gateway:
         self.judging = Judging(self.call)
         self.criteria = Criteria(self.call)
         self.chats = Chats(self.call, self.documents)
+        self.generating = Generating(self.call, self.documents)
         self.archive = Archive(self.call)
         self.watching = Watching(path, self.call)
 

@@ -40,6 +40,14 @@ PLACE = KeyPlace(
             explanation="keep the conversation of a simulated user as a fixed case of its eval set",
         ),
         KeyAction(
+            "generate",
+            "screen",
+            "alt+g",
+            "generate",
+            "write scenarios",
+            explanation="have a model write scenarios for the selected eval set or agent, to be looked through",
+        ),
+        KeyAction(
             "run_failed",
             "screen",
             "f",

@@ -75,6 +75,10 @@ class MainActions(Screen[None]):
         """Keep the conversation that a simulated user has held as a fixed case."""
         self._keeper.keep_conversation(self.state.subject())
 
+    def action_generate(self) -> None:
+        """Have a model write scenarios for the selected set or agent."""
+        self._visits.generate()
+
     def action_plan_selected(self) -> None:
         """See the plan of a run of the selected case, set or target."""
         place = self.state.selected_place

@@ -1,4 +1,4 @@
-"""What covers the main screen for a while and tells where to go on: the review, and the table of results."""
+"""What covers the main screen for a while and tells where to go on: the review, the table of results, new scenarios."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ class Visits(Faceless):
                 self.post_message(CaseWanted(to_edit, tab="case"))
 
         self.app.push_screen(ReviewScreen(self._hub, walk, self.post_message), leave)
+
+    @work(group="generate", exclusive=True)
+    async def generate(self) -> None:
+        """Have a model write scenarios for the selected set or agent, look through them, and save those to keep."""
+        from workbench.tui.screens.generating import generate  # seldom needed, and with the engine
+
+        row = self._hub.state.browser.selected
+        if row is not None and row.target:
+            await generate(self, self._hub, row)
 
     @work(group="table", exclusive=True)
     async def open_table(self) -> None:

@@ -17,6 +17,9 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
     match action:
         case "run_selected" | "plan_selected" | "simulate":
             return True if state.has_agent_selected and not state.is_busy else None
+        case "generate":
+            row = state.browser.selected
+            return True if row is not None and row.target else None
         case "run_all":
             return True if state.has_agents and not state.is_busy else None
         case "run_failed":
@@ -31,11 +34,9 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return bool(state.watch.held)
         case "save" | "edit":
             return state.selected_set is not None
-        case "keep_conversation":
-            return state.selected_case is not None
         case "accept":
             return _has_something_to_accept(state.subject())
-        case "edit_text":
+        case "edit_text" | "keep_conversation":
             return state.selected_case is not None
         case _:
             return True

@@ -50,6 +50,10 @@ class Session:
         """The state of the conversation between turns; None where there is none."""
         raise NotImplementedError
 
+    def describe(self) -> Dict[str, Any]:
+        """What the agent is, told without running it: an AgentDescription. Asked before a turn or between two."""
+        raise NotImplementedError
+
     def close(self) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
         """End the conversation. Returns `{"final_state": dict or None}`."""
         raise NotImplementedError

@@ -59,7 +59,19 @@ class Adapter(base.Adapter):
             from ..interception import open_session
 
             interception = open_session(tools, self.import_roots())
-        return Session(name=name, call=call, request=session, emit_span=emit_span, interception=interception)
+        return Session(
+            name=name,
+            call=call,
+            request=session,
+            emit_span=emit_span,
+            interception=interception,
+            describe=self._describe,
+        )
+
+    def _describe(self) -> Dict[str, Any]:
+        from .function_description import description_of
+
+        return description_of(self._function, self.target["location"], self.import_roots())
 
 
 class Session(base.Session):
@@ -72,9 +84,11 @@ class Session(base.Session):
         call: Callable[..., Any],
         request: Dict[str, Any],
         emit_span: base.EmitSpan,
+        describe: Callable[[], Dict[str, Any]],
         interception: Optional[Interception] = None,
     ) -> None:
-        """`interception` has the calls of tools that the engine was asked about."""
+        """`interception` has the calls of tools that the engine was asked about; `describe` tells what the agent is."""
+        self._describe = describe
         self._name = name
         self._call = call
         self._collect_spans = request["collect_spans"]
@@ -103,6 +117,9 @@ class Session(base.Session):
         state: Any = self._session.state
         plain: Optional[Dict[str, Any]] = lenient(state) if isinstance(state, dict) else None
         return plain
+
+    def describe(self) -> Dict[str, Any]:
+        return self._describe()
 
     def close(self) -> Dict[str, Any]:
         if self._interception is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..base import AgentFault, EmitSpan, Session
 from .conversion import app_details_of, invocation_of, unanswered_error, usage_of_events
+from .description import description_of
 from .plain import as_json
 from .tracing import Trace
 
@@ -34,7 +35,10 @@ class AdkSession(Session):
     `stack` is the exit stack that came with the agent, or None.
     """
 
-    def __init__(self, *, runner: Any, session: Any, trace: Trace, release: Callable[[], bool], stack: Any) -> None:
+    def __init__(
+        self, *, runner: Any, session: Any, agent: Any, trace: Trace, release: Callable[[], bool], stack: Any
+    ) -> None:
+        self._agent = agent
         self._runner = runner
         self._session = session
         self._trace = trace
@@ -82,6 +86,10 @@ class AdkSession(Session):
             for key, value in (session.state if session else {}).items()
             if not key.startswith(_TEMPORARY) and key not in _NOT_OF_THE_AGENT
         }
+
+    def describe(self) -> dict[str, Any]:
+        """See `Session.describe`."""
+        return description_of(self._agent)
 
     async def close(self) -> dict[str, Any]:
         """Read the final state and close the runner. See `Session.close`."""
@@ -140,7 +148,8 @@ async def open_session(
         artifact_service=InMemoryArtifactService(),
         memory_service=InMemoryMemoryService(),
     )
-    return AdkSession(runner=runner, session=opened, trace=trace, release=release, stack=stack)
+    root = agent if app is None else app.root_agent
+    return AdkSession(runner=runner, session=opened, agent=root, trace=trace, release=release, stack=stack)
 
 
 def _user_content(content: dict[str, Any]) -> Any:

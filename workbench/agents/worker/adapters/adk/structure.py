@@ -19,35 +19,37 @@ def structure_of(agent: Any) -> dict[str, dict[str, Any]]:
     runs, agents used as tools included).
     """
     found: dict[str, dict[str, Any]] = {}
-    waiting = [agent]
-    while waiting and len(found) < _MOST_AGENTS:
-        item = waiting.pop(0)
-        if item.name in found:
-            continue
-        below = list(_agents_below(item))
+    for item in agents_of(agent):
         told = {
             "type": type(item).__name__,
             "model": _model_name(item),
-            "tools": [name for name in map(_tool_name, _tools(item)) if name],
-            "agents": [other.name for other in below],
+            "tools": [name for name in map(tool_name, tools_held_by(item)) if name],
+            "agents": names_below(item),
         }
         found[item.name] = {name: value for name, value in told.items() if value}
-        waiting += below
     return found
 
 
 def tools_of(agent: Any) -> list[Any]:
     """The tools of the agent and of all below it, toolsets as they are."""
-    found: list[Any] = []
+    return [tool for item in agents_of(agent) for tool in tools_held_by(item)]
+
+
+def agents_of(agent: Any) -> Iterator[Any]:
+    """The agent and all below it, each once, the outermost first."""
     seen: set[str] = set()
     waiting = [agent]
     while waiting and len(seen) < _MOST_AGENTS:
         item = waiting.pop(0)
         if item.name not in seen:
             seen.add(item.name)
-            found += _tools(item)
+            yield item
             waiting += _agents_below(item)
-    return found
+
+
+def names_below(agent: Any) -> list[str]:
+    """The names of those that it can hand over to or runs."""
+    return [other.name for other in _agents_below(agent)]
 
 
 def _agents_below(agent: Any) -> Iterator[Any]:
@@ -55,18 +57,20 @@ def _agents_below(agent: Any) -> Iterator[Any]:
     for node in getattr(getattr(agent, "graph", None), "nodes", None) or ():
         if node.name != "__START__":
             yield node
-    for tool in _tools(agent):
+    for tool in tools_held_by(agent):
         wrapped = getattr(tool, "agent", None)
         if hasattr(wrapped, "sub_agents"):
             yield wrapped
 
 
-def _tools(agent: Any) -> list[Any]:
+def tools_held_by(agent: Any) -> list[Any]:
+    """The tools of this agent itself, toolsets as they are."""
     tools = getattr(agent, "tools", None)
     return list(tools) if isinstance(tools, (list, tuple)) else []
 
 
-def _tool_name(tool: Any) -> str:
+def tool_name(tool: Any) -> str:
+    """What a tool is called."""
     name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
     return name if isinstance(name, str) else type(tool).__name__
 

@@ -9,7 +9,7 @@ from ...asking import MARK, Tools
 from .plain import as_json
 from .structure import structure_of, tools_of
 
-__all__ = ["MARK", "ToolCalls", "refuse_unknown_tools"]
+__all__ = ["MARK", "ToolCalls", "declaration_of", "refuse_unknown_tools"]
 
 _TOLD_ACTIONS = ("state_delta", "transfer_to_agent", "escalate", "skip_summarization")
 _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
@@ -43,7 +43,7 @@ class ToolCalls:
         """Who answers in place of the tool, and with what; None and None where it is to be called."""
         if not self._tools.wants(tool.name, is_plain=_is_plain(tool)):
             return None, None
-        answer = await self._tools.ask_later(tool.name, as_json(args), _declaration(tool))
+        answer = await self._tools.ask_later(tool.name, as_json(args), declaration_of(tool))
         if answer["source"] is None:
             self._made[id(tool_context)] = (tool_context, answer)
             return None, None
@@ -100,7 +100,7 @@ def _repeat_actions(tool_context: Any, actions: dict[str, Any]) -> None:
             setattr(tool_context.actions, name, actions[name])
 
 
-def _declaration(tool: Any) -> dict[str, Any]:
+def declaration_of(tool: Any) -> dict[str, Any]:
     """What a model is told of a tool."""
     try:
         told: dict[str, Any] = as_json(tool._get_declaration()) or {}

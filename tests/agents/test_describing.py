@@ -1,0 +1,144 @@
+"""What an agent is, told by its process without running the agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.agents.host import AgentError
+from workbench.model.agent import AgentDescription
+from workbench.model.evalset import Content
+from workbench.model.target import AgentKind
+
+LIGHTS = '''
+    """Lights of a house. Say a room."""
+
+    from functools import cache
+    from json import dumps
+    from typing import Annotated
+
+
+    def set_light(room: str, *, on: bool = True) -> str:
+        """Switch a light."""
+        raise RuntimeError("nothing may run")
+
+
+    class Rooms:
+        def known(self, floor: int) -> list:
+            """The rooms of a floor."""
+
+
+    @cache
+    def _hidden(): ...
+
+
+    def odd(value: Annotated[int, {}] = 1):
+        """Its annotation cannot be hashed."""
+
+
+    def answer(prompt):
+        """Answers about lights."""
+        return prompt.upper()
+'''
+
+ADK = '''
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.base_toolset import BaseToolset
+
+
+    class Cellar(BaseToolset):
+        async def get_tools(self, readonly_context=None):
+            raise RuntimeError("nothing may be asked")
+
+
+    def book_table(restaurant: str, people: int) -> dict:
+        """Book a table.
+
+        Args:
+          restaurant: Where.
+          people: How many.
+        """
+        raise RuntimeError("nothing may run")
+
+
+    def made_for_each(context):
+        """Tells who the guest is."""
+        raise RuntimeError("nothing may run")
+
+
+    waiter = LlmAgent(name="waiter", model="none", description="Takes orders.", instruction=made_for_each)
+    root_agent = LlmAgent(
+        name="host",
+        model="none",
+        instruction="Book tables in {town}.",
+        tools=[book_table, Cellar()],
+        sub_agents=[waiter],
+    )
+'''
+
+
+async def described(bench: Any, **host: Any) -> AgentDescription:
+    session = await bench.open(bench.host(**host))
+    try:
+        description: AgentDescription = await session.describe()
+        return description
+    finally:
+        await session.kill()
+
+
+async def test_a_function_tells_its_docstrings_and_the_public_functions_of_its_modules(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    bench.agent(LIGHTS)
+
+    (agent,) = (await described(bench, **way)).agents
+
+    assert (agent.name, agent.description) == ("answer", "Answers about lights.")
+    assert agent.instruction == "Lights of a house. Say a room."
+    by_name = {tool["name"]: tool for tool in agent.tools}
+    assert by_name.keys() == {"set_light", "known", "odd"}
+    assert by_name["set_light"]["description"] == "Switch a light."
+    assert by_name["set_light"]["parameters"]["required"] == ["room"]
+    assert list(by_name["known"]["parameters"]["properties"]) == ["floor"]
+
+
+async def test_an_adk_agent_tells_instructions_tools_and_agents_below_and_what_it_cannot_tell(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    pytest.importorskip("google.adk")
+    bench.write("host/agent.py", ADK)
+
+    description = await described(bench, kind=AgentKind.ADK, location="host", **way)
+
+    host, waiter = description.agents
+    assert (host.name, host.instruction, host.agents) == ("host", "Book tables in {town}.", ("waiter",))
+    (tool,) = host.tools
+    assert tool["name"] == "book_table"
+    assert "Book a table." in tool["description"]
+    assert "restaurant" in str(tool)
+    assert (waiter.description, waiter.instruction) == ("Takes orders.", "Tells who the guest is.")
+    assert any("Cellar of host" in said for said in description.untold)
+    assert any("instruction of waiter is made by a function" in said for said in description.untold)
+
+
+async def test_an_agent_that_was_described_can_still_be_talked_to(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(LIGHTS)
+    session = await bench.open(bench.host(**way))
+
+    await session.describe()
+    turn = await session.turn(Content.of_text("hall", role="user"), turn=0)
+    again = await session.describe()
+    await session.finish()
+
+    assert turn.invocation.final_response.text() == "HALL"
+    assert again.agents[0].name == "answer"
+
+
+async def test_an_agent_that_cannot_be_imported_says_why(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("import not_there")
+
+    with pytest.raises(AgentError) as raised:
+        await described(bench, **way)
+
+    assert "not_there" in raised.value.failure.message

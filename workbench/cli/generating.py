@@ -1,0 +1,272 @@
+"""`workbench eval-set generate-eval-cases`: scenarios that a model writes, chosen from and added to an eval set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.options import FILE, FOLDER, Execution, adk_options, recording_options
+from workbench.cli.streams import message, write_document, write_lines
+
+if TYPE_CHECKING:
+    from workbench.engine.generating import AskOptions
+    from workbench.engine.workspace import Workspace
+    from workbench.model.evalset import ConversationScenario
+    from workbench.model.generation import GenerationConfig, WantedScenarios
+    from workbench.simulation.generating.writing import Generated
+    from workbench.store.discovery import Project
+    from workbench.store.documents import EvalSetDocument
+    from workbench.store.settings import LoadedSettings, Settings
+
+_WRONG = 2
+_ERROR = 3
+
+# Those of workbench.model.personas; named here because importing that for `--help` would be waste.
+_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
+
+
+@click.command("generate-eval-cases")
+@click.argument("agent", metavar="AGENT_DIR", type=FOLDER)
+@click.argument("eval_set_id")
+@click.option(
+    "--user_simulation_config_file",
+    "config_file",
+    type=FILE,
+    help="What is wanted, as JSON: count, model_name, generation_instruction, environment_context. The options below "
+    "count before it.",
+)
+@click.option(
+    "--target",
+    "target_name",
+    metavar="NAME",
+    help="The agent by its name in workbench.toml. Default: of those in AGENT_DIR the one that the set belongs to.",
+)
+@click.option("--count", type=click.IntRange(min=1, max=200), help="How many scenarios. Default: 5.")
+@click.option("--model", help="The model that writes them. Default: that of [simulation].")
+@click.option("--instruction", metavar="TEXT", help="What they should be about.")
+@click.option("--context", metavar="TEXT", help="What data the agent's tools would find: scenarios name no other.")
+@click.option(
+    "--persona",
+    "personas",
+    type=click.Choice(_PERSONAS, case_sensitive=False),
+    multiple=True,
+    help="A persona that may play the users; may be given several times. Default: the model chooses one, or none.",
+)
+@click.option(
+    "--session_input_file",
+    type=FILE,
+    help="How the sessions start, as JSON. Default: the agent's app, with the state that its instructions name, empty.",
+)
+@click.option("--yes", is_flag=True, help="Add all of them without asking, as without a terminal.")
+@click.option("--dry-run", is_flag=True, help="Add nothing: print them as a file of conversation scenarios.")
+@click.option("--no-cache", is_flag=True, help="Ask the model anew, whatever it has written earlier.")
+@recording_options
+@adk_options
+def generate_eval_cases(
+    *,
+    agent: Path,
+    eval_set_id: str,
+    config_file: Path | None,
+    target_name: str | None,
+    count: int | None,
+    model: str | None,
+    instruction: str | None,
+    context: str | None,
+    personas: tuple[str, ...],
+    session_input_file: Path | None,
+    yes: bool,
+    dry_run: bool,
+    no_cache: bool,
+    calls: Execution,
+) -> int:
+    """Have a model write conversation scenarios for an agent, and add them to AGENT_DIR/EVAL_SET_ID.evalset.json.
+
+    The model gets the agent's instructions and tools, which its process tells without running it, and the scenarios
+    that the set has already. In a terminal you choose which to keep; the set is made where there is none, and not
+    before there is something to keep. Key alt+g does the same in the terminal application.
+
+    Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 agent or model gave nothing that can be
+    used; 130 interrupted. Nothing is written then.
+    """
+    from workbench.cli.eval_set import file_of
+    from workbench.engine.generating import AskOptions
+    from workbench.engine.workspace import Workspace
+    from workbench.model.generation import GenerationConfig
+    from workbench.simulation.generating.writing import GenerationError
+    from workbench.store.documents import document_for_scenarios, load_generation, read_session_input
+
+    path = file_of(agent, eval_set_id)
+    document = document_for_scenarios(path, eval_set_id)
+    given = None if session_input_file is None else read_session_input(session_input_file)
+    config = GenerationConfig() if config_file is None else load_generation(config_file)
+    said = {"count": count, "model_name": model, "generation_instruction": instruction, "environment_context": context}
+    config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
+    project, loaded = _project(agent, path, target_name)
+    wanted = _wanted(config, personas, settings=loaded.settings)
+    record, replay = _path(calls["record_calls"]), _path(calls["replay_calls"])
+    options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
+    with Workspace(project, loaded) as workspace:
+        try:
+            generated = _generate(workspace, wanted, document, options)
+        except GenerationError as error:
+            message(str(error))
+            return _ERROR if error.is_outage else _WRONG
+    if dry_run:
+        write_document(_as_file(generated.scenarios))
+        return 0
+    kept = generated.scenarios if yes or not _is_terminal() else _chosen(generated.scenarios)
+    if not kept:
+        message("nothing is kept; nothing was written")
+        return 0
+    default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
+    write_lines(_add(document, kept, session_input=given or default, eval_set_id=eval_set_id))
+    return 0
+
+
+def _project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
+    """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
+    from workbench.cli.eval import project_of
+    from workbench.cli.selecting import relative_name
+    from workbench.engine.plan import PlanError
+    from workbench.model.text import did_you_mean
+    from workbench.store.discovery.pairing import claims
+    from workbench.store.discovery.targets import configured_target, folder_of
+    from workbench.store.errors import StoreError
+
+    project, loaded = project_of(agent, [])
+    configured = loaded.settings.targets
+    if name is not None:
+        if name not in configured:
+            raise PlanError(f"no such target: {name!r}{did_you_mean(name, configured)}")
+        found = configured_target(name, configured[name], root=project.root)
+        return project.model_copy(update={"targets": {name: found}}), loaded
+    relative = relative_name(eval_set, project.root)
+    for each, settings in configured.items():
+        try:
+            target = configured_target(each, settings, root=project.root)
+        except StoreError:
+            continue  # a target that is broken and not this one
+        folder = folder_of(target)
+        is_here = folder is not None and folder.resolve() == agent.resolve()
+        if is_here and claims(target, relative, root=project.root):
+            return project.model_copy(update={"targets": {each: target}}), loaded
+    return project, loaded
+
+
+def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> WantedScenarios:
+    from workbench.model.generation import DEFAULT_COUNT, WantedScenarios
+
+    return WantedScenarios(
+        count=config.count or DEFAULT_COUNT,
+        model=config.model_name or settings.simulation.model,
+        instruction=config.generation_instruction or "",
+        context=config.environment_context or "",
+        personas=tuple(dict.fromkeys(personas)),
+    )
+
+
+def _generate(
+    workspace: Workspace, wanted: WantedScenarios, document: EvalSetDocument, options: AskOptions
+) -> Generated:
+    """Have them written, and say what that took and what was left out. Raises GenerationError."""
+    from workbench.engine.generating import known_scenarios
+    from workbench.report.spending import spending_line
+
+    (target,) = workspace.project.targets
+    message(f"{wanted.model} writes scenarios for {target}")
+    generation = workspace.generate(target, wanted, known=known_scenarios(document), options=options)
+    try:
+        generated = generation.done.result()
+    finally:
+        for spent in generation.spending():
+            message(spending_line(spent))
+    assert generated is not None  # nobody but Ctrl-C ends it
+    for note in generated.notes:
+        message(note)
+    return generated
+
+
+def _add(
+    document: EvalSetDocument,
+    scenarios: Sequence[ConversationScenario],
+    *,
+    session_input: Mapping[str, Any],
+    eval_set_id: str,
+) -> Iterator[str]:
+    """Add and save them; gives what was done, in ADK's words. Raises StoreError."""
+    from workbench.store.documents import as_data, insert_scenarios
+
+    is_new = document.stamp is None
+    added = insert_scenarios(document, [as_data(scenario) for scenario in scenarios], session_input=session_input)
+    if document.dirty:
+        document.save()
+    if is_new:
+        yield f"Eval set '{eval_set_id}' created for app '{document.path.resolve().parent.name}'."
+    else:
+        yield f"Eval set '{eval_set_id}' already exists."
+    for case in added:
+        done = "added to" if case.added else "already exists in"
+        ending = "" if case.added else ", skipped adding"
+        yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
+
+
+def _path(option: object) -> Path | None:
+    return option if isinstance(option, Path) else None
+
+
+def _as_file(scenarios: Sequence[ConversationScenario]) -> str:
+    data = {"scenarios": [scenario.model_dump(mode="json", exclude_none=True) for scenario in scenarios]}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _chosen(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
+    """Those that the user wants of them, once they were shown."""
+    from workbench.model.text import neutralise
+
+    for number, scenario in enumerate(scenarios, start=1):
+        persona = f" · {scenario.user_persona}" if scenario.user_persona else ""
+        write_lines(
+            [
+                f"── {number}{persona}",
+                f"user   {neutralise(scenario.starting_prompt)}",
+                f"plan   {neutralise(scenario.conversation_plan)}",
+                "",
+            ]
+        )
+
+    def read(answer: str) -> list[int]:
+        return _numbers(answer, of=len(scenarios))
+
+    chosen: list[int] = click.prompt(
+        "Keep which? all, none, or numbers such as 1,3-4",
+        default="all",
+        value_proc=read,
+        err=True,
+    )
+    return [scenarios[number - 1] for number in chosen]
+
+
+def _numbers(answer: str, *, of: int) -> list[int]:
+    """The numbers that were written, from 1 to `of`, in their order. Raises click.UsageError."""
+    text = answer.strip().casefold()
+    if text in ("all", "none"):
+        return list(range(1, of + 1)) if text == "all" else []
+    found: set[int] = set()
+    for part in text.replace(",", " ").split():
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise click.UsageError(f"found {part!r}, expected all, none, or numbers from 1 to {of}")
+        numbers = range(int(first), int(last or first) + 1)
+        if not numbers or numbers[0] < 1 or numbers[-1] > of:
+            raise click.UsageError(f"found {part!r}, expected numbers from 1 to {of}")
+        found.update(numbers)
+    return sorted(found)

@@ -1,0 +1,184 @@
+"""Has a model write scenarios, and takes of them what is new and can be played."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
+from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.agent import AgentDescription
+from workbench.model.evalset import ConversationScenario
+from workbench.model.generation import WantedScenarios
+from workbench.model.personas import PERSONAS
+from workbench.model.text import counted, one_line
+from workbench.simulation.generating.prompts import PROMPTS
+from workbench.simulation.generating.replies import NO_PERSONA, read_drafts
+
+PURPOSE = "scenarios"
+"""What scripts call the requests for scenarios."""
+
+_AT_ONCE = 20  # scenarios in one reply: more would be cut off
+_MOST_SHOWN = 100  # scenarios that there are, as a model is shown them
+_SHOWN = 160  # characters of a reply in a message
+
+_NO_ANSWERS = frozenset({Trouble.EMPTY, Trouble.BLOCKED})
+
+
+class GenerationError(Exception):
+    """There are no scenarios; the message says why. `is_outage`: the command and the configuration are not at fault."""
+
+    def __init__(self, message: str, *, is_outage: bool) -> None:
+        super().__init__(message)
+        self.is_outage = is_outage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """What came of it. `notes` says, in sentences, what was left out, and why there are fewer than were wanted.
+
+    `state` is how the session of each must start: the keys that the agent's instructions name, empty as in ADK.
+    """
+
+    scenarios: tuple[ConversationScenario, ...]
+    notes: tuple[str, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ScenarioWriter:
+    """Has scenarios written for one agent. `known` are those that there are; `progress` hears how many have come."""
+
+    def __init__(
+        self,
+        wanted: WantedScenarios,
+        description: AgentDescription,
+        known: Sequence[ConversationScenario],
+        *,
+        ask: Ask,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._wanted = wanted
+        self._description = description
+        self._ask = ask
+        self._progress = progress
+        self._known = list(known)
+        self._keys = {_key(scenario) for scenario in known}
+        self._found: list[ConversationScenario] = []
+        self._notes: list[str] = []
+        self._said = ""
+        self._is_cut_off = False
+
+    async def write(self) -> Generated:
+        """Ask until there are enough, at most once more than it takes. Raises GenerationError where there are none."""
+        for number in range(math.ceil(self._wanted.count / _AT_ONCE) + 1):
+            missing = self._wanted.count - len(self._found)
+            if not missing:
+                break
+            try:
+                await self._ask_for(min(missing, _AT_ONCE), sample=number)
+            except ModelError as error:
+                if not self._found:
+                    is_outage = error.trouble.is_outage or error.trouble in _NO_ANSWERS
+                    message = f"the model that writes scenarios did not answer: {error.message}"
+                    raise GenerationError(message, is_outage=is_outage) from error
+                self._notes.append(f"asked for {missing} more, the model did not answer: {error.message}")
+                break
+        return self._concluded()
+
+    async def _ask_for(self, count: int, *, sample: int) -> None:
+        # Off the loop: the first one imports the templates' library.
+        prompt = await asyncio.to_thread(self._prompt, count)
+        reply = await self._ask(
+            ModelRequest(
+                model=self._wanted.model,
+                messages=(Message(role="user", text=prompt),),
+                reply_schema=self._schema(),
+                sample=sample,
+                purpose=PURPOSE,
+            )
+        )
+        self._take(reply)
+        self._progress(len(self._found))
+
+    def _take(self, reply: ModelReply) -> None:
+        self._said, self._is_cut_off = reply.text, reply.is_cut_off
+        if reply.scripted:
+            self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
+        surplus = 0
+        for draft in read_drafts(reply.text, personas=self._personas, required=bool(self._wanted.personas)):
+            scenario = draft.scenario
+            if scenario is None:
+                self._notes.append(f"left out {draft.problem}")
+            elif _key(scenario) in self._keys:
+                self._notes.append(f"left out {one_line(scenario.starting_prompt, width=60)!r}: there is one like it")
+            elif len(self._found) == self._wanted.count:
+                surplus += 1
+            else:
+                self._keys.add(_key(scenario))
+                self._known.append(scenario)
+                self._found.append(scenario)
+        if surplus:
+            self._notes.append(f"left out {surplus} more than the {self._wanted.count} that were wanted")
+
+    def _concluded(self) -> Generated:
+        wanted = self._wanted
+        cut_off = " (cut off: it was too long)" if self._is_cut_off else ""
+        if not self._found:
+            why = (
+                f": {'; '.join(dict.fromkeys(self._notes))}"
+                if self._notes
+                else f", but: {one_line(self._said, width=_SHOWN)}"
+            )
+            raise GenerationError(f"{wanted.model} wrote no scenario that is new{why}{cut_off}", is_outage=True)
+        notes = list(dict.fromkeys(self._notes))
+        if len(self._found) < wanted.count:
+            notes.append(f"{wanted.model} wrote {counted(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
+        notes += [f"the model was not told all: {said}" for said in self._description.untold]
+        return Generated(scenarios=tuple(self._found), notes=tuple(notes))
+
+    @property
+    def _personas(self) -> Sequence[str]:
+        return self._wanted.personas or tuple(PERSONAS)
+
+    def _prompt(self, count: int) -> str:
+        personas = [PERSONAS[name] for name in self._personas]
+        return PROMPTS.render(
+            "scenarios",
+            count=count,
+            personas=[{"id": persona.id, "description": persona.description} for persona in personas],
+            persona_required=bool(self._wanted.personas),
+            known=[_json(_shown(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
+            instruction=self._wanted.instruction,
+            context=self._wanted.context,
+            lists_functions=any(part.type == "function" for part in self._description.agents),
+            agents=[_json(part.model_dump(exclude_defaults=True)) for part in self._description.agents],
+        )
+
+    def _schema(self) -> dict[str, Any]:
+        names = [*self._personas, *([] if self._wanted.personas else [NO_PERSONA])]
+        texts = ("starting_prompt", "conversation_plan")
+        properties = {name: {"type": "string"} for name in texts}
+        persona = {"user_persona": {"type": "string", "enum": names}}
+        item = {"type": "object", "properties": {**properties, **persona}, "required": [*texts, "user_persona"]}
+        scenarios = {"scenarios": {"type": "array", "items": item}}
+        return {"type": "object", "properties": scenarios, "required": ["scenarios"]}
+
+
+def _shown(scenario: ConversationScenario) -> Mapping[str, str]:
+    return {"starting_prompt": scenario.starting_prompt, "conversation_plan": scenario.conversation_plan}
+
+
+def _key(scenario: ConversationScenario) -> tuple[str, str]:
+    """The same for scenarios that say the same, whatever the space and case of their letters."""
+    return (
+        " ".join(scenario.starting_prompt.casefold().split()),
+        " ".join(scenario.conversation_plan.casefold().split()),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
