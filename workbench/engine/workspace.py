@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
-from workbench.agents.host import AgentHost, LeftByAgents, ToolDesk, load_hosts
+from workbench.agents.host import AgentHost, ToolDesk, load_hosts
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
 from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
-from workbench.engine.leftovers import LeftFiles, Leftovers
+from workbench.engine.once import Once, once_each
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
@@ -25,6 +25,7 @@ from workbench.engine.resume import resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
+from workbench.engine.stored_verdicts import StoredVerdicts
 from workbench.engine.thread import EngineThread
 from workbench.engine.tools import problems_of_tools, tools_outside_runs
 from workbench.engine.verdicts import Verdicts
@@ -41,7 +42,7 @@ from workbench.model.text import did_you_mean
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
-from workbench.store.history import History, StoredRun, StoredVerdict
+from workbench.store.history import History, StoredRun
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from workbench.engine.generating import AskOptions, Generation
     from workbench.engine.judges import Judges, JudgesOfRun
     from workbench.llm.requests import ModelReply, ModelRequest
-
-T = TypeVar("T")
-_MOST_LEFT = 2_000  # names that every session is told of
 
 
 class Workspace:
@@ -83,8 +81,7 @@ class Workspace:
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
-        self._verdicts: Verdicts | None = None
-        self._verdicts_lock = threading.Lock()
+        self._verdicts = StoredVerdicts(project.root)
 
     @classmethod
     def open(cls, path: Path) -> Workspace:
@@ -246,11 +243,11 @@ class Workspace:
                 warn=run.warn,
             )
 
-        judges = _Once(open_judges)
+        judges = Once(open_judges)
         runner = Runner(
             run,
             host_of=host_of,
-            services_of=_once_each(
+            services_of=once_each(
                 lambda target: RunServices(
                     self._text,
                     lambda: host_of(target),
@@ -259,9 +256,9 @@ class Workspace:
                     ask=lambda: judges.get().ask_for(target),
                 )
             ),
-            recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._note_verdict),
+            recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._verdicts.note),
             prepare=self._prepare,
-            look_at_leftovers=self._look_at_leftovers,
+            look_at_leftovers=self._verdicts.left_by_agents,
             spending=lambda: judges.get().spending(),
             load=_load,
         )
@@ -336,35 +333,7 @@ class Workspace:
     @property
     def verdicts(self) -> Verdicts:
         """The verdicts that may still hold, kept up while runs go on. Raises StoreError where they cannot be read."""
-        with self._verdicts_lock:
-            if self._verdicts is None:
-                if file_of(self.root).exists():
-                    with self.history() as history:
-                        self._verdicts = Verdicts.read(history)
-                else:
-                    self._verdicts = Verdicts()
-            return self._verdicts
-
-    def _look_at_leftovers(self) -> LeftByAgents:
-        """What agents have left so far; an unreadable history knows nothing of it."""
-        with self._verdicts_lock:
-            verdicts = self._verdicts
-        if verdicts is not None:
-            return verdicts.leftovers().told(verdicts.listed, most=_MOST_LEFT)
-        if not file_of(self.root).exists():
-            return LeftByAgents()
-        files = LeftFiles()
-        try:
-            with self.history() as history:
-                files.add(history.left_by_agents())
-                return Leftovers(files.are_there()).told(history.listed_folders(), most=_MOST_LEFT)
-        except StoreError:  # the run itself will say so, and go on without
-            return LeftByAgents()
-
-    def _note_verdict(self, stored: StoredVerdict, result: CaseResult) -> None:
-        with self._verdicts_lock:  # what is being read meanwhile has it, or gets it now
-            if self._verdicts is not None:
-                self._verdicts.add(stored, result)
+        return self._verdicts.read()
 
     def close(self) -> None:
         """Stop what is running and end every process."""
@@ -407,20 +376,6 @@ class Workspace:
             await judges.close()
 
 
-class _Once(Generic[T]):
-    """What is made when it is needed for the first time."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made: T | None = None
-
-    def get(self) -> T:
-        """The one that was made."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-
 def _load(plan: Plan) -> None:
     """Import what carrying out a plan needs. Blocking."""
     versions()
@@ -428,14 +383,3 @@ def _load(plan: Plan) -> None:
         load_hosts()
     if any("judge" in needs_of(config) for config in {id(case.config): case.config for case in plan.cases}.values()):
         import workbench.engine.judges  # noqa: F401
-
-
-def _once_each(make: Callable[[Target], RunServices]) -> Callable[[Target], RunServices]:
-    made: dict[Target, RunServices] = {}
-
-    def get(target: Target) -> RunServices:
-        if target not in made:
-            made[target] = make(target)
-        return made[target]
-
-    return get
