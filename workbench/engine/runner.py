@@ -9,10 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.case import Attempt, Listener, execute
+from workbench.engine.job_results import finished_event, without_dependencies, without_execution
 from workbench.engine.kept import Asking, criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
@@ -22,7 +23,6 @@ from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
 from workbench.model.dependencies import Dependency
 from workbench.model.evalset import Content
 from workbench.model.events import (
-    CaseFinished,
     CaseScored,
     CaseStarted,
     InvocationFinished,
@@ -162,7 +162,7 @@ class Runner:
             self._send(Notice(severity="error", message=message))
         for key, result in self._plan.stored.items():
             self._run.keep(key, result)
-            self._send(_finished(key, result, source="stored", in_history=True))
+            self._send(finished_event(key, result, source="stored", in_history=True))
         self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
@@ -177,7 +177,7 @@ class Runner:
             queue = next((queue for queue in (self._recordings, self._waiting) if key in queue), None)
             if queue is not None:
                 del queue[key]
-                self._finish(self._planned[key], key, _without_execution(self._planned[key], key, CaseStatus.CANCELLED))
+                self._finish(self._planned[key], key, without_execution(self._planned[key], key, CaseStatus.CANCELLED))
         self._lane_is_free.set()
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
@@ -222,11 +222,11 @@ class Runner:
             return
         planned = self._planned[key]
         if task.cancelled():
-            self._finish(planned, key, _without_execution(planned, key, CaseStatus.CANCELLED))
+            self._finish(planned, key, without_execution(planned, key, CaseStatus.CANCELLED))
         elif (error := task.exception()) is not None:
             # A fault of our own must cost this case only, and must be seen.
             failure = Failure(kind=FailureKind.CRASH, message=f"workbench itself failed: {error!r}")
-            self._finish(planned, key, _without_execution(planned, key, CaseStatus.ERROR, failure))
+            self._finish(planned, key, without_execution(planned, key, CaseStatus.ERROR, failure))
 
     async def _run_job(self, key: JobKey) -> None:
         planned = self._planned[key]
@@ -234,7 +234,7 @@ class Runner:
 
     async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
-            return _without_execution(planned, key, CaseStatus.ERROR, planned.problem)
+            return without_execution(planned, key, CaseStatus.ERROR, planned.problem)
         execution = planned.recorded or planned.executed
         if execution is None:
             execution = await self._execute(planned, key)
@@ -324,7 +324,7 @@ class Runner:
     def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
         """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
         self._store_soon()
-        result = _without_execution(planned, key, CaseStatus.NOT_EVALUATED)
+        result = without_execution(planned, key, CaseStatus.NOT_EVALUATED)
         told = {"execution": execution, "duration_seconds": execution.duration_seconds}
         self._unjudged[key] = planned, result.model_copy(update=told)
 
@@ -360,9 +360,9 @@ class Runner:
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
             self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
         for key, _, stored in finished:
-            result = _without_dependencies(stored)
+            result = without_dependencies(stored)
             self._run.keep(key, result)
-            self._send(_finished(key, result, source="executed", in_history=key in kept))
+            self._send(finished_event(key, result, source="executed", in_history=key in kept))
 
     def _store_unjudged(self, judged: Collection[JobKey]) -> None:
         unjudged, self._unjudged = self._unjudged, {}
@@ -375,39 +375,6 @@ class Runner:
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)
-
-
-def _without_dependencies(result: CaseResult) -> CaseResult:
-    """A result as it is held and shown: what it depended on is in the history, and large by the ten thousand."""
-    if result.execution.dependencies is None:
-        return result
-    metrics = tuple(
-        [m if m.dependencies is None else m.model_copy(update={"dependencies": None}) for m in result.metrics]
-    )
-    execution = result.execution.model_copy(update={"dependencies": None})
-    return result.model_copy(update={"execution": execution, "metrics": metrics})
-
-
-def _finished(
-    key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool
-) -> CaseFinished:
-    return CaseFinished.model_construct(
-        case=key.case,
-        repeat=key.repeat,
-        status=result.status,
-        duration_seconds=result.duration_seconds,
-        failure=result.failure,
-        result=result,
-        source=source,
-        in_history=in_history,
-    )
-
-
-def _without_execution(
-    planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
-) -> CaseResult:
-    facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
-    return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)
 
 
 def _backoff_seconds(tries: int) -> float:
