@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from workbench.engine.once import once_each
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.users import is_scripted, options_of
 from workbench.llm.prices import OwnPrice, Prices, Tokens, tokens_of
@@ -18,7 +19,7 @@ from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentKind
+from workbench.model.target import AgentKind, Target
 from workbench.simulation.options import NO_LIMIT
 from workbench.store.history import StoredJob
 from workbench.store.settings import JudgeSettings
@@ -147,14 +148,19 @@ def cost_of(
     )
 
 
+def _is_scripted(asked: tuple[Target, str]) -> bool:
+    return is_scripted(*asked)
+
+
 def _users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
     """What simulated users are asked for; a script is not asked."""
     limits: dict[str, list[int]] = {}
+    are_scripted = once_each(_is_scripted)
     for planned in jobs:
         if planned.case is None or planned.case.conversation_scenario is None:
             continue
         options = options_of(planned.config)
-        if not is_scripted(planned.target, options.model):
+        if not are_scripted((planned.target, options.model)):
             limits.setdefault(options.model, []).append(options.limit)
     for model, each in limits.items():
         # The starting prompt is the first turn, and nobody is asked for what comes after the last.
@@ -173,6 +179,7 @@ class _Question(NamedTuple):
 
 def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
     known: dict[int, Sequence[tuple[str, ModelJudge]]] = {}  # by config, which the jobs keep alive
+    are_scripted = once_each(_is_scripted)
     for planned in jobs:
         config = planned.config
         if id(config) not in known:
@@ -180,7 +187,7 @@ def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
         kept = {metric.name for metric in planned.kept}
         for metric, judge in known[id(config)]:
             model = judge.options.model or config.judge
-            if metric not in kept and not is_scripted(planned.target, model):
+            if metric not in kept and not are_scripted((planned.target, model)):
                 yield _Question(planned.key, metric, model, judge.calls(planned.turns or 0))
 
 

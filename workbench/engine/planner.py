@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workbench.engine.baselines import OpenHistory, with_baselines
-from workbench.engine.criteria import problems_of, why_no_scenario, with_models
+from workbench.engine.criteria import judge_models_of, problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
@@ -303,18 +303,22 @@ def _without_hopeless(
 
 def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
     """Which models a script plays, because there is no key for them: nobody must take it for the real thing."""
-    told: set[tuple[str, str]] = set()
+    asked: dict[tuple[str, str], PlannedCase] = {}  # each pair is looked at once, however many cases there are
+    judges: dict[int, Sequence[str]] = {}
     for case in cases:
-        target, script = case.target, case.target.scripted_models
-        if script is None:
+        if case.target.scripted_models is None:
             continue
-        models = [case.config.judge] if case.config.judge else []
+        if id(case.config) not in judges:
+            judges[id(case.config)] = judge_models_of(case.config)
+        models = [*judges[id(case.config)]]
         if case.case is not None and case.case.conversation_scenario is not None:
             models.append(options_of(case.config).model)
         for model in models:
-            if (target.name, model) not in told and is_scripted(target, model):
-                told.add((target.name, model))
-                yield f"{target.name}: there is no key for {model}: it is not asked, the script {script.name} plays it"
+            asked.setdefault((case.target.name, model), case)
+    for (name, model), case in asked.items():
+        if case.target.scripted_models is not None and is_scripted(case.target, model):
+            script = case.target.scripted_models.name
+            yield f"{name}: there is no key for {model}: it is not asked, the script {script} plays it"
 
 
 def _read_case(

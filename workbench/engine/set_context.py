@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from workbench.engine.criteria import judge_models_of
 from workbench.engine.plan import PlannedCase
 from workbench.engine.users import is_scripted, options_of
 from workbench.metrics.judges import prompts
@@ -52,7 +53,7 @@ class SetContext:
             no_matter.add("judge_metrics")
         if not self.config.judge:
             return _hash(self.config.model_dump_json(exclude={*no_matter, "judge"}))
-        scripted = repr(is_scripted(self.target, self.config.judge))
+        scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
         return _hash(self.config.model_dump_json(exclude=no_matter), prompts.version(), scripted)
 
     @property
