@@ -115,11 +115,11 @@ def test_a_simulated_conversation_is_judged_and_all_that_was_said_is_kept(
         (gemini("I would rather not."), False),
         (gemini("Das ist gut."), False),
         (gemini('{"reasoning": "The la', finish="MAX_TOKENS"), False),
-        (gemini(""), False),
+        (gemini(""), True),
         (gemini_error(503, "overloaded"), True),
         (gemini_error(429, "quota"), True),
-        (gemini_error(400, "API key not valid"), False),
-        (gemini_error(404, "no such model"), False),
+        (gemini_error(400, "API key not valid"), True),
+        (gemini_error(404, "no such model"), True),
     ],
 )
 def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(

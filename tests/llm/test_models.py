@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error
+from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error, serving
 from workbench.llm.account import Account
 from workbench.llm.cache import Cache
 from workbench.llm.models import Models
 from workbench.llm.provider import is_of_google
 from workbench.llm.recording import Recording, Replay
-from workbench.llm.requests import Ask, ModelRequest
+from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.store.errors import StoreError
 
@@ -214,3 +214,43 @@ async def _told(ask: Ask, asked: ModelRequest) -> object:
         return (await ask(asked)).text
     except ModelError as error:
         return error.trouble
+
+
+async def test_another_server_is_another_model_to_the_cache_and_a_repeated_key_is_left_out() -> None:
+    key = "AQ.a-key-of-no-known-shape"
+    seen: dict[str, ModelReply] = {}
+
+    class Replies:
+        async def get(self, request: ModelRequest) -> ModelReply | None:
+            return seen.get(request.key)
+
+        async def put(self, request: ModelRequest, reply: ModelReply) -> None:
+            seen[request.key] = reply
+
+    asked = ModelRequest(model="gemini-x", messages=(Message(role="user", text="q"),))
+    for answer in ("one", "two"):
+        with serving(lambda _, answer=answer: gemini(answer)) as server:
+            models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url}, replies=Replies())
+            assert [(await models.ask(asked)).text for _ in range(2)] == [answer, answer]
+            await models.close()
+            assert len(server.calls) == 1
+
+    with serving(lambda _: gemini_error(401, f"API key not valid: {key}")) as server:
+        models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url})
+        with pytest.raises(ModelError, match=r"not valid: \[redacted\]") as caught:
+            await models.ask(asked)
+        await models.close()
+    assert key not in str(caught.value)
+
+
+async def test_a_record_keeps_every_character_and_is_emptied_only_when_there_is_more(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+
+    async def ask(_: ModelRequest) -> ModelReply:
+        return ModelReply(text="a\u2028b\x85c")
+
+    asked = ModelRequest(model="m", messages=(Message(role="user", text="q\u2029"),))
+    await Recording(path).of(ask)(asked)
+    Recording(path)  # a run in which nothing is asked
+
+    assert (await Replay(path).ask(asked)).text == "a\u2028b\x85c"

@@ -35,10 +35,12 @@ class HistoryRecorder:
         self._history: History | None = None
         self._run_id = ""
         self._unjudged: dict[JobKey, tuple[StoredVerdict, CaseResult]] = {}
+        self._replays = False
 
     def begin(self, run: Run) -> None:
         """Store what the run sets out to do."""
         self._run_id = run.run_id
+        self._replays = run.plan.options.replay_calls is not None
         try:
             self._history = History.open(self._root)
             if self._history.notice is not None:
@@ -74,7 +76,7 @@ class HistoryRecorder:
                 result,
                 execution_key=planned.execution_hash,
                 # Without the key that verdict never counts again: what the agent did is judged anew.
-                scoring_key="" if result.met_outage else planned.scoring_hash,
+                scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
                 judged_again=not planned.needs_agent or unjudged[_job_of(result)] is not None,
             )
             for planned, result in results
@@ -109,6 +111,11 @@ class HistoryRecorder:
             self._history.close()
         except StoreError as error:
             self._give_up(error)
+
+    def _is_replayed(self, result: CaseResult) -> bool:
+        """Whether models had a say in it that were not asked now: it counts for this run, and not as theirs."""
+        asked = any(score.judgement is not None for metric in result.metrics for score in metric.per_invocation)
+        return self._replays and (asked or result.execution.simulation is not None)
 
     def _give_up(self, error: StoreError) -> None:
         self._warn(f"the results of this run are not kept in the history: {error}")

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from workbench.engine.criteria import judge_models_of
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.metrics.registry import info_of, needs_of
+from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
@@ -112,7 +114,8 @@ def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Ite
         if info is None or "judge" not in info.needs or criterion.metric not in before:
             continue
         old = before[criterion.metric]
-        if not info.needs_reference or (judged is not None and judged == case.case):
+        is_same = not info.needs_reference or (judged is not None and judged == case.case)
+        if is_same and _judged_alike(old, criterion, case.config):
             yield old
             # What a metric tells besides stands with it.
             yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
@@ -125,3 +128,9 @@ def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Ite
                 reason=_NOT_ASKED,
                 total=old.total,
             )
+
+
+def _judged_alike(old: MetricResult, criterion: Criterion, config: EvalConfig) -> bool:
+    """Whether an old result is by the threshold and the models that count now, as far as it tells."""
+    models = {score.judgement.model for score in old.per_invocation if score.judgement is not None}
+    return old.threshold == criterion.threshold and models <= {*judge_models_of(config)}

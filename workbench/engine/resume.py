@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from workbench.engine.plan import Plan, PlanError, Selection, with_executed
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, with_executed
 from workbench.model.keys import JobKey
 from workbench.store.history import History, StoredRun
 from workbench.store.sessions import SESSION, is_running, session_mark
 
 LATEST = "latest"
 
+_ASKED = "asked"  # options that change what happens, as they were given
+_KEPT = ("config", "simulate_tools", "replay_tools", "replay_calls", "max_model_calls", "max_model_cost")
 _SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
 
 
 def resumable_options(plan: Plan) -> dict[str, Any]:
     """What a run must keep besides its limits to be gone on with."""
-    return {_SELECTIONS: [selection.model_dump() for selection in plan.selections], **session_mark()}
+    options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
+    given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
+    selections = [selection.model_dump() for selection in plan.selections]
+    return {_SELECTIONS: selections, _ASKED: given, **session_mark()}
 
 
 def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
@@ -43,6 +49,16 @@ def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) ->
 def selections_of(run: StoredRun) -> Sequence[Selection]:
     """What a run was to do; nothing where it judged recordings."""
     return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
+
+
+def as_before(options: RunOptions, run: StoredRun) -> RunOptions:
+    """The options with those of the run that is gone on with, where they say nothing else: no tool is called for real
+    that was simulated before."""
+    kept = run.options.get(_ASKED, {})
+    told = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
+    if "replay_tools" in told and "unrecorded" in kept:
+        told["unrecorded"] = kept["unrecorded"]
+    return RunOptions.model_validate({**options.model_dump(), **told}) if told else options
 
 
 def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:

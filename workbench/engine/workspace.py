@@ -21,7 +21,7 @@ from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
-from workbench.engine.resume import resumed, run_to_resume, selections_of
+from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
@@ -160,6 +160,7 @@ class Workspace:
         with self.history() as history:
             wanted = {selection.eval_set for selection in selections}
             run = run_to_resume(history, options.resume, eval_sets=wanted)
+            options = as_before(options, run)
             planned = self._planner().plan(selections or selections_of(run), options, config=config)
             return resumed(planned, history, run)
 

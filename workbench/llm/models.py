@@ -13,7 +13,7 @@ from tenacity.wait import wait_random_exponential
 
 from workbench.llm.account import Account
 from workbench.llm.limits import AdaptiveLimit
-from workbench.llm.provider import Provider, has_key, provider_for, vendor_of
+from workbench.llm.provider import Provider, address_of, has_key, provider_for, secrets_in, vendor_of
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed
 
@@ -59,6 +59,8 @@ class Models:
         self._provider_for = provider_for
         self._providers: dict[str, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
+        self._address = address_of(environment)
+        self._secrets = secrets_in(environment)
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
         """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError.
@@ -68,14 +70,15 @@ class Models:
         if self._script is not None and not has_key(request.model, self._environment):
             return await self._script.ask(request)
         account = account or Account()
+        kept_as = request.model_copy(update={"served_by": self._address}) if self._address else request
         if self._replies is not None and use_cache:
-            known = await self._replies.get(request)
+            known = await self._replies.get(kept_as)
             if known is not None:
                 account.known(request.model)
                 return known.model_copy(update={"cached": True})
         reply = await self._ask_until_answered(request, account)
         if self._replies is not None:
-            await self._replies.put(request, reply)
+            await self._replies.put(kept_as, reply)
         return reply
 
     async def close(self) -> None:
@@ -117,7 +120,10 @@ class Models:
         await account.prepare()
         began = time.perf_counter()
         with account.one_try(request.model):
-            reply = await self._answer_in_time(provider, request)
+            try:
+                reply = await self._answer_in_time(provider, request)
+            except ModelError as error:  # services repeat the key that they do not accept
+                raise error.without(self._secrets) from error
         account.answered(request.model, reply.usage)
         return reply.model_copy(update={"seconds": time.perf_counter() - began})
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Protocol
 
 from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.model.text import names_secret
+
+_OF_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SHORTEST_SECRET = 6  # characters: shorter ones are words that stand in any text
+_OF_ADDRESSES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
 
 
 class Provider(Protocol):
@@ -46,6 +52,21 @@ def is_of_google(model: str) -> bool:
 def uses_vertex(environment: Mapping[str, str]) -> bool:
     """Whether models of Google are those of a project of Vertex AI, not those of the Gemini API."""
     return environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
+
+
+def address_of(environment: Mapping[str, str]) -> str:
+    """The servers that variables name in place of the vendors' own, as a short text; empty where they name none."""
+    named = sorted((name, value) for name, value in environment.items() if name.endswith(_OF_ADDRESSES) and value)
+    return hashlib.sha256(repr(named).encode()).hexdigest()[:16] if named else ""
+
+
+def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
+    """The values of variables whose names say that they are secrets."""
+    return frozenset(
+        value
+        for name, value in environment.items()
+        if len(value) >= _SHORTEST_SECRET and (names_secret(name) or name.upper().endswith(_OF_SECRETS))
+    )
 
 
 def has_key(model: str, environment: Mapping[str, str]) -> bool:

@@ -24,8 +24,9 @@ class Recording:
         self._writing = asyncio.Lock()
         if path.exists() and path.stat().st_size:
             _read(path)
+        self._has_begun = False  # what is there stays until there is something to put in its place
         try:
-            path.write_text("", encoding="utf-8")
+            path.open("a").close()
         except OSError as error:
             raise cannot("write", path, error) from error
 
@@ -53,8 +54,9 @@ class Recording:
                 raise ModelError(Trouble.NOT_RECORDED, f"{self._path} cannot be written: {error}") from error
 
     def _append(self, line: str) -> None:
-        with self._path.open("a", encoding="utf-8") as stream:
+        with self._path.open("a" if self._has_begun else "w", encoding="utf-8") as stream:
             stream.write(line)
+        self._has_begun = True
 
 
 class Replay:
@@ -94,7 +96,7 @@ def _checked(call: dict[str, Any]) -> ModelRequest:
 def _read(path: Path) -> dict[str, deque[dict[str, Any]]]:
     calls: dict[str, deque[dict[str, Any]]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # texts may hold other ends of lines
     except OSError as error:
         raise cannot("read", path, error) from error
     except UnicodeDecodeError as error:

@@ -27,6 +27,7 @@ class ModelRequest(Fact):
     thinking_config ...), in snake_case or camelCase, as ADK's `judge_model_config` has it. `reply_schema` is a JSON
     schema that the reply is to follow, where the model can. `sample` tells requests apart that are equal otherwise:
     several opinions on one question. `purpose` says who asks, `user` or the name of a metric; it shapes no answer.
+    `served_by` is the address that answers, where that is not the vendor's own: another server, another answer.
     """
 
     model: str
@@ -36,13 +37,14 @@ class ModelRequest(Fact):
     reply_schema: dict[str, Any] | None = None
     sample: int = 0
     purpose: str = ""
+    served_by: str = ""
 
     @property
     def key(self) -> str:
         """Equal exactly for requests that may get the same answer: the name of the answer in a cache or a record."""
-        text = json.dumps(
-            self.model_dump(mode="json", exclude={"purpose"}), sort_keys=True, ensure_ascii=True, separators=(",", ":")
-        )
+        no_matter = {"purpose"} if self.served_by else {"purpose", "served_by"}
+        data = self.model_dump(mode="json", exclude=no_matter)
+        text = json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 

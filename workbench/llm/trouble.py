@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
-from workbench.model.text import one_line, redact
+from workbench.model.text import REDACTED, one_line, redact
 
 _LONGEST = 300  # characters of a provider's own words
 
@@ -49,6 +50,13 @@ class ModelError(Exception):
         self.message = one_line(redact(message))
         self.retry_after = retry_after
         super().__init__(self.message)
+
+    def without(self, secrets: Iterable[str]) -> ModelError:
+        """The same with these values left out of the message."""
+        message = self.message
+        for secret in sorted(secrets, key=len, reverse=True):
+            message = message.replace(secret, REDACTED)
+        return ModelError(self.trouble, message, retry_after=self.retry_after)
 
 
 def trouble_of_status(status: int) -> Trouble:

@@ -167,16 +167,20 @@ async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> t
 
 
 def _failed(error: ModelError) -> JudgeSample:
-    trouble = error.trouble
-    return JudgeSample(
-        problem=error.message, outage=trouble.is_outage or trouble.is_unasked, unasked=trouble.is_unasked
-    )
+    return JudgeSample(problem=error.message, outage=True, unasked=error.trouble.is_unasked)
 
 
 def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
     if problem is not None and reply.is_cut_off:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
-    return JudgeSample(reply=reply.text, problem=problem, cached=reply.cached, seconds=reply.seconds, usage=reply.usage)
+    return JudgeSample(
+        reply=reply.text,
+        problem=problem,
+        cached=reply.cached,
+        scripted=reply.scripted,
+        seconds=reply.seconds,
+        usage=reply.usage,
+    )
 
 
 def _why_none(samples: Sequence[JudgeSample]) -> str:

@@ -156,8 +156,8 @@ class JudgeSample(Fact):
     `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
     with rubrics; `label` is what the score stands for, where that has a name. `prompt` is what was asked where that is
     not the prompt of the judgement. `reply` is what the model said, word for word; `cached`: it said so in an earlier
-    run. `outage`: the model could not be reached, or was not asked (`unasked`): a budget was used up, or a record of
-    calls lacks this one.
+    run; `scripted`: no model was asked, a script answered. `outage`: the model gave no answer, or was not asked
+    (`unasked`): a budget was used up, or a record of calls lacks this one.
     """
 
     score: float | None = None
@@ -169,6 +169,7 @@ class JudgeSample(Fact):
     outage: bool = False
     unasked: bool = False
     cached: bool = False
+    scripted: bool = False
     seconds: float = 0.0
     usage: TokenUsage | None = None
 

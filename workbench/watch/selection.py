@@ -192,6 +192,8 @@ class Selector:
         newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
         if newest is None or not _is_unjudged(newest) or not planned.needs_agent or not _is_verdict(newest):
             return None
+        if planned.tools is not None and planned.tools.record is not None:  # calls are wanted, not only a verdict
+            return None
         return None if self._reasons(newest, str(planned.target.path)) else newest
 
     def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:

@@ -260,7 +260,7 @@ async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
     result = (await judge(config(criterion(2)), actual=[turn("One.")]))[NAME]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
-    assert result.met_outage == (reply is DOWN)
+    assert result.met_outage == isinstance(reply, ModelError)
     preparation = judgement_of(result).preparation
     assert preparation is not None
     assert len(preparation.tries) == tries

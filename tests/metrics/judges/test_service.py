@@ -78,7 +78,7 @@ async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn
 @pytest.mark.parametrize(
     ("said", "is_outage"),
     [
-        (failed(Trouble.NO_LIBRARY, "v", ""), False),
+        (failed(Trouble.NO_LIBRARY, "v", ""), True),
         (failed(Trouble.UNAVAILABLE, "v", "503"), True),
         (scored(None), False),
         ("?", False),

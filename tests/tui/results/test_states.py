@@ -136,7 +136,9 @@ def test_reasons_hints_turns_and_meaning_are_told() -> None:
 
     for wanted in ("why  no call fits", "hint  look at names", "turn was wrong", "nothing said", "higher is better"):
         assert wanted in text
-    assert "a metric that this project defines" in blocks_text(CaseScores(result("a", metric("mine", 1.0)), ()).blocks())
+    assert "a metric that this project defines" in blocks_text(
+        CaseScores(result("a", metric("mine", 1.0)), ()).blocks()
+    )
 
 
 def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.metrics.definition import Opinion
 from workbench.metrics.judges.replies import as_text, json_objects, plain_words, unread
+from workbench.metrics.options import is_number
 
 _RATING_KEYS = ("score", "rating", "verdict")
 _CHOICE_KEYS = ("pairwise choice", "choice", "preference", "winner", "verdict")
@@ -26,10 +27,13 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     wanted = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
     for found in json_objects(reply):
         values = {plain_words(key): value for key, value in found.items()}
-        score = next((_number(values[key]) for key in _RATING_KEYS if key in values), None)
+        given = [_number(values[key]) for key in _RATING_KEYS if key in values]
+        score = next((number for number in given if number is not None), None)
+        if given and score is None:  # what stands there is no number, and parts of it are none either
+            return Opinion(problem=unread(reply, wanted))
         if score is not None:
             return _rating(score, _explanation(values), ratings, reply=reply, wanted=wanted)
-    told = {float(match[1]) for match in _RATED.finditer(reply)}
+    told = {number for match in _RATED.finditer(reply) if (number := _number(match[1])) is not None}
     if len(told) == 1:
         return _rating(told.pop(), reply.strip(), ratings, reply=reply, wanted=wanted)
     whole = _number(reply)
@@ -78,8 +82,11 @@ def _choice(value: Any) -> str | None:
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _WHOLE_NUMBER.fullmatch(value.strip().strip("*_`\"'."))
-        return None if match is None else float(match[1])
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        value = None if match is None else float(match[1])
+    try:
+        return float(value) if is_number(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
 
 
 def _explanation(values: Mapping[str, Any]) -> str:

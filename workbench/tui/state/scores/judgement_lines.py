@@ -100,8 +100,8 @@ def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
         symbol, tone = _BAD
     is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
     grade = f"{sample.score:.3g}  " if is_grade else ""
-    cached = "  cached" if sample.cached else ""
-    took = "" if sample.cached or not sample.reply else f"  {sample.seconds:.2g} s"
+    cached = "  by a script" if sample.scripted else "  cached" if sample.cached else ""
+    took = "" if cached or not sample.reply else f"  {sample.seconds:.2g} s"
     head = Piece(f"sample {number:<3} ", Tone.KEY)
     body = Piece(f"{grade}{safe(redact(said))}")
     return Whole((head, Piece(f"{symbol} ", tone), body, Piece(f"{cached}{took}", Tone.MUTED)), indent=2, hang=2)
