@@ -117,3 +117,12 @@ def test_a_set_that_cannot_be_written_is_named(played: CommandLine) -> None:
     assert done.status == 2
     assert "cases.json" in done.error
     assert "*.evalset.json" in done.error
+
+
+def test_a_script_that_cannot_be_read_is_said_before_anything_is_played(played: CommandLine) -> None:
+    played.write("script.json", '{"rules": [{"whn": []}]}')
+
+    done = played("simulate", "set.evalset.json")
+
+    assert done.status == 2
+    assert "script.json" in done.error.splitlines()[0] and "rules[0]" in done.error

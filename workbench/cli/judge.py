@@ -42,9 +42,9 @@ def judge(
     """Judge stored answers again, and say how far the judgements agree.
 
     No agent runs. RUN is the id of a run, the start of one, or `latest`. Every judgement asks for opinions of its own
-    and is kept as a run; the criteria are those of now, or of --config. Told are, for each criterion that asks a model,
-    the agreement of all judgements with the original one included, Cohen's kappa (of three and more Fleiss'), and the
-    cases that flip.
+    and is kept as a run; the criteria are those of the run, or of --config. Told are, for each criterion that asks a
+    model, the agreement of all judgements with the original one included, Cohen's kappa (of three and more Fleiss'),
+    and the cases that flip: a judgement that failed is no verdict, and flips nothing.
 
     Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
     judged; 130 interrupted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -152,6 +153,7 @@ def judging_options(command: Command) -> Command:
         click.option(
             "--max-model-cost",
             type=click.FloatRange(min=0),
+            callback=_finite,
             metavar="DOLLARS",
             help="Ask them only until their answers have cost so much.",
         ),
@@ -214,6 +216,12 @@ def feature_options(command: Command) -> Command:
         click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable."),
     ]
     return _with(options, command)
+
+
+def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no amount.", ctx=context, param=parameter)
+    return value
 
 
 def _refuse_storage(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.model.events import RunEvent
 
+_WRONG = 2
 _ERROR = 3
 _INTERRUPTED = 130
 
@@ -93,6 +94,8 @@ def simulate(
             _keep(run, keep_in)
         if run.interrupted:
             return _INTERRUPTED
+        if plan.problems:
+            return _WRONG
         return _ERROR if any(result.status is CaseStatus.ERROR for result in results) else 0
 
 

@@ -14,6 +14,7 @@ from workbench.engine.recordings import plan_recordings, recorded_target, record
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of
+from workbench.llm.scripted import read_script
 from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
@@ -48,12 +49,20 @@ class Planner:
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
 
-    def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
+    def plan(
+        self,
+        selections: Sequence[Selection],
+        options: RunOptions,
+        *,
+        config: EvalConfig | None = None,
+        usual: Mapping[str, EvalConfig] | None = None,
+    ) -> Plan:
         """The plan for these cases (of the same set named twice, the union). Raises PlanError.
 
-        `config` counts before every configuration file. Having no case is a mistake.
+        `config` counts before every configuration file, `usual` (by set) before those that the options do not name.
+        Having no case is a mistake.
         """
-        plan, unreadable = self._plan(selections, options, config=config)
+        plan, unreadable = self._plan(selections, options, config=config, usual=usual)
         if unreadable and not plan.cases:
             raise PlanError(*unreadable)
         if not plan.cases:
@@ -66,14 +75,21 @@ class Planner:
         return self._plan(selections, options, config=None)[0]
 
     def _plan(
-        self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None
+        self,
+        selections: Sequence[Selection],
+        options: RunOptions,
+        *,
+        config: EvalConfig | None,
+        usual: Mapping[str, EvalConfig] | None = None,
     ) -> tuple[Plan, Sequence[str]]:
         """The plan, and why sets are missing in it."""
         wanted = _merge(selections)
         unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
             raise PlanError(*unknown)
-        configs = self._configs({name: self._entries[name] for name in wanted}, options, given=config)
+        kept = {name: usual[name] for name in wanted if usual and name in usual and options.config is None}
+        read = {name: self._entries[name] for name in wanted if name not in kept}
+        configs = {**kept, **self._configs(read, options, given=config)}
         if not options.scores:
             configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
         tools = self._tools_of(wanted, options)
@@ -144,6 +160,11 @@ class Planner:
         yield from self._loaded.problems
         for target in targets.values():
             yield from missing_files(target)
+            if target.scripted_models is not None and target.scripted_models.is_file():
+                try:
+                    read_script(target.scripted_models)
+                except StoreError as error:
+                    yield str(error)
 
     def _limits(self, options: RunOptions) -> Limits:
         run, judge = self._loaded.settings.run, self._loaded.settings.judge

@@ -42,8 +42,9 @@ def plan_rescoring(planner: Planner, results: Sequence[CaseResult], *, judged: M
     return _only(plan, planned)
 
 
-def plan_judging(planner: Planner, results: Sequence[CaseResult], options: RunOptions) -> Plan:
-    """The plan that judges these results anew, by the criteria of now or of the options; `judges_again` is their run.
+def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult], options: RunOptions) -> Plan:
+    """The plan that judges these results of a run anew, by its criteria or those of the options: judgements by others
+    would tell nothing about the judge. What was only played is judged by the criteria of now.
 
     Results of which nothing is stored are left out. Raises PlanError, also where that leaves nothing, or no criterion
     asks a model.
@@ -52,7 +53,8 @@ def plan_judging(planner: Planner, results: Sequence[CaseResult], options: RunOp
     if gone:
         why = "is no eval set of this project; the rows of a dataset are judged again by `workbench score`"
         raise PlanError(*(f"{name}: {why}" for name in gone))
-    plan, pairs = _planned_anew(planner, results, options)
+    usual = {name: config for name, config in run.criteria.items() if config.criteria}
+    plan, pairs = _planned_anew(planner, results, options, usual=usual)
     if not any("judge" in needs_of(config) for config in {id(c.config): c.config for c, _ in pairs}.values()):
         raise PlanError("nothing to judge again: none of the criteria asks a judge model")
     return _only(plan, [_executed(case, result) for case, result in pairs])
@@ -67,7 +69,11 @@ def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOp
 
 
 def _planned_anew(
-    planner: Planner, results: Sequence[CaseResult], options: RunOptions
+    planner: Planner,
+    results: Sequence[CaseResult],
+    options: RunOptions,
+    *,
+    usual: Mapping[str, EvalConfig] | None = None,
 ) -> tuple[Plan, Sequence[tuple[PlannedCase, CaseResult]]]:
     """A plan of the cases of these results, and each with the result that is to be judged. Raises PlanError."""
     usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
@@ -77,7 +83,7 @@ def _planned_anew(
     for key, _ in usable:
         ids.setdefault(key.eval_set, []).append(key.eval_id)
     selections = [Selection(eval_set=name, cases=tuple(cases)) for name, cases in ids.items()]
-    plan = planner.plan(selections, options)
+    plan = planner.plan(selections, options, usual=usual)
     cases = {case.key: case for case in plan.cases}
     return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
 

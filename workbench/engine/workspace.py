@@ -210,7 +210,7 @@ class Workspace:
 
         Raises PlanError and StoreError.
         """
-        return plan_judging(self._planner(), results, options_to_judge(run, options, time=time))
+        return plan_judging(self._planner(), run, results, options_to_judge(run, options, time=time))
 
     def _planner(self) -> Planner:
         return Planner(

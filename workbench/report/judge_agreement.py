@@ -102,7 +102,7 @@ def _agreement(name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[Met
                 unjudged += 1
         deviations += _deviations(metrics)
         outcomes = [_outcome(metric) for metric in metrics]
-        if len(set(outcomes)) > 1:
+        if len({outcome for outcome in outcomes if outcome != MetricStatus.ERROR.value}) > 1:  # an outage is no opinion
             flips.append(Flip(case=case, repeat=repeat, verdicts=outcomes))
     judgements = len(rows[0][1])
     pairs = [(first, second) for first, second in items] if judgements == 2 else []

@@ -70,7 +70,7 @@ class SimulatedUser:
             persona=None if self._persona is None else self._persona.id,
             end=self._end,
             limit=None if self._options.limit == NO_LIMIT else self._options.limit,
-            calls=len(self._calls),
+            calls=len(replies),
             cached=sum(reply.cached for reply in replies),
             scripted=any(reply.scripted for reply in replies),
         )

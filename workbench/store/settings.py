@@ -131,7 +131,7 @@ class JudgeSettings(_Section):
     """How long one answer may take."""
     max_calls: int | None = Field(default=None, ge=0)
     """How often models that judge or play users may be asked in a run, tries included. Default: no limit."""
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """For how many US dollars they may be asked in a run. Default: no limit."""
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     """`[judge.prices."MODEL"]`: prices that are not the usual ones, or of models that nobody knows a price of."""
