@@ -122,6 +122,114 @@ async def test_an_adk_agent_tells_instructions_tools_and_agents_below_and_what_i
     assert any("instruction of waiter is made by a function" in said for said in description.untold)
 
 
+SECRETIVE = '''
+    import os
+    from dataclasses import dataclass
+    from typing import Annotated
+
+    KEY = os.environ.get("NOT_SET", "sk-SECRET0123456789abcdefghij")
+
+
+    class Client:
+        def __repr__(self):
+            return f"Client({KEY!r})"
+
+
+    class Place:
+        def __repr__(self):
+            return f"Place(default={KEY!r})"
+
+
+    def tool(
+        x: int,
+        api_key: str = "swordfish SECRET",
+        sign=KEY,
+        options: dict = {"password": "swordfish SECRET"},
+        hosts: list = ["postgres://me:SECRET@host/data"],
+        client=Client(),
+        count: int = 3,
+        model: str = "gemini-2.5-flash",
+        day="2024-05-01",
+        retry: dict = {"times": 2},
+        placed: Annotated[str, Place()] = "",
+        written: "Annotated[str, Field(default='sk-SECRET0123456789abcdefghij')]" = "",
+    ):
+        """Do it."""
+'''
+
+FUNCTION_AGENT = """
+    @dataclass
+    class Answerer:
+        greeting: str = "swordfish SECRET"
+
+        def __call__(self, prompt):
+            return prompt
+
+
+    answer = Answerer()
+"""
+
+ADK_AGENT = """
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.function_tool import FunctionTool
+
+
+    @dataclass
+    class Switch:
+        key: str = "swordfish SECRET"
+
+        def __call__(self, room: str, token: str = KEY) -> str:
+            return room
+
+
+    def plain(
+        x: int,
+        api_key: str = "swordfish SECRET",
+        sign: str = KEY,
+        options: dict = {"password": "swordfish SECRET"},
+        count: int = 3,
+        model: str = "gemini-2.5-flash",
+    ):
+        pass
+
+
+    root_agent = LlmAgent(name="host", model="none", tools=[plain, FunctionTool(Switch())])
+"""
+
+
+async def test_defaults_that_may_be_secrets_are_not_told(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent(SECRETIVE + FUNCTION_AGENT)
+
+    (agent,) = (await described(bench, **way)).agents
+
+    assert "SECRET" not in agent.model_dump_json()
+    parameters = next(tool for tool in agent.tools if tool["name"] == "tool")["parameters"]
+    assert parameters["required"] == ["x"]
+    told = {name: facts["default"] for name, facts in parameters["properties"].items() if "default" in facts}
+    assert told == {
+        "count": 3,
+        "model": "gemini-2.5-flash",
+        "day": "2024-05-01",
+        "retry": {"times": 2},
+        "placed": "",
+        "written": "",
+    }
+
+
+async def test_defaults_that_may_be_secrets_are_not_told_of_adk_tools(bench: Any, way: dict[str, Any]) -> None:
+    pytest.importorskip("google.adk")
+    bench.write("host/agent.py", SECRETIVE + ADK_AGENT)
+
+    (agent,) = (await described(bench, kind=AgentKind.ADK, location="host", **way)).agents
+
+    assert "SECRET" not in agent.model_dump_json()
+    assert len(agent.tools) == 2
+    plain = str(agent.tools[0])
+    assert "api_key" in plain
+    assert "'default': 3" in plain
+    assert "'default': 'gemini-2.5-flash'" in plain
+
+
 async def test_an_agent_that_was_described_can_still_be_talked_to(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(LIGHTS)
     session = await bench.open(bench.host(**way))

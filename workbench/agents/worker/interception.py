@@ -17,6 +17,7 @@ from types import CodeType, FunctionType
 from . import raised
 from .adapters.base import AgentFault, LoadError
 from .asking import Tools
+from .confidential import annotation_to_tell, may_be_told
 from .loading import find_object
 from .recording.places import is_workspace
 from .values import describe, lenient
@@ -326,10 +327,10 @@ def _parameter(parameter: inspect.Parameter) -> Dict[str, Any]:
     if parameter.annotation is not parameter.empty:
         kind = _JSON_TYPES.get(parameter.annotation)
         told = {"type": kind} if kind else {"description": _annotation(parameter.annotation)}
-    if parameter.default is not parameter.empty:
+    if parameter.default is not parameter.empty and may_be_told(parameter.name, parameter.default):
         told["default"] = lenient(parameter.default)
     return told
 
 
 def _annotation(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return annotation_to_tell(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))

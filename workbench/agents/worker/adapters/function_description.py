@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 
+from ..confidential import docstring_to_tell
 from ..interception import declaration_of, own_functions
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def description_of(function: Any, location: str, roots: List[str]) -> Dict[str, 
     part = {
         "name": location.partition(":")[2] or location,
         "type": "function",
-        "description": inspect.getdoc(function) or "",
+        "description": docstring_to_tell(function, inspect.getdoc(function) or ""),
         "instruction": (inspect.getdoc(module) or "") if module is not None else "",
         "tools": declarations[:_MOST_FUNCTIONS],
     }

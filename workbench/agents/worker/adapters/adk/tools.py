@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import raised
 from ...asking import MARK, Tools
+from ...confidential import docstring_to_tell, schema_to_tell
 from .plain import as_json
 from .structure import structure_of, tools_of
 
@@ -103,7 +104,11 @@ def _repeat_actions(tool_context: Any, actions: dict[str, Any]) -> None:
 def declaration_of(tool: Any) -> dict[str, Any]:
     """What a model is told of a tool."""
     try:
-        told: dict[str, Any] = as_json(tool._get_declaration()) or {}
+        told: dict[str, Any] = schema_to_tell(as_json(tool._get_declaration()) or {})
     except Exception:  # a tool of the user's may declare itself in its own way, or not at all
         told = {}
-    return {"name": tool.name, "description": tool.description or "", **told}
+    declaration = {"name": tool.name, "description": tool.description or "", **told}
+    if isinstance(declaration["description"], str):
+        function = getattr(tool, "func", None)
+        declaration["description"] = docstring_to_tell(function, declaration["description"])
+    return declaration

@@ -1,0 +1,78 @@
+"""Which defaults of parameters may be told: declarations of tools stand in prompts and recorded files, keys must not.
+
+Defaults are values, not source: `os.environ["KEY"]` is the key itself. What may be one is left out, rather once too
+often; that a parameter has a default is still told, by its not being required.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .values import lenient
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NAMES_SECRET = re.compile(
+    r"api[_-]?key|(secret|private|access|auth|account|encryption|signing)[_-]?key|secret|passw|passphrase|pwd"
+    r"|credential|token$|bearer|(^|[_-])(key|auth|pin)$",
+    re.IGNORECASE,
+)
+_FEW = 4  # characters of a text that is no secret, whatever it looks like
+_MOST = 200
+# Keys mix letters and digits, or have no end of either; other signs are not among them for addresses with a password.
+_WORDS = re.compile(r"[^\W\d_]{0,15}\d{0,4}(?:[ _\-.,:/][^\W\d_]{0,15}\d{0,4})*")
+_KEY = re.compile(r"sk-|gh[pousr]_|xox[abprs]-|ya29\.|AKIA|AIza|eyJ")
+_QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
+
+
+def may_be_told(name: str, default: Any) -> bool:
+    """Whether the default of a parameter, or of a key in one, is surely no secret."""
+    if _NAMES_SECRET.search(name):
+        return default is None
+    # Objects as their text: it shows what they hold.
+    default = lenient(default)
+    if isinstance(default, str):
+        return _is_plain(default)
+    if isinstance(default, dict):
+        return all(_is_plain(key) and may_be_told(key, item) for key, item in default.items())
+    if isinstance(default, list):
+        return all(may_be_told(name, item) for item in default)
+    return True
+
+
+def schema_to_tell(schema: Any, *, name: str = "") -> Any:
+    """A JSON schema, or what holds some, without the defaults that must not be told."""
+    if isinstance(schema, list):
+        return [schema_to_tell(item, name=name) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            told[key] = {inner: schema_to_tell(item, name=inner) for inner, item in value.items()}
+        elif key != "default":
+            told[key] = schema_to_tell(value, name=name)
+        elif may_be_told(name, value):
+            told[key] = value
+    return told
+
+
+def annotation_to_tell(text: str) -> str:
+    """An annotation as text; what is quoted in it may be the default of a field."""
+    return _QUOTED.sub(lambda found: found[0] if _is_plain(found[0][1:-1]) else "'...'", text)
+
+
+def docstring_to_tell(owner: Any, text: str) -> str:
+    """A docstring; empty where it is the signature that dataclasses get for want of one, with its defaults."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    is_signature = hasattr(kind, "__dataclass_fields__") and text.startswith(f"{kind.__name__}(")
+    return "" if is_signature else text
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text reads like words, names or numbers."""
+    if len(text) <= _FEW:
+        return True
+    return len(text) <= _MOST and _KEY.match(text) is None and _WORDS.fullmatch(text) is not None
