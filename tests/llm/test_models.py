@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -140,6 +141,36 @@ async def test_a_cache_that_fails_costs_no_answer(tmp_path: Path, serve: Serve, 
 
     assert len(warnings) == 1
     assert "answers of models are not kept" in warnings[0]
+
+
+async def test_who_gives_up_waiting_for_the_cache_does_not_harm_it(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, warn=pytest.fail)
+    long, short = ModelReply(text=Random(0).randbytes(200_000).hex()), ModelReply(text="yes")
+    for number in range(60):
+        task = asyncio.create_task(cache.put(request("At length?", sample=number), long))
+        await asyncio.sleep(number / 1500)  # somewhere in what it takes to keep it
+        task.cancel()
+        await cache.put(request(sample=number), short)
+
+    assert await cache.get(request(sample=59)) == short
+    await cache.close()
+
+
+async def test_a_cache_that_fails_whoever_gave_up_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / ".workbench/replies.db").mkdir(parents=True)
+    warnings: list[str] = []
+    cache = Cache(tmp_path, warn=warnings.append)
+    task = asyncio.create_task(cache.get(request()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+
+    for _ in range(2):
+        assert await cache.get(request()) is None
+
+    assert len(warnings) == 1
+    await cache.close()
+    assert await cache.get(request()) is None
 
 
 async def test_calls_are_recorded_and_replayed_without_asking(

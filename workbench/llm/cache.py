@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,8 +25,11 @@ class Cache:
         self._root = root
         self._warn = warn
         self._store: ReplyStore | None = None
-        self._is_broken = False
-        self._using = asyncio.Lock()
+        self._trouble: StoreError | None = None
+        self._is_trouble_told = False
+        self._is_closed = False
+        # One thread, not a lock: who is cancelled stops waiting, while what it wanted goes on in the thread.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replies")
 
     async def get(self, request: ModelRequest) -> ModelReply | None:
         """The answer to this request."""
@@ -42,25 +46,34 @@ class Cache:
         await self._use(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
 
     async def close(self) -> None:
-        """Close the file."""
-        async with self._using:
-            store, self._store = self._store, None
-            if store is not None:
-                await asyncio.to_thread(store.close)
+        """Close the file, after what was begun before. From then on nothing is kept or found."""
+        self._is_closed = True
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+        await closing
 
     # Keys and texts are made by `action`, off the loop: of a thousand requests at once they would hold it up.
     async def _use(self, action: Callable[[ReplyStore], T]) -> T | None:
-        async with self._using:
-            if self._is_broken:
-                return None
-            try:
-                return await asyncio.to_thread(self._act, action)
-            except StoreError as error:
-                self._is_broken = True
-                self._warn(f"answers of models are not kept: {error}")
-                return None
+        found = None
+        if self._trouble is None and not self._is_closed:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._act, action)
+        if self._trouble is not None and not self._is_trouble_told:
+            self._is_trouble_told = True
+            self._warn(f"answers of models are not kept: {self._trouble}")
+        return found
 
-    def _act(self, action: Callable[[ReplyStore], T]) -> T:
-        if self._store is None:
-            self._store = ReplyStore(self._root)
-        return action(self._store)
+    def _act(self, action: Callable[[ReplyStore], T]) -> T | None:
+        if self._trouble is not None:
+            return None
+        try:
+            if self._store is None:
+                self._store = ReplyStore(self._root)
+            return action(self._store)
+        except StoreError as error:
+            self._trouble = error  # told by the next that was not cancelled
+            return None
+
+    def _close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
