@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from workbench.agents.host import AgentError, AgentHost, CustomScoreAnswer, CustomScoreRequest, LeftByAgents
+from workbench.engine.asking import opened_when_asked
 from workbench.llm.requests import Ask, ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.text import TextScorer
 from workbench.model.results import Failure, FailureKind
-from workbench.store.errors import StoreError
 
 
 class RunServices:
@@ -31,16 +30,10 @@ class RunServices:
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._left = left
-        self._open_models = ask
-        self._ask: Ask | None = None
+        self._ask = opened_when_asked(ask)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask a model, or whoever answers in its place. Raises ModelError."""
-        if self._ask is None:
-            try:
-                self._ask = self._open_models()
-            except StoreError as error:
-                raise ModelError(Trouble.NOT_RECORDED, str(error)) from error
         return await self._ask(request)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from workbench.agents.host import AgentHost, ToolDesk, load_hosts
 from workbench.engine.acceptances import Acceptances
+from workbench.engine.asking import CacheWarnings, ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
@@ -49,7 +50,6 @@ from workbench.store.settings import LoadedSettings, Settings, load_settings
 if TYPE_CHECKING:
     from workbench.engine.generating import AskOptions, Generation
     from workbench.engine.judges import Judges, JudgesOfRun
-    from workbench.llm.requests import ModelReply, ModelRequest
 
 
 class Workspace:
@@ -78,6 +78,7 @@ class Workspace:
         self._hosts = Hosts()
         self._text = TextScorer()
         self._judges: Judges | None = None
+        self._cache_warnings = CacheWarnings()
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
@@ -236,10 +237,11 @@ class Workspace:
         def open_judges() -> JudgesOfRun:
             from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
 
+            self._cache_warnings.tell_to(run)
             return JudgesOfRun(
                 plan,
                 self.settings.judge,
-                judges=lambda: self._judges_of(run.warn),
+                judges=self._open_judges,
                 changed=runner.spending_changed,
                 warn=run.warn,
             )
@@ -307,7 +309,7 @@ class Workspace:
             wanted,
             known,
             hosts=self._hosts,
-            judges=lambda: self._judges_of(lambda _: None),
+            judges=self._open_judges,
             settings=self.settings,
             options=options,
             thread=self._thread,
@@ -316,12 +318,8 @@ class Workspace:
         return generation
 
     def _tools_of_chat(self, target: Target) -> ToolDesk | None:
-        """What answers for the target's simulated tools, with a state of its own. Raises ChatError."""
-
-        async def ask(request: ModelRequest) -> ModelReply:
-            models = self._judges_of(lambda _: None).models_for(target, self.settings.judge)
-            return await models.ask(request)
-
+        """What answers for the target's simulated tools, with a state and an account of its own. Raises ChatError."""
+        ask = ask_outside_runs(target, self.settings.judge, judges=self._open_judges)
         try:
             return tools_outside_runs(target, model=self.settings.simulation.model, ask=ask)
         except PlanError as error:
@@ -361,12 +359,12 @@ class Workspace:
             self._text.start()
         self._hosts.prepare(plan)
 
-    def _judges_of(self, warn: Callable[[str], None]) -> Judges:
-        """Made when the first model is asked, by whom `warn` tells what goes wrong with its cache."""
+    def _open_judges(self) -> Judges:
+        """Made when the first model is asked, whoever asks it."""
         from workbench.engine.judges import Judges  # with what asks models: not before one is asked
 
         if self._judges is None:
-            self._judges = Judges(self.root, warn=warn)
+            self._judges = Judges(self.root, warn=self._cache_warnings.tell)
         return self._judges
 
     async def _close_processes(self) -> None:
