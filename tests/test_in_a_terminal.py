@@ -269,3 +269,16 @@ def test_edits_are_kept_when_the_screen_is_told_to_end(
     terminal.until(r"\$ ?\n*$")
     (kept,) = project.glob(".workbench/recovery/*.recovery")
     assert b"green tea" in kept.read_bytes()
+
+
+def test_a_screen_whose_terminal_is_closed_ends_and_keeps_edits(terminal: Terminal, project: Path) -> None:
+    edit_in_the_editor(terminal, project)
+
+    terminal.close()
+
+    def is_gone() -> str:
+        return "" if "quick.evalset.json" in processes(project.name) else "gone"
+
+    eventually(is_gone, "the end of the process")
+    (kept,) = project.glob(".workbench/recovery/*.recovery")
+    assert b"green tea" in kept.read_bytes()

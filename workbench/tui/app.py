@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import ClassVar
@@ -44,6 +45,7 @@ WRONG = 2
 
 _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # they make no sense from there
+_LONGEST_END = 30.0  # seconds that everything has to be closed in where the terminal is gone
 _THEME_SECONDS = 1.0  # between two looks at the files of the themes
 
 
@@ -57,6 +59,7 @@ def run(path: Path) -> int:
     # What is garbage here dies young; results and documents live as long as the process.
     gc.set_threshold(5_000, 10, 1_000)
     gateway = Gateway(path)
+    had_terminal = _has_terminal()
     try:
         layouts, folders = Layouts(), theme_folders()
         app = WorkbenchApp(
@@ -69,6 +72,8 @@ def run(path: Path) -> int:
         app.run()
     finally:
         lost = _close(gateway)
+        if had_terminal and not _has_terminal():
+            os._exit(WRONG)  # a thread of Textual's may go on reading from it for ever
     if lost:
         return _refuse(lost)
     if app.refusal is not None:
@@ -200,11 +205,18 @@ class WorkbenchApp(App[None]):
 
     def _quit_when_told(self) -> None:
         """End as by the quit key where the system says so or the terminal is closed; edits stay in recovery files."""
-        for name in ("SIGTERM", "SIGHUP"):
+        for name, quit_now in (("SIGTERM", self.exit), ("SIGHUP", self._quit_without_terminal)):
             number = getattr(signal, name, None)
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
                 if number is not None:
-                    asyncio.get_running_loop().add_signal_handler(number, self.exit)
+                    asyncio.get_running_loop().add_signal_handler(number, quit_now)
+
+    def _quit_without_terminal(self) -> None:
+        """The terminal is closed. Whatever waits for it waits in vain: after a while the process ends all the same."""
+        last = threading.Timer(_LONGEST_END, os._exit, [WRONG])
+        last.daemon = True
+        last.start()
+        self.exit()
 
     def _doing(self, action: str, node: DOMNode) -> Callable[[], None]:
         def do() -> None:
@@ -272,6 +284,11 @@ def _close(gateway: Gateway) -> str:
     except StoreError as error:
         return f"the unsaved edits could not be kept: {error}"
     return ""
+
+
+def _has_terminal() -> bool:
+    """Whether there is one, and it has not been closed."""
+    return os.isatty(0)
 
 
 def _refuse(reason: str) -> int:
