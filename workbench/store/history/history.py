@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +35,10 @@ from workbench.store.history.rows import (
     NEWEST_OF_ONE,
     ONE,
     RAN,
+    RUN,
+    RUNS_THAT_BEGIN,
     SCORES,
+    TAKE_OVER,
     UNJUDGED_RESULTS,
     UNJUDGED_VERDICTS,
     WITH_RESULT,
@@ -55,19 +58,7 @@ from workbench.store.history.writing import ResultWriter
 LATEST = "latest"
 
 _VERDICTS_KEPT = 5
-_TAKE_OVER = f"""
-    INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
-        duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score)
-    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, failure, finished_at, execution_key, scoring_key,
-        execution, score
-    FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
-"""
-
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
-_RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
-_RUNS_THAT_BEGIN = """
-    SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
-"""
 
 
 class History:
@@ -123,28 +114,14 @@ class History:
 
     def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
         """Store results in one transaction: for results that come by the thousand. Gives them as they are stored."""
-        run = self._run_row(run_id)
-        now = time.time()
-        try:
-            with self._database.writing():
-                return [self._writer.insert(run_id, run, job, now) for job in jobs]
-        except BaseException:  # the sets of this transaction are not there after all
-            self._writer.forget()
-            raise
+        return self._written(run_id, jobs, self._writer.insert)
 
     def keep_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
         """Store what agents did before their judges are asked, so that it is not lost with what interrupts those.
 
         No verdict and no job of the run before `finish_jobs` has it.
         """
-        run = self._run_row(run_id)
-        now = time.time()
-        try:
-            with self._database.writing():
-                return [self._writer.insert_unjudged(run_id, run, job, now) for job in jobs]
-        except BaseException:  # as in finish_jobs
-            self._writer.forget()
-            raise
+        return self._written(run_id, jobs, self._writer.insert_unjudged)
 
     def unjudged(self, run_id: str) -> dict[JobKey, str]:
         """The jobs of a run of which only what the agent did is stored, each with what had reached the agent."""
@@ -174,7 +151,7 @@ class History:
                 target, eval_set, eval_id, occurrence = key_to_sql(job.case)
                 named = (run, target, eval_set, eval_id, occurrence, job.repeat)
                 place = (*key_to_sql(source.case), source.repeat, codec.name_to_sql(earlier))
-                self._database.execute(_TAKE_OVER, (*named, *place))
+                self._database.execute(TAKE_OVER, (*named, *place))
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
         """Store how a run came out, and forget what is older than the rules of retention keep."""
@@ -190,13 +167,13 @@ class History:
     def runs(self, limit: int = 50) -> list[StoredRun]:
         """The newest runs, newest first."""
         with self._database.reading():
-            rows = self._database.execute(f"{_RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
+            rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
             return [self._stored_run(*row) for row in rows]
 
     def run(self, run_id: str) -> StoredRun:
         """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
         with self._database.reading():
-            row = self._database.execute(f"{_RUN} WHERE id = ?", (self._run_row(run_id),)).fetchone()
+            row = self._database.execute(f"{RUN} WHERE id = ?", (self._run_row(run_id),)).fetchone()
             return self._stored_run(*row)
 
     def jobs(self, run_id: str) -> list[StoredJob]:
@@ -248,7 +225,7 @@ class History:
         counted = f"SELECT lower(status), count(*) FROM job WHERE run = ? AND {part} GROUP BY status"
         with self._database.reading():
             rows = self._database.execute(
-                f"{_RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
+                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
                 (*names, limit),
             ).fetchall()
             parts = []
@@ -332,6 +309,19 @@ class History:
         """What ONE takes."""
         return (self._run_row(run_id), *key_to_sql(job.case), job.repeat)
 
+    def _written(
+        self, run_id: str, jobs: Iterable[FinishedJob], insert: Callable[[str, int, FinishedJob, float], StoredVerdict]
+    ) -> list[StoredVerdict]:
+        """Write jobs of a run in one transaction."""
+        run = self._run_row(run_id)
+        now = time.time()
+        try:
+            with self._database.writing():
+                return [insert(run_id, run, job, now) for job in jobs]
+        except BaseException:  # whatever undid it: the sets of this transaction are not there after all
+            self._writer.forget()
+            raise
+
     def _run_row(self, run_id: str) -> int:
         """The row of a run by its id, the start of its id, or "latest"."""
         known = self._run_rows.get(run_id)
@@ -356,7 +346,7 @@ class History:
                 return execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
             values = {"name": codec.name_to_sql(run_id)}
             exact = execute("SELECT id, run_id FROM run WHERE run_id = :name", values).fetchall()
-            return exact or execute(_RUNS_THAT_BEGIN, values).fetchall()
+            return exact or execute(RUNS_THAT_BEGIN, values).fetchall()
 
     def _stored_run(
         self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int

@@ -45,6 +45,18 @@ RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
 """Of jobs that say something about their case."""
 IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 """Takes what `key_to_sql` gives."""
+TAKE_OVER = f"""
+    INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
+        duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score)
+    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, failure, finished_at, execution_key, scoring_key,
+        execution, score
+    FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
+"""
+"""Makes a job of one run count as a job of another."""
+RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
+RUNS_THAT_BEGIN = """
+    SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
+"""
 ONE = f"WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
 """One job of a run."""
 # The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
