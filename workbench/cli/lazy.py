@@ -17,6 +17,10 @@ COMMANDS = {
     "eval": ("workbench.cli.eval:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
     "simulate": ("workbench.cli.simulate:simulate", "Play conversation scenarios without judging them."),
     "score": ("workbench.cli.score:score", "Judge recorded responses and trajectories; no agent runs."),
+    "dialects": (
+        "workbench.cli.dialects:dialects",
+        "Show what ADK, Vertex AI and agentevals say of the same tool calls.",
+    ),
     "judge": ("workbench.cli.judge:judge", "Judge stored answers again, and say how far the judgements agree."),
     "calibrate": ("workbench.cli.calibrate:calibrate", "Hold the judges of a run against labels that people gave."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),

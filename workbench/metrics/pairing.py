@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from workbench.metrics.arguments import ArgumentRules, RuleError
 from workbench.metrics.matching import (
@@ -58,7 +58,7 @@ class MemberPairing(Pairing, Protocol):
 
 
 class PythonEquality:
-    """Calls compared as ADK does: by name and Python's `==` on the arguments, absent ones unlike empty ones."""
+    """Calls compared by name and Python's `==` on the arguments, absent ones unlike empty ones: as ADK does."""
 
     def exact(self, turn: Turn) -> bool:
         """See Pairing."""
@@ -72,8 +72,15 @@ class PythonEquality:
         """See Pairing."""
         return count_equal(self._calls(turn.predicted), self._calls(turn.reference))
 
-    def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[ToolCall]:
+    def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[tuple[str, Any]]:
         return calls or ()
+
+
+class EmptyForAbsent(PythonEquality):
+    """Calls compared as agentevals does: as ADK, but for absent arguments, which are taken as empty."""
+
+    def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[tuple[str, Any]]:
+        return [(call.name, call.args or {}) for call in calls or ()]
 
 
 class CanonicalEquality:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
-from workbench.metrics import measures, response, state, trajectory_adk, trajectory_vertex
+from workbench.metrics import measures, response, state, trajectory_adk, trajectory_agentevals, trajectory_vertex
 from workbench.metrics import options as option_reading
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
 from workbench.metrics.judges import (
@@ -43,7 +43,7 @@ __all__ = [
 @cache
 def _definitions() -> Mapping[str, Definition]:
     judged = (response_match, rubrics, hallucinations, single_turn, multi_turn, user_quality)
-    families = (trajectory_adk, trajectory_vertex, response, *judged, state, measures)
+    families = (trajectory_adk, trajectory_vertex, trajectory_agentevals, response, *judged, state, measures)
     return {definition.info.name: definition for family in families for definition in family.METRICS}
 
 

@@ -53,6 +53,13 @@ class Turn:
         self._predicted_keys: list[Any] | None = None
         self._reference_keys: list[Any] | None = None
 
+    @classmethod
+    def of_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
+        """A turn of which nothing but its calls is known."""
+        turn = cls(expected=None, result=None, columns={})
+        turn.predicted, turn.reference = predicted, reference
+        return turn
+
     @property
     def actual(self) -> Invocation | None:
         """What the agent did; None where the turn was not finished."""

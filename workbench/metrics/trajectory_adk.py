@@ -8,13 +8,13 @@ so. The option `args_match` (see `arguments`) is ours; with it arguments are com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from workbench.metrics.arguments import read_argument_rules
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
 from workbench.metrics.options import Options, describe
 from workbench.metrics.pairing import (
     NAMES_ALONE_HINT,
+    EmptyForAbsent,
     NameEquality,
     Pairing,
     PythonEquality,
@@ -67,18 +67,11 @@ def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
 def _hint(turn: Turn, match: Match) -> str | None:
     """Why calls that look alike did not match, if it is that."""
     if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
-        if match(_EmptyForAbsent(), turn):
+        if match(EmptyForAbsent(), turn):
             return _ABSENT_ARGUMENTS
         if has_names_alone(turn.reference or ()) and match(NameEquality(), turn):
             return NAMES_ALONE_HINT
     return None
-
-
-class _EmptyForAbsent(PythonEquality):
-    """ADK's comparison, but for absent arguments, which are taken as empty."""
-
-    def _calls(self, calls: Sequence[Any] | None) -> Sequence[Any]:
-        return [(call.name, call.args or {}) for call in calls or ()]
 
 
 def _prepare(options: Options) -> Sequence[Judge]:

@@ -34,13 +34,14 @@ Count = Callable[[MemberPairing, Turn], Membership]
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
 
-def _one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
+def one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
     """Each call of one side used once, however often the other side has it."""
     matched = pairing.matched(turn)
     return Membership(matched, matched)
 
 
-def _by_membership(pairing: MemberPairing, turn: Turn) -> Membership:
+def by_membership(pairing: MemberPairing, turn: Turn) -> Membership:
+    """Each call looked at by itself, so that one call can stand for several equal ones."""
     return pairing.membership(turn)
 
 
@@ -93,7 +94,7 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     if rules is not None and ignore_args:
         options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
     pairing: MemberPairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else CanonicalEquality()
-    count = _by_membership if membership else _one_for_one
+    count = by_membership if membership else one_for_one
 
     def score(turn: Turn) -> Score:
         if turn.reference is None:

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.worker import Worker
 
 from workbench.engine.plan import PlanError
+from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
@@ -51,6 +52,7 @@ class ScoresPane(Pane):
         super().__init__(hub, id=id)
         self._case: CaseScores | None = None
         self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
+        self._held_against: EvalCase | None = None
         self._group: GroupScores | None = None
         self._place: Place | None = None  # of the set or target that is shown or gathered
         self._gathered: tuple[int, int] | None = None  # how much there was when the set was gathered
@@ -73,8 +75,8 @@ class ScoresPane(Pane):
             self.query_one(RowsAndText).show_text(nothing_blocks(subject))
             return
         repeats = _repeats(subject, result)
-        if (result, *repeats) != self._results:
-            self._show_case(result, repeats)
+        if (result, *repeats) != self._results or subject.case is not self._held_against:
+            self._show_case(result, repeats, subject.case)
 
     def focus_first(self) -> None:
         """The criteria."""
@@ -130,12 +132,12 @@ class ScoresPane(Pane):
         if outcome is not None:
             say(self, f"judged again\n{outcome}")
 
-    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...]) -> None:
-        shown = CaseScores(result, repeats)
+    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], case: EvalCase | None) -> None:
+        shown = CaseScores(result, repeats, case)
         is_same = self._case is not None and self._results[0].case == result.case
         if self._case is not None and self._case.selected is not None:
             shown.select(self._case.selected.name)
-        self._case, self._results = shown, (result, *repeats)
+        self._case, self._results, self._held_against = shown, (result, *repeats), case
         if len(shown):
             self.query_one(RowsAndText).show(shown, from_top=not is_same)
         else:

@@ -39,6 +39,9 @@ _FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
     "trajectory_any_order_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
     "trajectory_precision": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
     "trajectory_recall": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
+    "trajectory_unordered_match": frozenset({DifferenceKind.CALL_MOVED}),
+    "trajectory_subset_match": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
+    "trajectory_superset_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
 }
 """Which differences in calls a way of matching does not mind."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus, MetricResult
 from workbench.model.text import redact
 from workbench.report.reliability import pass_all, pass_at, wilson_interval
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, Tone, safe
+from workbench.tui.state.scores.dialect_lines import dialect_blocks
 from workbench.tui.state.scores.metric_lines import metric_blocks, metric_row, scores_over
 
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
@@ -19,9 +21,11 @@ _SHOWN_K = (2, 3, 5, 10)
 class CaseScores(CursorRows):
     """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
 
-    def __init__(self, result: CaseResult, repeats: Sequence[CaseResult]) -> None:
-        """`result` is the repeat that is looked at, `repeats` all that have ended, with it."""
+    def __init__(self, result: CaseResult, repeats: Sequence[CaseResult], case: EvalCase | None = None) -> None:
+        """`result` is the repeat that is looked at, `repeats` all that have ended, with it; `case` what it is held
+        against, where that is known."""
         self._result = result
+        self._case = case
         self._repeats = [other for other in repeats if other.status not in _NEVER_RAN]
         deciding = [metric for metric in result.metrics if metric.threshold is not None]
         reported = [metric for metric in result.metrics if metric.threshold is None]
@@ -58,6 +62,8 @@ class CaseScores(CursorRows):
             blocks.append(Whole.of(f"! it ended in an error: {safe(redact(failure.message))}", Tone.ERROR))
         if self.selected is not None:
             blocks += metric_blocks(self.selected, self._repeats)
+            if self._case is not None:
+                blocks += dialect_blocks(self.selected.name, self._result.execution, self._case)
         elif failure is None:
             blocks.append(Whole.of("Nothing was scored: no criterion had anything to judge.", Tone.WARNING))
         return blocks

@@ -1,0 +1,72 @@
+"""`workbench dialects`: the same calls by the rules of others, of a dataset or of a run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+ROWS = [
+    {"eval_id": "twice", "predicted_trajectory": ["a"], "reference_trajectory": ["a", "a"]},
+    {"eval_id": "same", "predicted_trajectory": ["a"], "reference_trajectory": ["a"]},
+    {"eval_id": "none", "prompt": "hello", "response": "hi"},
+]
+
+
+def write_rows(workbench: CommandLine) -> str:
+    path = workbench.root / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return str(path)
+
+
+def test_rows_on_which_the_dialects_disagree_say_why(workbench: CommandLine) -> None:
+    done = workbench("dialects", write_rows(workbench))
+
+    assert done.status == 1
+    assert "Vertex any_order_match 0 one for one, 1 by membership" in done.out
+    assert "a call occurs more often on one side" in done.out
+    assert "none\n  no trajectories on both sides" in done.out
+    assert "duplicates: unspecified" in done.out
+    assert done.out.endswith("3 cases, the dialects disagree on 1\n")
+
+
+def test_only_disagreements(workbench: CommandLine) -> None:
+    done = workbench("dialects", write_rows(workbench), "--disagreements")
+
+    assert "twice" in done.out
+    assert "same\n" not in done.out
+    assert "exact_match" not in done.out
+
+
+def test_what_the_agent_did_in_a_run(workbench: CommandLine) -> None:
+    workbench("run", "home")
+
+    done = workbench("dialects", "latest", "--case", "on", "--format", "json")
+
+    assert done.status == 0
+    assert done.data["schema_version"] == 1
+    assert list(done.data["policies"]) == ["ADK", "Vertex", "agentevals"]
+    (case,) = done.data["cases"]
+    assert (case["eval_id"], case["disagreements"]) == ("on", 0)
+    readings = case["whole"][0]["readings"]
+    assert [(each["dialect"], each["rule"], each["score"]) for each in readings] == [
+        ("ADK", "EXACT", 1.0),
+        ("Vertex", "exact_match", 1.0),
+        ("agentevals", "strict", 1.0),
+    ]
+
+
+def test_a_case_that_is_not_there(workbench: CommandLine) -> None:
+    done = workbench("dialects", write_rows(workbench), "--case", "twic")
+
+    assert done.status == 2
+    assert "has no case 'twic', did you mean 'twice'?" in done.error
+
+
+def test_no_run_yet(workbench: CommandLine) -> None:
+    done = workbench("dialects")
+
+    assert done.status == 2
+    assert "there are no runs yet" in done.error

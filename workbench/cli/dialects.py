@@ -1,0 +1,102 @@
+"""`workbench dialects`: what ADK, Vertex AI and agentevals say of the same tool calls, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.history import path_option
+from workbench.cli.options import FILE, case_option
+
+if TYPE_CHECKING:
+    from workbench.report.dialects import NamedDialects
+
+_AGREE, _DISAGREE = 0, 1
+
+
+@click.command()
+@click.argument("what", metavar="[DATASET|RUN]", default="latest")
+@case_option
+@click.option(
+    "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
+)
+@click.option("--disagreements", "only_disagreements", is_flag=True, help="Show only where the dialects disagree.")
+@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@path_option
+def dialects(
+    *,
+    what: str,
+    cases: tuple[str, ...],
+    expected: Path | None,
+    only_disagreements: bool,
+    report_format: str,
+    path: Path,
+) -> int:
+    """Show what ADK, Vertex AI and agentevals say of the same tool calls.
+
+    DATASET is as of `workbench score`: rows with predicted_trajectory and reference_trajectory, or an eval set of
+    recorded sessions with --expected. RUN is the id of a run, the start of one, or `latest`. Nothing runs and nothing
+    is judged: the rules are computed as each dialect has them. Where they disagree it says why; below stands what each
+    does about duplicates, empty trajectories, arguments and several turns.
+
+    Exit status: 0 all dialects agree; 1 some disagree; 2 the command or a file is wrong.
+    """
+    from workbench.cli.streams import write_document, write_lines
+    from workbench.report.dialects import dialect_lines, dialect_record
+    from workbench.report.json_format import dump
+
+    file = Path(what)
+    if expected is not None and not file.is_file():
+        raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
+    found = list(_of_dataset(file, expected) if file.is_file() else _of_run(what, path))
+    found = _chosen(found, cases, where=what)
+    if report_format == "json":
+        write_document(dump(dialect_record(found), indent=2) + "\n")
+    else:
+        write_lines(dialect_lines(found, only_disagreements=only_disagreements))
+    return _DISAGREE if any(case.dialects is not None and case.dialects.disagreements for case in found) else _AGREE
+
+
+def _of_dataset(file: Path, expected: Path | None) -> Iterator[NamedDialects]:
+    from workbench.cli.streams import message
+    from workbench.metrics.dialects import dialects_of
+    from workbench.metrics.subject import CaseView, JudgedCase
+    from workbench.report.dialects import NamedDialects
+    from workbench.store.datasets import read_recorded
+
+    for each in read_recorded(file, expected=expected).cases:
+        if each.problem is not None:
+            message(each.problem)
+            continue
+        turns = (each.case.conversation if each.case is not None else None) or ()
+        judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)
+        yield NamedDialects(each.eval_id, dialects_of(CaseView(judged)))
+
+
+def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
+    from workbench.cli.stored import stored_report
+    from workbench.metrics.dialects import dialects_of
+    from workbench.metrics.subject import CaseView, JudgedCase
+    from workbench.report.dialects import NamedDialects
+    from workbench.store.discovery import find_root
+
+    for case in stored_report(find_root(path), run).cases:
+        turns = (case.expected.conversation if case.expected is not None else None) or ()
+        judged = JudgedCase(case=case.expected, expected=turns, execution=case.result.execution)
+        repeat = f" [{case.result.repeat + 1}]" if case.result.repeat else ""
+        yield NamedDialects(f"{case.name}{repeat}", dialects_of(CaseView(judged)))
+
+
+def _chosen(found: list[NamedDialects], cases: tuple[str, ...], *, where: str) -> list[NamedDialects]:
+    """Those that were asked for. Raises PlanError for a case that is not there."""
+    from workbench.engine.plan import PlanError
+    from workbench.model.text import did_you_mean
+
+    known = [each.name for each in found]
+    unknown = [case for case in cases if case not in known]
+    if unknown:
+        raise PlanError(*(f"{where} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+    return [each for each in found if not cases or each.name in cases]

@@ -1,0 +1,189 @@
+"""One trajectory in all dialects: what the rules of ADK, Vertex AI and agentevals say of the same calls, and why they
+disagree where they do.
+
+Rules stand together that ask the same question. The dialects differ in what makes two calls equal, in how they count
+calls that occur twice, and in what several turns are (see `model.dialects`): a disagreement is put down to those of
+these differences that change an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from workbench.metrics.pairing import CanonicalEquality, EmptyForAbsent, PythonEquality
+from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.trajectory_adk import MATCH_TYPES, Match
+from workbench.metrics.trajectory_agentevals import strict, subset, superset, unordered
+from workbench.metrics.trajectory_vertex import (
+    Count,
+    Formula,
+    any_order_match,
+    by_membership,
+    exact_match,
+    in_order_match,
+    one_for_one,
+    precision,
+    recall,
+)
+from workbench.model.dialects import CaseDialects, DialectComparison, Reading
+from workbench.model.results import Score
+
+DUPLICATES = "a call occurs more often on one side: one for one it counts once, by membership each time"
+ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK takes that as different"
+PYTHON_EQUALITY = "true and 1 are equal to ADK and agentevals, which compare as Python does, and not to Vertex"
+WHOLE_CONVERSATION = "agentevals takes the turns as one trajectory, the others take their mean"
+
+_PAIRS_AT_MOST = 1_000_000  # made times expected calls of a case: beyond that the worst case takes seconds
+
+_ReadTurn = Callable[[Turn], Score]
+
+
+class _Rule(NamedTuple):
+    """A rule of a dialect. `of_case` makes one score of those of the turns and of all turns read as one."""
+
+    dialect: str
+    name: str
+    read: _ReadTurn
+    variant: str = ""
+    of_case: Callable[[Sequence[Score], Score], Score] = lambda turns, _joined: _mean(turns)
+
+
+class _Question(NamedTuple):
+    """What `rules` have in common. `causes` are pairs of readings that part for that cause alone."""
+
+    text: str
+    rules: tuple[_Rule, ...]
+    causes: tuple[tuple[str, _ReadTurn, _ReadTurn], ...]
+
+
+def dialects_of(view: CaseView) -> CaseDialects | None:
+    """What every dialect says of each turn and of the case; None where no turn has trajectories on both sides.
+
+    A turn with one side alone has no comparisons and does not count for the whole. None, too, for more calls than can
+    be compared in a moment.
+    """
+    compared = [turn for turn in view.turns if turn.predicted is not None and turn.reference is not None]
+    pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
+    if not compared or pairs > _PAIRS_AT_MOST:
+        return None
+    turns = tuple(tuple(_of_turn(turn)) if turn in compared else () for turn in view.turns)
+    return CaseDialects(turns=turns, whole=tuple(_of_case(compared)))
+
+
+def _of_turn(turn: Turn) -> Iterator[DialectComparison]:
+    for question in _QUESTIONS:
+        readings = tuple(Reading(rule.dialect, rule.name, rule.read(turn), rule.variant) for rule in question.rules)
+        yield _comparison(question, readings, _causes(question, [turn]))
+
+
+def _of_case(turns: Sequence[Turn]) -> Iterator[DialectComparison]:
+    joined = Turn.of_calls(
+        predicted=[call for turn in turns for call in turn.predicted or ()],
+        reference=[call for turn in turns for call in turn.reference or ()],
+    )
+    for question in _QUESTIONS:
+        readings = []
+        causes = _causes(question, turns)
+        for rule in question.rules:
+            scores = [rule.read(turn) for turn in turns]
+            score = rule.of_case(scores, rule.read(joined))
+            readings.append(Reading(rule.dialect, rule.name, score, rule.variant))
+            if score.value != _mean(scores).value:
+                causes.append(WHOLE_CONVERSATION)
+        yield _comparison(question, tuple(readings), causes)
+
+
+def _comparison(question: _Question, readings: tuple[Reading, ...], causes: Iterable[str]) -> DialectComparison:
+    differ = len({reading.score.value for reading in readings}) > 1
+    return DialectComparison(question.text, readings, tuple(dict.fromkeys(causes)) if differ else ())
+
+
+def _causes(question: _Question, turns: Sequence[Turn]) -> list[str]:
+    return [
+        cause for cause, left, right in question.causes if any(left(turn).value != right(turn).value for turn in turns)
+    ]
+
+
+def _mean(scores: Sequence[Score]) -> Score:
+    values = [score.value for score in scores if score.value is not None]
+    return Score(fmean(values)) if values else scores[0]
+
+
+def _as_one(_turns: Sequence[Score], joined: Score) -> Score:
+    return joined
+
+
+def _every_turn(turns: Sequence[Score], _joined: Score) -> Score:
+    """Messages are compared one by one: calls cannot move from one turn to another."""
+    return min(turns, key=lambda score: score.value or 0.0)
+
+
+def _adk(name: str) -> _Rule:
+    return _Rule("ADK", name, _by_match(MATCH_TYPES[name], PythonEquality()))
+
+
+def _vertex(name: str, formula: Formula, count: Count = one_for_one, variant: str = "") -> _Rule:
+    return _Rule("Vertex", name, lambda turn: formula(turn, CanonicalEquality(), count), variant)
+
+
+def _agentevals(name: str, match: Match) -> _Rule:
+    of_case = _every_turn if match is strict else _as_one
+    return _Rule("agentevals", name, _by_match(match, EmptyForAbsent()), of_case=of_case)
+
+
+def _by_match(match: Match, pairing: PythonEquality) -> _ReadTurn:
+    return lambda turn: Score(float(match(pairing, turn)))
+
+
+def _both_counts(name: str, formula: Formula) -> tuple[_Rule, _Rule]:
+    return _vertex(name, formula, variant="one for one"), _vertex(name, formula, by_membership, "by membership")
+
+
+def _question(
+    text: str, *rules: _Rule, match: Match | None = None, counted: tuple[_Rule, _Rule] | None = None
+) -> _Question:
+    """`match` is what the rules ask of a pairing, where they ask for a yes or no; `counted` are those two that count
+    differently."""
+    causes: list[tuple[str, _ReadTurn, _ReadTurn]] = []
+    if match is not None:
+        as_adk, empty_for_absent = _by_match(match, PythonEquality()), _by_match(match, EmptyForAbsent())
+        causes.append((ABSENT_ARGUMENTS, as_adk, empty_for_absent))
+        causes.append((PYTHON_EQUALITY, empty_for_absent, lambda turn: Score(float(match(CanonicalEquality(), turn)))))
+    if counted is not None:
+        causes.append((DUPLICATES, counted[0].read, counted[1].read))
+    return _Question(text, rules, tuple(causes))
+
+
+_ANY_ORDER = _both_counts("any_order_match", any_order_match)
+_PRECISION = _both_counts("precision", precision)
+_RECALL = _both_counts("recall", recall)
+
+_QUESTIONS = (
+    _question(
+        "the expected calls and no others, in order",
+        _adk("EXACT"),
+        _vertex("exact_match", exact_match),
+        _agentevals("strict", strict),
+        match=strict,
+    ),
+    _question("the expected calls and no others, in any order", _agentevals("unordered", unordered)),
+    _question(
+        "all expected calls in order, others between",
+        _adk("IN_ORDER"),
+        _vertex("in_order_match", in_order_match),
+        match=MATCH_TYPES["IN_ORDER"],
+    ),
+    _question(
+        "all expected calls in any order, others too",
+        _adk("ANY_ORDER"),
+        *_ANY_ORDER,
+        _agentevals("superset", superset),
+        match=superset,
+        counted=_ANY_ORDER,
+    ),
+    _question("no calls but expected ones", _agentevals("subset", subset)),
+    _question("share of the calls made that was expected", *_PRECISION, counted=_PRECISION),
+    _question("share of the expected calls that was made", *_RECALL, counted=_RECALL),
+)

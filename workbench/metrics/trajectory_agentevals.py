@@ -1,0 +1,118 @@
+"""Trajectory matches as agentevals names them: strict, unordered, subset, superset.
+
+Definitions: agentevals 0.0.9, `trajectory/{strict,unordered,subset,superset}.py`. It compares lists of messages; here
+each turn is judged by its calls. Calls are matched one for one, and the largest assignment is looked for where
+`args_match` decides (agentevals takes the first that fits, and so misses some). Its `tool_args_match_mode` and
+`tool_args_match_overrides` are said with `args_match`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from workbench.metrics.arguments import read_argument_rules
+from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.options import Options
+from workbench.metrics.pairing import (
+    NAMES_ALONE_HINT,
+    EmptyForAbsent,
+    NameEquality,
+    Pairing,
+    RuledArguments,
+    has_names_alone,
+)
+from workbench.metrics.subject import Turn
+from workbench.model.results import Score
+
+
+def strict(pairing: Pairing, turn: Turn) -> bool:
+    """Whether the same calls were made in the same order, and no others."""
+    return pairing.exact(turn)
+
+
+def unordered(pairing: Pairing, turn: Turn) -> bool:
+    """Whether the same calls were made in any order, and no others."""
+    predicted, reference = len(turn.predicted or ()), len(turn.reference or ())
+    return predicted == reference and pairing.matched(turn) == predicted
+
+
+def subset(pairing: Pairing, turn: Turn) -> bool:
+    """Whether no call was made that was not expected; expected ones may be missing."""
+    return pairing.matched(turn) == len(turn.predicted or ())
+
+
+def superset(pairing: Pairing, turn: Turn) -> bool:
+    """Whether all expected calls were made; others are allowed."""
+    return pairing.matched(turn) == len(turn.reference or ())
+
+
+Match = Callable[[Pairing, Turn], bool]
+
+_MATCHED, _DIFFERENT = Score(1.0), Score(0.0)
+
+
+def _prepare(options: Options, match: Match) -> Sequence[Judge]:
+    ignore_args = options.flag("ignore_args")
+    rules = read_argument_rules(options)
+    if rules is not None and ignore_args:
+        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
+
+    def score(turn: Turn) -> Score:
+        if turn.reference is None:
+            return Score.undefined("the row has no reference_trajectory")
+        if turn.predicted is None:
+            return Score.undefined("the row has no predicted_trajectory")
+        if match(pairing, turn):
+            return _MATCHED
+        if has_names_alone(turn.reference) and match(NameEquality(), turn):
+            return Score(0.0, hint=NAMES_ALONE_HINT)
+        return _DIFFERENT
+
+    return [TurnJudge(name=options.metric, score=score, details=options.given("ignore_args", "args_match"))]
+
+
+_OPTIONS = {
+    "ignore_args": "compare names alone (default false)",
+    "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
+}
+
+
+def _definition(name: str, match: Match, *, purpose: str, when: str) -> Definition:
+    info = MetricInfo(
+        name=name,
+        family="trajectory",
+        purpose=purpose,
+        when=when,
+        options=_OPTIONS,
+        choices={"ignore_args": (False, True)},
+    )
+    return Definition(info=info, prepare=lambda options: _prepare(options, match))
+
+
+METRICS = (
+    _definition(
+        "trajectory_strict_match",
+        strict,
+        purpose="Whether exactly the expected tool calls were made, in order, as agentevals compares them.",
+        when="Tests that come from agentevals; else trajectory_exact_match.",
+    ),
+    _definition(
+        "trajectory_unordered_match",
+        unordered,
+        purpose="Whether exactly the expected tool calls were made, in any order.",
+        when="Every call matters and none may be added, but not their order.",
+    ),
+    _definition(
+        "trajectory_subset_match",
+        subset,
+        purpose="Whether no tool call was made beyond the expected ones.",
+        when="The reference is the most that an agent may do.",
+    ),
+    _definition(
+        "trajectory_superset_match",
+        superset,
+        purpose="Whether all expected tool calls were made, in any order; others are allowed.",
+        when="The reference is the least that an agent must do.",
+    ),
+)
