@@ -62,7 +62,7 @@ def test_a_case_that_is_not_there(workbench: CommandLine) -> None:
     done = workbench("dialects", write_rows(workbench), "--case", "twic")
 
     assert done.status == 2
-    assert "has no case 'twic', did you mean 'twice'?" in done.error
+    assert "has no case 'twic'; did you mean 'twice'?" in done.error
 
 
 def test_no_run_yet(workbench: CommandLine) -> None:
