@@ -237,14 +237,16 @@ def host_for(
     """The host of a target. No process is started before `prepare` or the first turn.
 
     `concurrency` is how many sessions are open at the same time at most: so many threads a shared process may have for
-    functions that block. `start_timeout` is in seconds, for the interpreter and, apart from it, for the import of the
-    agent. `mode` is for tests: by default processes are forked where that is safe (Linux).
+    functions that block. Cases of an agent that runs elsewhere share a process whatever the `isolation`: there is
+    nothing of it that a process of its own could keep apart. `start_timeout` is in seconds, for the interpreter and,
+    apart from it, for the import of the agent. `mode` is for tests: by default processes are forked where that is safe
+    (Linux).
     """
     from workbench.agents.worker_host import WorkerHost
 
     return WorkerHost(
         target,
-        isolation=isolation,
+        isolation="worker" if target.runs_elsewhere else isolation,
         concurrency=concurrency,
         start_timeout=start_timeout,
         mode=mode or _default_mode(),

@@ -36,7 +36,8 @@ class SetContext:
 
     @cached_property
     def _target_hash(self) -> str:
-        return _hash(self.target.model_dump_json(exclude=_CHANGES_NO_ANSWER))
+        no_matter = _CHANGES_NO_ANSWER if self.target.options else {*_CHANGES_NO_ANSWER, "options"}
+        return _hash(self.target.model_dump_json(exclude=no_matter))
 
     @cached_property
     def _user_hash(self) -> str:

@@ -38,6 +38,12 @@ class ToolPlanner:
         path = options.simulate_tools or target.simulate_tools
         if (path or options.replay_tools or options.record_tools) is None or target.kind is AgentKind.RECORDED:
             return None
+        if not target.runs_in_worker:
+            self.problems.append(
+                f"{target.name}: the tools of an agent of kind {target.kind.value} run where workbench does not see "
+                "them: they can be neither simulated nor recorded nor replayed"
+            )
+            return None
         functions = self._functions(target)
         environment = None if path is None else self._environment(path)
         named = functions or environment is not None or (self._replay is not None and self._replay.tools)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import Field
 
 from workbench.model.base import Fact
 
@@ -14,22 +16,33 @@ class AgentKind(StrEnum):
 
     FUNCTION = "function"
     ADK = "adk"
+    LANGCHAIN = "langchain"
+    AGENT_ENGINE = "agent_engine"
+    A2A = "a2a"
+    HTTP = "http"
+    COMMAND = "command"
     RECORDED = "recorded"
 
 
 Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
+DEPLOYED = "projects/"
+"""How the resource name of an agent that is deployed on Agent Engine begins."""
+
 
 class Target(Fact):
     """An agent as configured.
 
-    `location` is `package.module:callable` for a function, the folder of the agent for ADK, and the file with the
-    recorded sessions where there is no agent; as a path it is relative to `path` (or absolute). `path` is the folder
-    from which the agent's modules are imported and in which it runs; `python` the interpreter (None: ours); `config`
-    the criteria file; `scripted_models` the script that answers for models there is no key for; `simulate_tools` the
-    file that says which tools are simulated; `tools` the functions that are the agent's tools, as `module:name`, where
-    the agent is a function.
+    `location` is `package.module:name` for a function, for LangChain and for an object with `query`; the folder of the
+    agent for ADK; the resource name of what is deployed on Agent Engine; a URL for A2A and HTTP; a program with its
+    arguments, quoted as for a shell, for a command; and the file with the recorded sessions where there is no agent. As
+    a path it is relative to `path` (or absolute). `path` is the folder from which the agent's modules are imported and
+    in which it runs; `python` the interpreter (None: ours); `config` the criteria file; `scripted_models` the script
+    that answers for models there is no key for; `simulate_tools` the file that says which tools are simulated; `tools`
+    the functions that are the agent's tools, as `module:name`, where the agent is a function; `options` the table of
+    settings that only its kind has, for its adapter. In URLs and options `${NAME}` stands for an environment variable:
+    the adapter alone looks it up.
     """
 
     name: str
@@ -45,3 +58,18 @@ class Target(Fact):
     scripted_models: Path | None = None
     simulate_tools: Path | None = None
     tools: tuple[str, ...] = ()
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.kind, self.location, self.path))
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether nothing of the agent runs in our processes, so that its cases can share one."""
+        deployed = self.kind is AgentKind.AGENT_ENGINE and self.location.startswith(DEPLOYED)
+        return deployed or self.kind in (AgentKind.A2A, AgentKind.HTTP)
+
+    @property
+    def runs_in_worker(self) -> bool:
+        """Whether its code runs in a worker process of ours, where calls of its tools can be seen and answered."""
+        return not self.runs_elsewhere and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)

@@ -12,84 +12,19 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationError
 
 from workbench.model.base import Fact
-from workbench.model.target import AgentKind, Isolation
+from workbench.model.target import Isolation
 from workbench.model.text import did_you_mean, one_line
 from workbench.store.errors import StoreError, shown_path
+from workbench.store.target_settings import KIND_TABLES, KINDS, Section, TargetSettings
 from workbench.store.toml import Place, TomlFile, read_toml
 
 FILE_NAME = "workbench.toml"
 
-_LATER_KINDS = ("langchain", "agent_engine", "a2a", "http", "command")
 
-
-class _Section(Fact):
-    """A table of the file. Strict: text is no number, 1 is not true."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class TargetSettings(_Section):
-    """`[targets.NAME]`: one agent. Paths are relative to the root of the project."""
-
-    kind: str
-    """How the agent is reached: function, adk or recorded."""
-    target: str = Field(default="", validate_default=True)
-    """`package.module:callable` for a function, the folder of the agent for adk."""
-    path: str | None = None
-    """Import root and working directory. Default: the root; for adk the folder that makes the agent's imports work."""
-    python: str | None = None
-    """The agent's own interpreter, a path or a name to look up. Default: the one that runs workbench."""
-    env_file: str | None = None
-    """File of environment variables. Default for adk: the nearest `.env` upwards from the agent's folder."""
-    eval_sets: tuple[str, ...] | None = Field(default=None, strict=False)
-    """Patterns of the eval sets this agent is tested with, relative to `path` or to the root. Default: by location."""
-    config: str | None = None
-    """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
-    watch: tuple[str, ...] = Field(default=(), strict=False)
-    """More files or folders whose change concerns every case."""
-    rerun: Literal["affected", "always"] = "affected"
-    """Whether a change runs the affected cases again or all of them."""
-    scripted_models: str | None = None
-    """Script that answers in place of the models of simulated users and judges where there is no key for them."""
-    simulate_tools: str | None = None
-    """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
-    tools: tuple[str, ...] = Field(default=(), strict=False)
-    """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
-
-    @field_validator("kind")
-    @classmethod
-    def _is_known(cls, value: str) -> str:
-        known = [kind.value for kind in AgentKind]
-        if value in known:
-            return value
-        if value in _LATER_KINDS:
-            raise ValueError(f"one of {_listed(known)} ({value} agents come with a later version of workbench)")
-        raise ValueError(f"one of {_listed(known)}{did_you_mean(value, known)}")
-
-    @field_validator("target")
-    @classmethod
-    def _fits_the_kind(cls, value: str, info: ValidationInfo) -> str:
-        kind = info.data.get("kind")
-        if kind == AgentKind.FUNCTION and not re.fullmatch(r"[^\s:]+:[^\s:]+", value):
-            raise ValueError("package.module:callable")
-        if kind == AgentKind.ADK and not value:
-            raise ValueError("the folder of the agent")
-        return value
-
-    @field_validator("tools")
-    @classmethod
-    def _are_functions(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if value and info.data.get("kind") != AgentKind.FUNCTION:
-            raise ValueError("no list here: only of a function it is not known which tools it has")
-        if not all(re.fullmatch(r"[^\s:]+:[^\s:]+", each) for each in value):
-            raise ValueError("a list of module:function")
-        return value
-
-
-class RunSettings(_Section):
+class RunSettings(Section):
     """`[run]`: how cases are run."""
 
     concurrency: int = Field(default=8, ge=1)
@@ -104,7 +39,7 @@ class RunSettings(_Section):
     """Which runs the screen shows and asks about before they begin."""
 
 
-class PriceSettings(_Section):
+class PriceSettings(Section):
     """`[judge.prices."MODEL"]`: what a model costs, in US dollars for a million tokens; 0 for one of your own."""
 
     input: float = Field(ge=0)
@@ -113,7 +48,7 @@ class PriceSettings(_Section):
     """What it answers, its thinking included."""
 
 
-class JudgeSettings(_Section):
+class JudgeSettings(Section):
     """`[judge]`: the model that judges what cannot be computed."""
 
     model: str = "gemini-2.5-flash"
@@ -137,14 +72,14 @@ class JudgeSettings(_Section):
     """`[judge.prices."MODEL"]`: prices that are not the usual ones, or of models that nobody knows a price of."""
 
 
-class SimulationSettings(_Section):
+class SimulationSettings(Section):
     """`[simulation]`: users of conversation scenarios, scenarios that a model writes, tools that it answers for."""
 
     model: str = "gemini-2.5-flash"
     """Name of the model that plays, answers and writes scenarios, where the file that says how names none."""
 
 
-class WatchSettings(_Section):
+class WatchSettings(Section):
     """`[watch]`: watch mode, on the screen and as a command."""
 
     max_cases_per_change: int | None = Field(default=None, ge=0)
@@ -157,14 +92,14 @@ class WatchSettings(_Section):
     `desktop` with a notification of the desktop besides, where the terminal can (OSC 9)."""
 
 
-class TuiSettings(_Section):
+class TuiSettings(Section):
     """`[tui]`: the terminal application."""
 
     theme: str = "dark"
     """Name of a theme: one of ours or a file in the user's folder of themes."""
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything that can be configured."""
 
     targets: dict[str, TargetSettings] = Field(default_factory=dict)
@@ -254,6 +189,8 @@ def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Colle
         elif isinstance(value, dict) and name == "targets":
             for target, table in value.items():
                 yield from _unknown_in(TargetSettings, (name, target), table)
+                for kind, section in KIND_TABLES.items() if isinstance(table, dict) else ():
+                    yield from _unknown_in(section, (name, target, kind), table.get(kind))
         elif isinstance(value, dict) and name in _SECTIONS:
             yield from _unknown_in(_SECTIONS[name], (name,), value)
             prices = value.get("prices") if name == "judge" else None
@@ -261,7 +198,7 @@ def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Colle
                 yield from _unknown_in(PriceSettings, (name, "prices", model), table)
 
 
-_SECTIONS: dict[str, type[_Section]] = {
+_SECTIONS: dict[str, type[Section]] = {
     "run": RunSettings,
     "judge": JudgeSettings,
     "watch": WatchSettings,
@@ -270,7 +207,7 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 
 def _unknown_in(
-    section: type[_Section], place: tuple[str, ...], table: Any
+    section: type[Section], place: tuple[str, ...], table: Any
 ) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     known = list(section.model_fields)
     if isinstance(table, dict):
@@ -288,11 +225,13 @@ def _check(file: TomlFile) -> None:
             line=file.line_of(place),
             place="".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix("."),
             found="nothing" if first["type"] == "missing" else _found(first["input"]),
-            expected="function, adk or recorded"
+            expected=KINDS
             if first["type"] == "missing" and place[-1] == "kind"
             else _expected(first["type"], first.get("ctx", {})),
         ) from None
 
+
+_USER_IN_URL = re.compile(r"//[^/?#@\s]*@")
 
 _EXPECTED = {
     "string_type": "text",
@@ -326,7 +265,7 @@ def _found(value: Any) -> str:
         return str(value).lower()
     if value == "":
         return "nothing"
-    return one_line(repr(value), width=60)
+    return one_line(_USER_IN_URL.sub("//...@", repr(value)), width=60)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -92,7 +92,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation, "
         "confirm; did you mean 'concurrency'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
-        "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools; did you mean 'python'?",
+        "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools, a2a, http; did you mean "
+        "'python'?",
         "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, simulation, watch, tui, keys; "
         "did you mean 'judge'?",
     )
@@ -112,7 +113,12 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         ("run = 3", 1, "run: found 3, expected a table"),
         ("targets = []", 1, "targets: found a list, expected a table"),
         ("[targets]\nx = 3", 2, "targets.x: found 3, expected a table"),
-        ("[targets.x]", 1, "targets.x.kind: found nothing, expected function, adk or recorded"),
+        (
+            "[targets.x]",
+            1,
+            "targets.x.kind: found nothing, expected function, adk, langchain, agent_engine, a2a, http, command or "
+            "recorded",
+        ),
         ("[keys]\nrun_case = 2020-01-01", 2, "keys.run_case: found datetime.date(2020, 1, 1), expected text"),
         (
             "[targets.x]\nkind = 'recorded'\neval_sets = 'a'",
@@ -134,13 +140,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         (
             "[targets.x]\nkind = 'functoin'",
             2,
-            "targets.x.kind: found 'functoin', expected one of function, adk, recorded; did you mean 'function'?",
-        ),
-        (
-            "[targets.x]\nkind = 'langchain'",
-            2,
-            "targets.x.kind: found 'langchain', expected one of function, adk, recorded (langchain agents come with a "
-            "later version of workbench)",
+            "targets.x.kind: found 'functoin', expected one of function, adk, langchain, agent_engine, a2a, http, "
+            "command, recorded; did you mean 'function'?",
         ),
     ],
 )

@@ -10,7 +10,10 @@ from pathlib import Path
 from workbench.model.target import AgentKind, Target
 from workbench.store.discovery.walk import AGENT_FILES
 from workbench.store.errors import StoreError
-from workbench.store.settings import FILE_NAME, TargetSettings
+from workbench.store.settings import FILE_NAME
+from workbench.store.target_settings import TargetSettings
+
+_IN_MODULES = (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE)
 
 
 def adk_target(folder: Path, *, root: Path, name: str | None = None) -> Target:
@@ -58,6 +61,7 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
         rerun=settings.rerun,
         simulate_tools=_existing(settings.simulate_tools, path, root) if settings.simulate_tools is not None else None,
         tools=settings.tools,
+        options=settings.options,
         **found,
     )
 
@@ -78,7 +82,7 @@ def folder_of(target: Target) -> Path | None:
     """The folder with the agent's code, where that is known without running it."""
     if target.kind is AgentKind.ADK:
         return target.path / target.location
-    if target.kind is AgentKind.FUNCTION:
+    if target.kind in _IN_MODULES and not target.runs_elsewhere:
         module = target.path.joinpath(*target.location.split(":")[0].split("."))
         return module if module.is_dir() else module.parent if module.parent.is_dir() else target.path
     return None

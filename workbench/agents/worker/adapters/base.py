@@ -10,6 +10,7 @@ the agent's, with its traceback and, where it is or carries a 429, a 5xx or a lo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 
 TYPE_CHECKING = False
@@ -25,6 +26,14 @@ session was opened with `collect_spans` false."""
 
 class LoadError(Exception):
     """The agent is not there or cannot be imported. The message is one sentence for people."""
+
+
+def not_installed(package: str, *, extra: str) -> LoadError:
+    """What to raise where a framework is missing for the target's interpreter."""
+    return LoadError(
+        f"{package} is not installed for this interpreter ({sys.executable}): "
+        f"install it there, or the extra `{extra}` of the workbench"
+    )
 
 
 class AgentFault(Exception):
@@ -60,7 +69,7 @@ class Session:
 
 
 class Adapter:
-    """One agent in one process. `target` has `kind`, `name`, `location`, `path` and `env_file` of a Target."""
+    """One agent in one process. `target` has `kind`, `name`, `location`, `path`, `env_file`, `options` of a Target."""
 
     preload: Tuple[str, ...] = ()
     """Modules that the process imports before it forks, where more than one case waits. Never the target's own."""

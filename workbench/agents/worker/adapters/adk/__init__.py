@@ -7,7 +7,6 @@ google.adk.evaluation is never imported; it costs 6 s and 340 MB, and nothing of
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from typing import Any
 
@@ -68,10 +67,7 @@ class Adapter(base.Adapter):
         except ModuleNotFoundError as error:
             if (error.name or "").split(".")[0] != "google":
                 raise
-            raise base.LoadError(
-                f"google-adk is not installed for this interpreter ({sys.executable}): "
-                "install it there, or the extra `adk` of the workbench"
-            ) from None
+            raise base.not_installed("google-adk", extra="adk") from None
         self._source = find_agent(self._folder)
 
     async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> AdkSession:
