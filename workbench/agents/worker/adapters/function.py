@@ -11,6 +11,7 @@ from types import FunctionType, MethodType
 
 from ..answers import read_answer
 from ..loading import find_object
+from ..reported import agent_span, call_spans, turn_result
 from ..values import describe, lenient
 from . import base
 
@@ -153,51 +154,22 @@ class Session(base.Session):
         )
         if answer["state"] is not None:
             self._session.state.update(answer["state"])
-        response = answer["response"]
-        return {
-            "invocation": {
-                "user_content": content,
-                "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
-                "intermediate_data": {
-                    "tool_uses": answer["tool_uses"],
-                    "tool_responses": answer["tool_responses"],
-                    "intermediate_responses": answer["intermediate_responses"],
-                },
-                "creation_timestamp": time.time(),
-            },
-            "duration_seconds": ended - started,
-            "usage": answer["usage"],
-            "spans": self._spans(index, started, ended, prompt, answer) if self._collect_spans else [],
-        }
+        spans = self._spans(index, started, ended, prompt, answer) if self._collect_spans else []
+        return turn_result(content, answer, duration=ended - started, spans=spans)
 
     def _spans(
         self, index: int, started: float, ended: float, prompt: str, answer: Dict[str, Any]
     ) -> List[Dict[str, Any]]:
         """The agent, timed, and below it the calls it reported, without times."""
-        agent = self._agent_span(index, started, ended, prompt)
-        agent["response"] = answer["response"]
-        spans = [agent]
-        responses = list(answer["tool_responses"])
+        agent = self._agent_span(index, started, ended, prompt, answer["response"])
         made = self._take_calls()
-        for number, call in enumerate(answer["tool_uses"]):
-            found = next((item for item in responses if item["name"] == call["name"]), None)
-            if found is not None:
-                responses.remove(found)
-            span = {
-                "id": f"{agent['id']}.{number}",
-                "parent_id": agent["id"],
-                "turn": index,
-                "kind": "tool",
-                "name": call["name"],
-                "request": call["args"],
-                "response": found and found["response"],
-            }
+        spans = call_spans(agent, answer["tool_uses"], answer["tool_responses"])
+        for call, span in zip(answer["tool_uses"], spans):  # noqa: B905 - there is one for each
             seen = _same_call(call, made)
             if seen is not None:
                 made.remove(seen)
                 span.update(self._seen(seen), response=span["response"] or seen["response"])
-            spans.append(span)
-        return [*spans, *self._unreported(agent, made)]
+        return [agent, *spans, *self._unreported(agent, made)]
 
     def _take_calls(self) -> List[Dict[str, Any]]:
         return [] if self._interception is None else self._interception.take_calls()
@@ -227,16 +199,11 @@ class Session(base.Session):
             "attributes": {} if call["source"] is None else {_SIMULATED: call["source"]},
         }
 
-    def _agent_span(self, index: int, started: float, ended: Optional[float], prompt: str) -> Dict[str, Any]:
-        return {
-            "id": f"agent-{index}",
-            "turn": index,
-            "kind": "agent",
-            "name": self._name,
-            "start": started - self._opened,
-            "end": None if ended is None else ended - self._opened,
-            "request": prompt,
-        }
+    def _agent_span(
+        self, index: int, started: float, ended: Optional[float], prompt: str, response: Optional[str] = None
+    ) -> Dict[str, Any]:
+        start, end = started - self._opened, None if ended is None else ended - self._opened
+        return agent_span(index, self._name, start=start, end=end, request=prompt, response=response)
 
     def _emit_failure(self, index: int, started: float, prompt: str, error: BaseException) -> None:
         if self._collect_spans:

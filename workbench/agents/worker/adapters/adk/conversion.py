@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .plain import as_json
+from ...plain import as_json
 
 _USER = "user"
 _USAGE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from .plain import as_json
+from ...plain import as_json
 from .structure import agents_of, names_below, tool_name, tools_held_by
 from .tools import declaration_of
 

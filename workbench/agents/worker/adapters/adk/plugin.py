@@ -13,7 +13,7 @@ from typing import Any
 
 from google.adk.plugins.base_plugin import BasePlugin
 
-from .plain import as_json
+from ...plain import as_json
 from .structure import structure_of
 from .tools import MARK, ToolCalls
 from .tracing import OpenSpan, Trace

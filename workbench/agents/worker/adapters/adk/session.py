@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
+from ...plain import as_json
 from ..base import AgentFault, EmitSpan, Session
 from .conversion import app_details_of, invocation_of, unanswered_error, usage_of_events
 from .description import description_of
-from .plain import as_json
 from .tracing import Trace
 
 TYPE_CHECKING = False

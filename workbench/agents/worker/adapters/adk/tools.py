@@ -7,7 +7,7 @@ from typing import Any
 from ... import raised
 from ...asking import MARK, Tools
 from ...confidential import docstring_to_tell, schema_to_tell
-from .plain import as_json
+from ...plain import as_json
 from .structure import structure_of, tools_of
 
 __all__ = ["MARK", "ToolCalls", "declaration_of", "refuse_unknown_tools"]

@@ -1,0 +1,76 @@
+"""What an agent reported of a turn, as the result and the spans of it: calls that it told of, which nobody saw."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+
+def turn_result(
+    content: Dict[str, Any], answer: Dict[str, Any], *, duration: float, spans: List[Dict[str, Any]]
+) -> Dict[str, Any]:
+    """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
+
+    `inference_calls` of the answer counts where the adapter sees model calls.
+    """
+    response = answer["response"]
+    return {
+        "invocation": {
+            "user_content": content,
+            "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
+            "intermediate_data": {
+                "tool_uses": answer["tool_uses"],
+                "tool_responses": answer["tool_responses"],
+                "intermediate_responses": answer["intermediate_responses"],
+            },
+            "creation_timestamp": time.time(),
+        },
+        "duration_seconds": duration,
+        "inference_calls": answer.get("inference_calls"),
+        "usage": answer["usage"],
+        "spans": spans,
+    }
+
+
+def agent_span(
+    index: int, name: str, *, start: float, end: Optional[float], request: Any, response: Any = None
+) -> Dict[str, Any]:
+    """The agent in one turn. Times are seconds since the session was opened; `end` is None where it is under way."""
+    span = {
+        "id": f"agent-{index}",
+        "turn": index,
+        "kind": "agent",
+        "name": name,
+        "start": start,
+        "end": end,
+        "request": request,
+    }
+    return span if end is None else {**span, "response": response}
+
+
+def call_spans(
+    agent: Dict[str, Any], calls: List[Dict[str, Any]], responses: List[Dict[str, Any]]
+) -> List[Dict[str, Any]]:
+    """A span without times for each call, below the agent's, with the response of its id, else the next of its name."""
+    left = list(responses)
+    spans = []
+    for number, call in enumerate(calls):
+        named = [item for item in left if item["name"] == call["name"]]
+        same = [item for item in named if item.get("id") is not None and item["id"] == call.get("id")] or named
+        if same:
+            left.remove(same[0])
+        spans.append(
+            {
+                "id": f"{agent['id']}.{number}",
+                "parent_id": agent["id"],
+                "turn": agent["turn"],
+                "kind": "tool",
+                "name": call["name"],
+                "request": call["args"],
+                "response": same[0]["response"] if same else None,
+            }
+        )
+    return spans
