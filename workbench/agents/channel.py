@@ -93,10 +93,10 @@ class Channel(asyncio.Protocol):
         self._problem = problem
         self.close()
 
-    def send(self, message: Message) -> None:
-        """Send a message; one to a process that is gone is lost, and the loss is told through `on_closed`."""
+    def send(self, *messages: Message) -> None:
+        """Send messages at once; to a process that is gone they are lost, and the loss is told through `on_closed`."""
         if self._transport is not None:
-            self._transport.write(encode(message))
+            self._transport.write(b"".join(map(encode, messages)))
 
     def close(self) -> None:
         """Close at once, whatever was not sent yet."""

@@ -88,12 +88,12 @@ class Child:
         """How many sessions are attached."""
         return len(self._listeners)
 
-    def send(self, message: Message) -> None:
-        """Send a message, or keep it until the process has called in."""
+    def send(self, *messages: Message) -> None:
+        """Send messages, or keep them until the process has called in."""
         if self._channel is None:
-            self._waiting.append(message)
+            self._waiting.extend(messages)
         else:
-            self._channel.send(message)
+            self._channel.send(*messages)
 
     def kill(self, failure: Failure | None = None) -> None:
         """End the process and all it started. With `failure` its sessions fail for that reason."""
@@ -119,8 +119,7 @@ class Child:
         channel.on_closed = self._disconnected
         if self.shared:
             self._start_is_over()
-        for message in self._waiting:
-            channel.send(message)
+        channel.send(*self._waiting)
         self._waiting.clear()
 
     def told_output(self, stdout: str, stderr: str) -> None:

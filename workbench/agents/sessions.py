@@ -310,8 +310,7 @@ class OwnProcess:
         """See `Lease.take`."""
         child = await self._launcher.launch(self._role, messages, attach)
         if child.shared:
-            for message in messages:
-                child.send(message)
+            child.send(*messages)
         return child
 
     def give_back(self, child: Child, *, reusable: bool) -> None:  # noqa: ARG002 - never used again
@@ -343,8 +342,7 @@ class SharedProcesses:
         """See `Lease.take`."""
         child = await self._free_process()
         attach(child)
-        for message in messages:
-            child.send(message)
+        child.send(*messages)
         return child
 
     def give_back(self, child: Child, *, reusable: bool) -> None:

@@ -126,8 +126,7 @@ class SpawnLauncher:
                 if not child.end.done():
                     break
         attach(child)
-        for message in messages:
-            child.send(message)
+        child.send(*messages)
         self._take_spare_later()
         return child
 

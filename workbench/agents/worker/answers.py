@@ -92,6 +92,9 @@ def _read_each(value: Dict[str, Any], key: str, read: Callable[[Any, str], Dict[
 def _read_call(item: Any, place: str) -> Dict[str, Any]:
     if isinstance(item, str):
         return {"name": item, "args": None}
+    if isinstance(item, dict) and isinstance(item.get("function"), dict):  # as chat completions have it
+        function = item["function"]
+        item = {"name": function.get("name"), "args": function.get("arguments"), "id": item.get("id")}
     name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
     if not isinstance(name, str):
         raise base.AgentFault(

@@ -105,8 +105,15 @@ def make_adapter(target: Dict[str, Any]) -> Adapter:
     return adapter
 
 
+def import_own(adapter: Adapter) -> None:
+    """Have imported what the adapter needs for itself. No verdict depends on it."""
+    with quiet:
+        adapter.import_own()
+
+
 def enter(adapter: Adapter) -> None:
     """Make this process the agent's: its folder, its environment, its imports. Nothing of the agent runs yet."""
+    import_own(adapter)
     roots = [os.path.abspath(root) for root in adapter.import_roots()]
     home = adapter.target["path"]
     try:

@@ -174,15 +174,15 @@ class _Server:
         """Tell what came of a turn, unless that is done or nobody waits for it any more."""
         if self._sessions.get(answer["session"]) is item and result is not None:
             for span in result.pop("spans", ()):
-                self._send({"type": "span", "session": answer["session"], "span": span})
-            self._send(self._teller.message(answer["session"]))
+                self._wire.queue({"type": "span", "session": answer["session"], "span": span})
+            self._wire.queue(self._teller.message(answer["session"]))
             self._send({"type": "finished", **answer, "result": result})
 
     def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
         item = self._sessions.pop(answer["session"], None)
         if item is not None:
             item.leave_tools()
-            self._send(self._teller.message(answer["session"], complete=True))
+            self._wire.queue(self._teller.message(answer["session"], complete=True))
             self._send({"type": "failed", **answer, **failure})
 
     async def _turn(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -201,7 +201,7 @@ class _Server:
                 return False
             emit = self._span_sender(number)
             item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
-            self._send(self._teller.message(number))
+            self._wire.queue(self._teller.message(number))
             self._send({"type": "opened", "session": number})
         return True
 
@@ -233,7 +233,7 @@ class _Server:
 
     def _end(self, number: int, result: Dict[str, Any]) -> None:
         """Tell what came of a session, after which there is no more of it."""
-        self._send(self._teller.message(number, complete=True))
+        self._wire.queue(self._teller.message(number, complete=True))
         self._send({"type": "finished", "session": number, "result": result})
         del self._sessions[number]
 

@@ -34,10 +34,11 @@ _LAST_READS = 32  # for what a dead process left: the largest pipe holds 1 MB, a
 
 
 def run(config: Dict[str, Any]) -> None:
-    """Be the first zygote, which imports nothing: children, and zygotes that do, are forked from it."""
+    """Be the first zygote, which imports nothing of the agent's: children, and zygotes that do, are forked from it."""
     with quiet:
         _support_forks_in_grpc()
     adapter = make_adapter(config["target"])
+    loading.import_own(adapter)
     address = config["address"]
     wire = Wire(address)
     if not _serve(adapter, wire, address, config["token"]):

@@ -80,6 +80,11 @@ class Adapter:
     def __init__(self, target: Dict[str, Any]) -> None:
         self.target = target
 
+    def import_own(self) -> None:
+        """Import what the adapter needs for itself, before the agent's folders are on `sys.path` and before the fork: a
+        file of the agent may have any name. It must start no thread. What is missing is not reported here but by
+        `load`."""
+
     def import_roots(self) -> List[str]:
         """Folders to put first on `sys.path` before `load`, the first one first. Their modules are never taken from
         bytecode and never imported before the fork."""

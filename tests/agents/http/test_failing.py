@@ -1,0 +1,196 @@
+"""HTTP agents that do not answer as they should: what is said, and whether another try may help."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "agent"),
+        (401, "agent"),
+        (404, "agent"),
+        (429, "infrastructure"),
+        (500, "infrastructure"),
+        (503, "infrastructure"),
+    ],
+)
+async def test_a_status_that_is_no_answer_ends_the_case(bench: Any, serve: Any, status: int, kind: str) -> None:
+    site = await serve(lambda asked: web.Response(status=status, text="because\nof  reasons"))
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    assert talk.kind == kind
+    assert talk.message == f"POST {site.url}/chat answered {status}: because of reasons"
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (
+            web.Response(text="<!doctype html><title>Log in</title>", content_type="text/html"),
+            "answered with HTML (a page for people, perhaps of an error or a login): '<!doctype html><title>Log in",
+        ),
+        (web.Response(text=""), "answered with nothing, expected JSON"),
+        (
+            web.Response(text="{'a': 1}", content_type="application/json"),
+            "answered with no JSON: \"{'a': 1}\"; expected",
+        ),
+        (
+            web.Response(text="data: {}\n\n", content_type="text/event-stream"),
+            "answered with a stream of events; most agents can be asked for one answer instead: 'data: {}'",
+        ),
+        ({"answer": 1, "id": 2}, "answered with an object with the keys answer, id, expected JSON with"),
+        ([1, 2], "answered with a list of 2, expected JSON with"),
+        ({"response": 3}, "answered with an int (3) as response, expected text"),
+        ({"response": {"text": "a"}}, "answered with an object with the keys text as response, expected text"),
+        ({"response": None}, "answered with neither a response nor calls of tools"),
+        ({"response": "a", "predicted_trajectory": {"a": 1}}, "as predicted_trajectory, expected a list of calls"),
+        (
+            {"response": "a", "predicted_trajectory": [{"tol_name": "x"}]},
+            "predicted_trajectory[0] is a dict with the keys",
+        ),
+        (web.Response(status=204), "answered with nothing, expected JSON"),
+    ],
+)
+async def test_what_is_no_answer_is_named_with_what_was_expected(
+    bench: Any, serve: Any, answer: Any, found: str
+) -> None:
+    site = await serve(lambda asked: answer)
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    assert talk.kind == "agent"
+    assert talk.message.startswith(f"POST {site.url}/chat ")
+    assert found in talk.message
+
+
+async def test_a_redirection_is_not_followed_with_its_keys(bench: Any, serve: Any) -> None:
+    other = await serve(lambda asked: {"response": "caught"})
+    site = await serve(lambda asked: web.Response(status=307, headers={"Location": f"{other.url}/"}))
+
+    talk = await bench.talk_once("hi", **site.target(headers={"X-Key": "k"}))
+
+    assert "answered 307, a redirection: expected the URL to which it leads" in talk.message
+    assert other.asked == []
+
+
+async def test_where_nothing_is_at_a_path_that_is_said(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"output": {"txt": "hi"}})
+
+    talk = await bench.talk_once("hi", **site.target(response="$.output.text"))
+
+    assert "answered with an object with the keys output, where nothing is at $.output.text (response)" in talk.message
+
+
+async def test_an_address_where_nobody_listens_is_infrastructure(bench: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+
+        talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
+
+    assert talk.kind == "infrastructure"
+    assert talk.message.startswith(f"POST http://127.0.0.1:{port}/ could not be reached: ")
+
+
+async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
+    async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(cut, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
+
+    server.close()
+    assert talk.kind == "infrastructure"
+    assert "could not be reached: " in talk.message
+
+
+async def test_what_is_no_http_is_said(bench: Any) -> None:
+    async def mumble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH_9.0\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(mumble, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
+
+    server.close()
+    assert talk.message.startswith(f"POST http://127.0.0.1:{port}/ could not be reached: ")
+
+
+async def test_an_agent_that_is_too_slow_is_named(bench: Any, serve: Any) -> None:
+    async def answer(asked: Any) -> Any:
+        await asyncio.sleep(5)
+
+    site = await serve(answer)
+
+    talk = await bench.talk_once("hi", **site.target(timeout_seconds=0.2))
+
+    assert talk.kind == "timeout"
+    assert talk.message == f"POST {site.url}/chat did not answer within 0.2 s (timeout_seconds of its table)"
+
+
+async def test_an_answer_without_end_is_cut_off(bench: Any, serve: Any) -> None:
+    piece = b"x" * (1 << 20)
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+        try:
+            while True:
+                writer.write(piece)
+                await writer.drain()
+        except ConnectionError:
+            writer.close()
+
+    server = await asyncio.start_server(flood, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
+
+    server.close()
+    assert talk.kind == "agent"
+    assert talk.message.endswith("answered with more than 64 MB, expected less")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"headers": {"Authorization": "Bearer ${NOT_THERE}"}},
+            "targets.web.http.headers.Authorization: the environment variable NOT_THERE is not set",
+        ),
+        ({"body": {"q": "{{ promt }}"}}, "targets.web.http.body: found 'promt', expected one of prompt, content,"),
+        ({"body": {"q": "{{ prompt"}}, "targets.web.http.body: line 1: "),
+        ({"body": '{"q": "{{ prompt }}"}'}, "targets.web.http.body: gives no JSON ("),
+        ({"response": "$.a["}, "targets.web.http.response: found '$.a[', expected a JSONPath such as"),
+        ({"response": "$.a | $.b"}, "targets.web.http.response: found '$.a | $.b', expected one JSONPath"),
+        ({"method": "GET", "body": "[1]"}, "targets.web.http.body: found no table, expected one: with GET"),
+        ({"body": {"q": "{{ state.room }}"}}, "targets.web.http.body: 'dict object' has no attribute 'room'"),
+        ({"body": {"q": "x {{ state.room }}"}}, "targets.web.http.body: 'dict object' has no attribute 'room'"),
+    ],
+)
+async def test_settings_that_cannot_be_used_are_named(
+    bench: Any, serve: Any, options: dict[str, Any], message: str
+) -> None:
+    site = await serve(lambda asked: {"response": "ok"})
+
+    talk = await bench.talk_once("hi", **site.target(**options))
+
+    assert (talk.kind, site.asked) == ("setup", [])
+    assert talk.message.startswith(message)

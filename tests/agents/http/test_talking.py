@@ -1,0 +1,256 @@
+"""What an HTTP agent is asked, and what is understood of what it answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_name": name, "tool_input": arguments}
+
+
+def calls_of(talk: Any) -> list[tuple[str, Any]]:
+    assert talk.error is None, talk.message
+    return [(each.name, each.args) for turn in talk.turns for each in turn.invocation.intermediate_data.tool_uses]
+
+
+async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood(
+    bench: Any, serve: Any, way: dict[str, Any]
+) -> None:
+    site = await serve(
+        lambda asked: {
+            "response": asked.body["prompt"].upper(),
+            "predicted_trajectory": [call("light", room="hall")],
+            "usage": {"prompt_tokens": 3, "total_tokens": 5},
+            "state": {"lit": True},
+        }
+    )
+
+    talk = await bench.talk_once("on", "off", **site.target(), **way)
+
+    assert talk.responses == ["ON", "OFF"]
+    assert calls_of(talk) == [("light", {"room": "hall"})] * 2
+    assert [(turn.usage.prompt, turn.usage.total) for turn in talk.turns] == [(3, 5)] * 2
+    assert talk.end.final_state == {"lit": True}
+    first, second = site.asked
+    assert first.body == {"prompt": "on", "session_id": second.body["session_id"]}
+    assert (first.method, first.path) == ("POST", "/chat")
+
+
+async def test_sessions_are_told_apart_and_a_pinned_one_is_named(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: asked.body["session_id"])
+    host = bench.host(**site.target())
+
+    talks = [await bench.talk(host, "a"), await bench.talk(host, "a"), await bench.talk(host, "a", session_id="s-1")]
+
+    first, second, third = (talk.responses[0] for talk in talks)
+    assert first != second
+    assert third == "s-1"
+
+
+async def test_cookies_last_as_long_as_the_session(bench: Any, serve: Any) -> None:
+    def answer(asked: Any) -> web.Response:
+        response = web.json_response({"response": asked.headers.get("cookie", "none")})
+        response.set_cookie("seen", "yes")
+        return response
+
+    site = await serve(answer)
+    host = bench.host(**site.target())
+
+    assert (await bench.talk(host, "a", "b")).responses == ["none", "seen=yes"]
+    assert (await bench.talk(host, "a")).responses == ["none"]
+
+
+async def test_a_table_is_filled_in_with_values_as_they_are(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "fine"})
+    body = {
+        "question": "{{ prompt }}",
+        "text": "{{ user_id }}: {{ prompt }}",
+        "messages": "{{ messages }}",
+        "past": ["{{ history | length }}", 3, True],
+        "room": "{{ state.room }}",
+        "nothing": "a } b",
+    }
+
+    talk = await bench.talk(bench.host(**site.target(body=body)), 'say "{{ 7 * 7 }}"', "123", state={"room": "hall"})
+
+    assert talk.error is None, talk.message
+    assert site.asked[0].body == {
+        "question": 'say "{{ 7 * 7 }}"',
+        "text": 'user: say "{{ 7 * 7 }}"',
+        "messages": [{"role": "user", "content": 'say "{{ 7 * 7 }}"'}],
+        "past": [0, 3, True],
+        "room": "hall",
+        "nothing": "a } b",
+    }
+    assert site.asked[1].body["question"] == "123"
+    assert [message["content"] for message in site.asked[1].body["messages"]] == ['say "{{ 7 * 7 }}"', "fine", "123"]
+
+
+async def test_in_a_template_of_json_no_text_breaks_out_of_its_place(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "fine"})
+    body = '{"q": {{ prompt }}, "all": {{ history | tojson }}, "new": {% if turn == 0 %}true{% else %}false{% endif %}}'
+
+    talk = await bench.talk_once('", "admin": "yes', "b", **site.target(body=body))
+
+    assert talk.error is None, talk.message
+    assert site.asked[0].body == {"q": '", "admin": "yes', "all": [], "new": True}
+    assert site.asked[1].body["all"][0]["response"] == "fine"
+    assert site.asked[1].body["new"] is False
+
+
+async def test_get_sends_a_query(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: f"{asked.method} {json.dumps(asked.query)}")
+
+    talk = await bench.talk_once(
+        "a & b", **site.target("/ask?v=1", method="GET", body={"q": "{{ prompt }}", "n": "{{ turn }}"})
+    )
+
+    assert talk.responses == ['GET {"v": "1", "q": "a & b", "n": "0"}']
+
+
+async def test_headers_come_from_the_environment_and_each_turn_continues_one_trace(
+    bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_PATH", "deep")
+    env = bench.write(".env", "AGENT_TOKEN=t0p-s3cret-value\n")
+    site = await serve(lambda asked: {"response": "ok"})
+    target = site.target("/${AGENT_PATH}", headers={"Authorization": "Bearer ${AGENT_TOKEN}", "X-Plain": "a"})
+
+    talk = await bench.talk_once("a", "b", env_file=env, **target)
+
+    assert talk.error is None, talk.message
+    first = site.asked[0]
+    assert (first.path, first.headers["authorization"], first.headers["x-plain"]) == (
+        "/deep",
+        "Bearer t0p-s3cret-value",
+        "a",
+    )
+    traces = [re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", each.headers["traceparent"]) for each in site.asked]
+    assert traces[0] is not None
+    assert traces[1] is not None
+    assert traces[0][1] == traces[1][1]
+    assert traces[0][2] != traces[1][2]
+
+
+async def test_values_from_the_environment_are_never_told(bench: Any, serve: Any) -> None:
+    env = bench.write(".env", "AGENT_TOKEN=t0p-s3cret-value\n")
+
+    def answer(asked: Any) -> Any:
+        told = f"you sent {asked.headers['authorization']}"
+        return web.Response(status=403, text=told) if "no" in asked.body["prompt"] else {"response": told}
+
+    site = await serve(answer)
+    host = bench.host(env_file=env, **site.target(headers={"Authorization": "Bearer ${AGENT_TOKEN}"}))
+
+    assert (await bench.talk(host, "yes")).responses == ["you sent Bearer ${AGENT_TOKEN}"]
+    assert (await bench.talk(host, "no")).message.endswith("answered 403: you sent Bearer ${AGENT_TOKEN}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "response", "calls"),
+    [
+        ("just text", "just text", []),
+        (web.Response(text="plain text", content_type="text/plain"), "plain text", []),
+        ({"response": None, "predicted_trajectory": ["ring"]}, "", [("ring", None)]),
+        (
+            {
+                "choices": [
+                    {
+                        "message": {
+                            "role": "assistant",
+                            "content": "done",
+                            "tool_calls": [
+                                {"id": "c1", "type": "function", "function": {"name": "ring", "arguments": '{"n": 2}'}}
+                            ],
+                        }
+                    }
+                ],
+                "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+            },
+            "done",
+            [("ring", {"n": 2})],
+        ),
+        ({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}]}, "ab", []),
+    ],
+)
+async def test_usual_answers_are_understood_without_settings(
+    bench: Any, serve: Any, answer: Any, response: str, calls: list[Any]
+) -> None:
+    site = await serve(lambda asked: answer)
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    assert calls_of(talk) == calls
+    assert talk.responses == [response]
+
+
+async def test_paths_say_where_things_are(bench: Any, serve: Any) -> None:
+    site = await serve(
+        lambda asked: {
+            "output": {"parts": [{"text": "a"}, {"text": "b"}], "cost": {"input_tokens": 4}},
+            "steps": [{"call": {"name": "ring", "args": {"n": 1}}}, {"note": "x"}, {"call": {"name": "knock"}}],
+            "memory": {"k": 1},
+        }
+    )
+
+    talk = await bench.talk_once(
+        "hi",
+        **site.target(
+            response="$.output.parts[*].text",
+            predicted_trajectory="$.steps[*].call",
+            usage="output.cost",
+            state="memory",
+        ),
+    )
+
+    assert calls_of(talk) == [("ring", {"n": 1}), ("knock", None)]
+    assert talk.responses == ["ab"]
+    assert talk.turns[0].usage.prompt == 4
+    assert talk.end.final_state == {"k": 1}
+
+
+async def test_the_trace_has_the_agent_timed_and_its_calls_without_times(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "ok", "predicted_trajectory": [call("ring", n=1)]})
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    agent, tool = talk.spans
+    assert (agent.name, agent.kind, agent.request, agent.response) == ("web", "agent", "hi", "ok")
+    assert agent.duration is not None
+    assert agent.duration > 0
+    assert agent.attributes["http.response.status_code"] == 200
+    assert agent.attributes["traceparent"] == site.asked[0].headers["traceparent"]
+    assert (tool.name, tool.parent_id, tool.request, tool.duration) == ("ring", agent.id, {"n": 1}, None)
+
+
+async def test_many_sessions_share_one_process(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "ok"})
+    host = bench.host(**site.target())
+
+    sessions = [await bench.open(host) for _ in range(3)]
+    from workbench.model.evalset import Content
+
+    for session in sessions:
+        await session.turn(Content.of_text("hi", role="user"), turn=0)
+    pids = {session._child.pid for session in sessions}
+    for session in sessions:
+        await session.finish()
+
+    assert len(pids) == 1
+
+
+async def test_files_of_the_project_may_have_any_name(bench: Any, serve: Any, way: dict[str, Any]) -> None:
+    for name in ("secrets", "uuid", "http", "yarl", "asyncio", "ssl", "aiohttp", "jsonpath", "urllib", "token"):
+        bench.write(f"{name}.py", "raise RuntimeError('not for us')")
+    site = await serve(lambda asked: {"out": asked.body["q"]})
+
+    talk = await bench.talk_once("hi", **site.target(body={"q": "{{ prompt }}"}, response="$.out"), **way)
+
+    assert talk.error is None, talk.error.failure.traceback
+    assert talk.responses == ["hi"]

@@ -1,0 +1,31 @@
+"""Paths that say where in an answer is what. The library is imported with this module: see `Adapter.import_own`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonpath import JSONPath, JSONPathError, compile
+
+from .. import base
+
+
+class Path:
+    """A JSONPath of the settings; `key` says where it stands there. Raises LoadError where it is none."""
+
+    def __init__(self, text: str, *, key: str) -> None:
+        try:
+            path = compile(text)
+        except JSONPathError as error:
+            reason = str(error).strip().splitlines()[0]
+            message = f'{key}: found {text!r}, expected a JSONPath such as "$.output.text" ({reason})'
+            raise base.LoadError(message) from None
+        if not isinstance(path, JSONPath):
+            raise base.LoadError(f"{key}: found {text!r}, expected one JSONPath, not several put together")
+        self._path = path
+        self.text = text
+        self.is_single: bool = path.singular_query()
+        """Whether it can lead to one value only."""
+
+    def values(self, document: Any) -> list[Any]:
+        """What it leads to."""
+        return list(self._path.findall(document))

@@ -1,0 +1,128 @@
+"""What is understood of the answers of an HTTP agent, by the paths in its settings or by what most agents answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ...answers import read_answer
+from ...values import describe
+from .. import base
+
+if TYPE_CHECKING:
+    from .paths import Path
+
+MAPPED = ("response", "predicted_trajectory", "usage", "state")
+"""What settings may say the path of."""
+
+_USUAL = (*MAPPED, "tool_responses", "intermediate_responses")
+_EXPECTED = (
+    'expected JSON with "response" (and "predicted_trajectory"), a chat completion, or a table [targets.{name}.http] '
+    'that says where the response is: response = "$.path.to.text"'
+)
+_BEGINNING = 200
+
+
+class Reading:
+    """The mapping of `[targets.NAME.http]`. Raises LoadError where a path is none."""
+
+    def __init__(self, target: dict[str, Any]) -> None:
+        self._expected = _EXPECTED.format(name=target["name"])
+        told = {key: text for key, text in target["options"].items() if key in MAPPED}
+        self._paths: dict[str, Path] = {}
+        if told:
+            from .paths import Path
+
+            place = f"targets.{target['name']}.http"
+            self._paths = {key: Path(text, key=f"{place}.{key}") for key, text in told.items()}
+
+    def read(self, text: str, *, content_type: str) -> dict[str, Any]:
+        """An answer as `answers.read_answer` gives it. Raises AgentFault with what was found and what expected."""
+        value = self._parsed(text, content_type=content_type.partition(";")[0].strip().lower())
+        if isinstance(value, str) and not self._paths:
+            return read_answer(value)
+        known = self._usual(value)
+        known.update({key: self._found(value, key, path) for key, path in self._paths.items()})
+        if "response" not in known and "predicted_trajectory" not in known:
+            raise base.AgentFault(f"answered with {_shown(value)}, {self._expected}")
+        if known.get("predicted_trajectory") is not None and not isinstance(known["predicted_trajectory"], (list, str)):
+            found = _shown(known["predicted_trajectory"])
+            raise base.AgentFault(f"answered with {found} as predicted_trajectory, expected a list of calls")
+        response = known.get("response")
+        if response is not None and not isinstance(response, str):
+            raise base.AgentFault(f"answered with {_shown(response)} as response, expected text")
+        if response is None and not known.get("predicted_trajectory"):
+            raise base.AgentFault("answered with neither a response nor calls of tools")
+        return read_answer({key: item for key, item in known.items() if item is not None})
+
+    def _parsed(self, text: str, *, content_type: str) -> Any:
+        if not text.strip():
+            raise base.AgentFault(f"answered with nothing, {self._expected}")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            if content_type == "text/plain" and not self._paths:
+                return text
+        kind = "no JSON"
+        if content_type == "text/html" or text.lstrip()[:9].lower().startswith(("<!doctype", "<html")):
+            kind = "HTML (a page for people, perhaps of an error or a login)"
+        elif content_type == "text/event-stream":
+            kind = "a stream of events; most agents can be asked for one answer instead"
+        raise base.AgentFault(f"answered with {kind}: {beginning(text)!r}; {self._expected}")
+
+    def _usual(self, value: Any) -> dict[str, Any]:
+        """What is found without being told where."""
+        if not isinstance(value, dict):
+            return {}
+        completion = _completion(value)
+        return {key: value[key] for key in _USUAL if key in value} if completion is None else completion
+
+    def _found(self, value: Any, key: str, path: Path) -> Any:
+        """What a path leads to; of several texts of a response the whole."""
+        found = path.values(value)
+        if path.is_single:
+            if not found:
+                raise base.AgentFault(f"answered with {_shown(value)}, where nothing is at {path.text} ({key})")
+            return found[0]
+        if key == "predicted_trajectory":
+            return found
+        texts = [item for item in found if isinstance(item, str)]
+        if key == "response" and texts and len(texts) == len(found):
+            return "".join(texts)
+        if len(found) != 1:
+            raise base.AgentFault(
+                f"answered with {_shown(value)}, where {len(found)} values are at {path.text} ({key})"
+            )
+        return found[0]
+
+
+def beginning(text: str) -> str:
+    """The first words of a text, on one line."""
+    words = " ".join(text[: 4 * _BEGINNING].split())
+    return words if len(words) <= _BEGINNING else words[: _BEGINNING - 3] + "..."
+
+
+def _completion(value: dict[str, Any]) -> dict[str, Any] | None:
+    """What a chat completion of OpenAI's form says; None where the value is none."""
+    choices = value.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        return None
+    content = message.get("content")
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    calls = message.get("tool_calls") or []
+    usage = value.get("usage")
+    return {"response": content, "predicted_trajectory": calls, "usage": usage if isinstance(usage, dict) else None}
+
+
+def _shown(value: Any) -> str:
+    """What a JSON value is, in the words of JSON."""
+    if isinstance(value, dict):
+        keys = ", ".join(list(value)[:12])
+        return f"an object with the keys {keys}" if keys else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "null" if value is None else describe(value)

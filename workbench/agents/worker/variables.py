@@ -1,0 +1,53 @@
+"""Environment variables that the settings of a target name as `${NAME}`: looked up late, and never told."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .adapters.base import LoadError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Match
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_SECRET = 8  # characters: what is shorter stands in other words by chance
+
+
+class Variables:
+    """Fills in the variables of one target, and takes their values out of texts that are shown or kept."""
+
+    def __init__(self, target: Dict[str, Any]) -> None:
+        self._target = target
+        self._values: Dict[str, str] = {}
+
+    def fill(self, text: str, *, key: str) -> str:
+        """The text with values in place of names; `key` says where below the target it stands. Raises LoadError."""
+
+        def value_of(match: Match[str]) -> str:
+            value = os.environ.get(match[1])
+            if not value:
+                raise self._problem(key, f"the environment variable {match[1]} is not set")
+            self._values[value] = match[1]
+            return value
+
+        filled = _VARIABLE.sub(value_of, text)
+        if not filled.isprintable():
+            raise self._problem(key, "a variable in it holds a line break or another control character")
+        return filled
+
+    def headers(self) -> Dict[str, str]:
+        """The headers of the target's own table, filled in. Raises LoadError."""
+        headers: Dict[str, str] = self._target["options"].get("headers", {})
+        return {name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()}
+
+    def conceal(self, text: str) -> str:
+        """The text with `${NAME}` wherever a value that was filled in stands in it."""
+        for value, name in self._values.items():
+            if len(value) >= _SHORTEST_SECRET and value in text:
+                text = text.replace(value, f"${{{name}}}")
+        return text
+
+    def _problem(self, key: str, message: str) -> LoadError:
+        return LoadError(f"targets.{self._target['name']}.{key}: {message}")
