@@ -36,6 +36,7 @@ NEEDS = {
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",
     ),
+    "node": (shutil.which("node") is not None, "needs node"),
     "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
     "vertex": (
         importlib.util.find_spec("agentplatform") is not None,

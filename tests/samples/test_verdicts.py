@@ -28,14 +28,14 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def verdicts(root: Path, *, adk: bool) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """What came out and what was expected, for the sets of ADK agents or of the others."""
+def verdicts(root: Path, *, kind: str) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """What came out and what was expected, for the sets of agents of one kind."""
     workspace = Workspace.open(root)
     try:
         entries = [
             entry
             for entry in workspace.project.eval_sets
-            if entry.target and (workspace.project.targets[entry.target].kind == "adk") == adk
+            if entry.target and workspace.project.targets[entry.target].kind == kind
         ]
         run = workspace.start(
             workspace.plan([Selection(eval_set=entry.relative) for entry in entries], RunOptions(adk_results=False))
@@ -56,7 +56,7 @@ def verdicts(root: Path, *, adk: bool) -> tuple[dict[str, dict[str, str]], dict[
 
 
 def test_every_case_of_a_function_agent_comes_out_as_expected(copied: Path) -> None:
-    found, expected = verdicts(copied, adk=False)
+    found, expected = verdicts(copied, kind="function")
 
     assert len(found) >= 20
     assert found == expected
@@ -64,7 +64,15 @@ def test_every_case_of_a_function_agent_comes_out_as_expected(copied: Path) -> N
 
 @pytest.mark.needs_adk
 def test_every_case_of_the_adk_agent_comes_out_as_expected(copied: Path) -> None:
-    found, expected = verdicts(copied, adk=True)
+    found, expected = verdicts(copied, kind="adk")
+
+    assert found
+    assert found == expected
+
+
+@pytest.mark.needs_node
+def test_every_case_of_the_program_comes_out_as_expected(copied: Path) -> None:
+    found, expected = verdicts(copied, kind="command")
 
     assert found
     assert found == expected

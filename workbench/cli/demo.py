@@ -111,18 +111,20 @@ def _run_all(folder: Path, *, plain: bool) -> int:
 
 
 def _left_out(workspace: Workspace) -> dict[str, str]:
-    """Eval sets whose agent needs an extra that is not installed, with the reason."""
+    """Eval sets whose agent needs an extra or a program that is not installed, with the reason."""
     from workbench.cli.doctor import missing_extra
     from workbench.model.target import AgentKind
 
-    if _is_installed("google.adk"):
-        return {}
+    reasons: dict[AgentKind, str] = {}
+    if not _is_installed("google.adk"):
+        reasons[AgentKind.ADK] = f"the extra adk is {missing_extra('adk')}"
+    if shutil.which("node") is None:
+        reasons[AgentKind.COMMAND] = "the program node is not installed"
     targets = workspace.project.targets
-    reason = f"the extra adk is {missing_extra('adk')}"
     return {
-        entry.relative: reason
+        entry.relative: reasons[targets[entry.target].kind]
         for entry in workspace.project.eval_sets
-        if entry.target is not None and targets[entry.target].kind is AgentKind.ADK
+        if entry.target is not None and targets[entry.target].kind in reasons
     }
 
 

@@ -9,8 +9,9 @@ import time
 import uuid
 from typing import Any
 
+from ..answers import read_answer
 from ..reported import agent_span, call_spans, turn_result
-from ..values import lenient
+from ..values import describe, lenient
 from . import base
 
 
@@ -92,3 +93,30 @@ class ForeignSession(base.Session):
         self, index: int, prompt: str, start: float, end: float | None, response: str | None = None
     ) -> dict[str, Any]:
         return agent_span(index, self._target["name"], start=start, end=end, request=prompt, response=response)
+
+
+def read_told(told: dict[str, Any], *, how: str) -> dict[str, Any]:
+    """An answer as `answers.read_answer` gives it. Raises AgentFault; `how` is what the agent did with it."""
+    response = told.get("response")
+    if response is None and not told.get("predicted_trajectory"):
+        raise base.AgentFault(f"{how} with neither a response nor calls of tools")
+    if response is not None and not isinstance(response, str):
+        raise base.AgentFault(f"{how} with {in_json(response)} as response, expected text")
+    try:
+        return read_answer(told)
+    except base.AgentFault as error:
+        raise base.AgentFault(f"{how} with what cannot be taken: {error}") from None
+
+
+def in_json(value: Any) -> str:
+    """What a JSON value is, in the words of JSON."""
+    if isinstance(value, dict):
+        keys = ", ".join(list(value)[:12])
+        return f"an object with the keys {keys}" if keys else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"the number {str(value)[:40]}"
+    return "null" if value is None else describe(value)

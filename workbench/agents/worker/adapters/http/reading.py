@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...answers import read_answer
-from ...values import describe
 from .. import base
+from ..foreign import in_json, read_told
 
 if TYPE_CHECKING:
     from .paths import Path
@@ -40,20 +39,15 @@ class Reading:
         """An answer as `answers.read_answer` gives it. Raises AgentFault with what was found and what expected."""
         value = self._parsed(text, content_type=content_type.partition(";")[0].strip().lower())
         if isinstance(value, str) and not self._paths:
-            return read_answer(value)
+            return read_told({"response": value}, how="answered")
         known = self._usual(value)
         known.update({key: self._found(value, key, path) for key, path in self._paths.items()})
         if "response" not in known and "predicted_trajectory" not in known:
-            raise base.AgentFault(f"answered with {_shown(value)}, {self._expected}")
+            raise base.AgentFault(f"answered with {in_json(value)}, {self._expected}")
         if known.get("predicted_trajectory") is not None and not isinstance(known["predicted_trajectory"], (list, str)):
-            found = _shown(known["predicted_trajectory"])
+            found = in_json(known["predicted_trajectory"])
             raise base.AgentFault(f"answered with {found} as predicted_trajectory, expected a list of calls")
-        response = known.get("response")
-        if response is not None and not isinstance(response, str):
-            raise base.AgentFault(f"answered with {_shown(response)} as response, expected text")
-        if response is None and not known.get("predicted_trajectory"):
-            raise base.AgentFault("answered with neither a response nor calls of tools")
-        return read_answer({key: item for key, item in known.items() if item is not None})
+        return read_told({key: item for key, item in known.items() if item is not None}, how="answered")
 
     def _parsed(self, text: str, *, content_type: str) -> Any:
         if not text.strip():
@@ -82,7 +76,7 @@ class Reading:
         found = path.values(value)
         if path.is_single:
             if not found:
-                raise base.AgentFault(f"answered with {_shown(value)}, where nothing is at {path.text} ({key})")
+                raise base.AgentFault(f"answered with {in_json(value)}, where nothing is at {path.text} ({key})")
             return found[0]
         if key == "predicted_trajectory":
             return found
@@ -91,7 +85,7 @@ class Reading:
             return "".join(texts)
         if len(found) != 1:
             raise base.AgentFault(
-                f"answered with {_shown(value)}, where {len(found)} values are at {path.text} ({key})"
+                f"answered with {in_json(value)}, where {len(found)} values are at {path.text} ({key})"
             )
         return found[0]
 
@@ -116,13 +110,3 @@ def _completion(value: dict[str, Any]) -> dict[str, Any] | None:
     calls = message.get("tool_calls") or []
     usage = value.get("usage")
     return {"response": content, "predicted_trajectory": calls, "usage": usage if isinstance(usage, dict) else None}
-
-
-def _shown(value: Any) -> str:
-    """What a JSON value is, in the words of JSON."""
-    if isinstance(value, dict):
-        keys = ", ".join(list(value)[:12])
-        return f"an object with the keys {keys}" if keys else "an empty object"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return "null" if value is None else describe(value)

@@ -1,0 +1,305 @@
+"""Agents that are programs: real ones, in lines of JSON, and what is said where they do not keep to it."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.model.target import AgentKind
+
+HEAD = """
+import json, os, sys, time
+
+def say(**message):
+    sys.stdout.write(json.dumps(message) + "\\n")
+    sys.stdout.flush()
+
+def turns():
+    for line in sys.stdin:
+        yield json.loads(line)
+
+"""
+Program = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def program(bench: Any) -> Program:
+    """Writes a program; returns what `bench.host` needs for it."""
+
+    def write(text: str, *arguments: str) -> dict[str, Any]:
+        import textwrap
+
+        bench.write("program.py", HEAD + textwrap.dedent(text))
+        location = shlex.join([sys.executable, "-S", "program.py", *arguments])
+        return {"name": "desk", "kind": AgentKind.COMMAND, "location": location}
+
+    return write
+
+
+async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program: Program, way: dict[str, Any]) -> None:
+    target = program("""
+        for turn in turns():
+            count = turn["session"]["state"].get("count", 0) + 1
+            say(type="finished", response=f'{turn["turn"]} {turn["prompt"]} {count} {os.getpid()} {sys.argv[1]}',
+                predicted_trajectory=[{"name": "count", "args": {"to": count}}],
+                usage={"prompt": 3, "total": 5}, state={"count": count})
+    """, "an argument")  # fmt: skip
+    host = bench.host(**target, **way)
+
+    talk, other = await asyncio.gather(
+        bench.talk(host, "a", "b", state={"count": 5}), bench.talk(host, "c", session_id="s")
+    )
+
+    assert talk.error is None, talk.message
+    first, second = (response.split(" ", 3) for response in talk.responses)
+    assert (first[:3], second[:3]) == (["0", "a", "6"], ["1", "b", "7"])
+    assert first[3] == second[3] != other.responses[0].split(" ", 3)[3]
+    assert first[3].endswith("an argument")
+    assert [call.args for turn in talk.turns for call in turn.invocation.intermediate_data.tool_uses] == [
+        {"to": 6},
+        {"to": 7},
+    ]
+    assert talk.turns[0].usage.total == 5
+    assert (talk.end.final_state, other.end.final_state) == ({"count": 7}, {"count": 1})
+
+
+async def test_what_it_is_told(bench: Any, program: Program) -> None:
+    bench.write(".env", "DESK_KEY=value")
+    target = program("""
+        for turn in turns():
+            say(type="finished", response=json.dumps([turn, os.environ["DESK_KEY"], os.getcwd()]))
+    """)
+
+    talk = await bench.talk(
+        bench.host(**target, env_file=bench.folder / ".env"), "hé\nllo", session_id="s-1", state={"a": [1]}
+    )
+
+    import json
+
+    turn, variable, folder = json.loads(talk.responses[0])
+    assert turn == {
+        "type": "turn",
+        "turn": 0,
+        "prompt": "hé\nllo",
+        "content": {"role": "user", "parts": [{"text": "hé\nllo"}]},
+        "session": {"app_name": "app", "user_id": "user", "id": "s-1", "state": {"a": [1]}},
+    }
+    assert (variable, Path(folder)) == ("value", bench.folder)
+
+
+async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="event", tool_call={"name": "find", "args": {"t": 1}, "id": "1"})
+            say(type="event", tool_call={"name": "find", "args": {"t": 2}, "id": "2"})
+            say(type="event", text="looking", author="clerk")
+            say(type="event", tool_response={"name": "find", "response": {"n": 2}, "id": "2"})
+            time.sleep(0.05)
+            say(type="event", tool_response={"name": "find", "response": "one", "id": "1"})
+            say(type="event", tool_call={"name": "ring", "args": {}})
+            say(type="event", span={"name": "small-model", "kind": "model", "start": 0.01, "end": 0.02,
+                                    "attributes": {"usage": {"total": 3}}})
+            say(type="finished", response="done")
+    """)  # fmt: skip
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.error is None, talk.message
+    told = talk.turns[0].invocation.intermediate_data
+    assert [(call.name, call.args) for call in told.tool_uses] == [("find", {"t": 1}), ("find", {"t": 2}), ("ring", {})]
+    assert [each.response for each in told.tool_responses] == [{"n": 2}, {"result": "one"}]
+    agent, first, second, ring, model = talk.spans
+    assert [span.parent_id for span in (first, second, ring, model)] == [agent.id] * 4
+    assert (first.response, second.response) == ("one", {"n": 2})
+    assert first.duration > 0.04
+    assert first.duration > second.duration
+    assert (ring.duration, ring.request) == (None, {})
+    assert (model.kind, model.attributes) == ("model", {"usage": {"total": 3}})
+    assert model.duration == pytest.approx(0.01)
+    assert agent.start < model.start < agent.end
+
+
+async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="event", tool_call={"name": "find", "args": {}})
+            say(type="event", tool_response={"name": "find", "response": {}})
+            say(type="finished", response="done")
+    """)
+
+    talk = await bench.talk(bench.host(**target), "hi", announce_spans=True)
+
+    assert [(span.name, span.is_under_way) for span in talk.spans] == [
+        ("desk", True),
+        ("find", True),
+        ("find", False),
+        ("desk", False),
+        ("find", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (
+            "print('Starting...', flush=True)",
+            "agent",
+            "wrote a line that is no JSON: 'Starting...'; expected one object",
+        ),
+        ("print('[1]', flush=True)", "agent", "wrote the line '[1]', expected an object with a \"type\""),
+        ("say(type='finish')", "agent", "wrote a line of type 'finish', expected event, finished or failed"),
+        ("say(type='event', tool='x')", "agent", "wrote an event with tool, expected one of tool_call, tool_response"),
+        ("say(type='event', tool_call='x')", "agent", "whose tool_call is a str ('x'), expected an object with a"),
+        ("say(type='finished')", "agent", "finished with neither a response nor calls of tools"),
+        ("say(type='finished', response=3)", "agent", "finished with the number 3 as response, expected text"),
+        (
+            "say(type='finished', response='a', usage=3)",
+            "agent",
+            'finished with what cannot be taken: "usage" is an int (3), expected a dict',
+        ),
+        ("say(type='failed', message='no books')", "agent", "failed: no books"),
+        ("say(type='failed', message='later', kind='infrastructure')", "infrastructure", "failed: later"),
+        ("sys.exit()", "crash", "ended with exit status 0 before it had answered"),
+        (
+            "print('a\\nout of \\x1b[1mpaper', file=sys.stderr); sys.exit(4)",
+            "crash",
+            "ended with exit status 4 before it had answered: out of",
+        ),
+        ("os.kill(os.getpid(), 9)", "crash", "ended with signal 9 (SIGKILL) before it had answered"),
+        (
+            'sys.stdout.write(\'{"type": "fin\'); sys.stdout.flush(); sys.exit(1)',
+            "crash",
+            'ended with exit status 1 in the middle of the line \'{"type": "fin\'',
+        ),
+        ("os.close(1); time.sleep(60)", "crash", "closed its standard output before it had answered"),
+    ],
+)
+async def test_what_is_no_answer_is_named(bench: Any, program: Program, text: str, kind: str, message: str) -> None:
+    target = program(f"for turn in turns():\n    {text}\n")
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.kind == kind
+    assert talk.message.startswith(f"the program {target['location']} ")
+    assert message in talk.message
+
+
+async def test_a_line_without_end_is_cut_off(bench: Any, program: Program) -> None:
+    target = program("""
+        while True:
+            sys.stdout.write("x" * (1 << 20))
+    """)
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.kind == "agent"
+    assert talk.message.endswith("wrote a line of more than 64 MB, expected less")
+
+
+@pytest.mark.needs_fork
+async def test_what_it_writes_on_standard_error_is_kept(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            print("thinking", file=sys.stderr)
+            say(type="finished", response="done")
+        print("good bye", file=sys.stderr)
+    """)
+
+    talk = await bench.talk_once("hi", mode="fork", **target)
+
+    assert talk.responses == ["done"]
+    assert talk.end.stderr_tail == "thinking\ngood bye\n"
+
+
+async def test_a_long_prompt_and_a_program_that_talks_before_it_listens_do_not_block_each_other(
+    bench: Any, program: Program
+) -> None:
+    target = program("""
+        for number in range(20000):
+            say(type="event", text="x" * 20)
+        for turn in turns():
+            say(type="finished", response=str(len(turn["prompt"])))
+    """)
+
+    talk = await bench.talk_once("y" * 3_000_000, **target)
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["3000000"]
+
+
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+async def test_one_that_never_answers_ends_with_all_it_started_when_the_case_does(
+    bench: Any, program: Program, isolation: str, running: Any, eventually: Any
+) -> None:
+    target = program("""
+        import subprocess
+        child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+        open("pids", "w").write(f"{os.getpid()} {child.pid}")
+        time.sleep(600)
+    """)
+    session = await bench.open(bench.host(**target, isolation=isolation))
+    from workbench.model.evalset import Content
+
+    turn = asyncio.ensure_future(session.turn(Content.of_text("hi", role="user"), turn=0))
+    pids = await eventually(lambda: (bench.folder / "pids").exists() and (bench.folder / "pids").read_text().split())
+    assert all(running(int(pid)) for pid in pids)
+    await session.kill()
+    await asyncio.wait([turn])
+
+    await eventually(lambda: not any(running(int(pid)) for pid in pids))
+
+
+async def test_one_that_stays_after_its_input_has_ended_is_ended(
+    bench: Any, program: Program, running: Any, eventually: Any
+) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="finished", response=str(os.getpid()))
+        time.sleep(600)
+    """)
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.error is None, talk.message
+    await eventually(lambda: not running(int(talk.responses[0])))
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("no-such-program --x", "the program 'no-such-program' of target 'desk' is not there (looked on PATH)"),
+        ("./agent.sh", "the program './agent.sh' of target 'desk' is not there (looked in "),
+        ("./notes.txt", "the program './notes.txt' of target 'desk' is no program that may be run (looked in "),
+        ("./broken", "the program './broken' of target 'desk' cannot be started: "),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_named(bench: Any, location: str, message: str) -> None:
+    bench.write("notes.txt", "hello")
+    bench.write("broken", "#!/no/such/interpreter\n").chmod(0o755)
+
+    talk = await bench.talk_once("hi", name="desk", kind=AgentKind.COMMAND, location=location)
+
+    assert talk.kind == "setup"
+    assert talk.message.startswith(message)
+
+
+async def test_any_save_may_matter_to_a_program(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="finished", response="done")
+    """)
+    session = await bench.open(bench.host(**target))
+    from workbench.model.evalset import Content
+
+    await session.turn(Content.of_text("hi", role="user"), turn=0)
+    await session.finish()
+
+    assert session.dependencies is not None
+    assert session.dependencies.complete
+    assert session.dependencies.is_opaque
