@@ -116,6 +116,18 @@ def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
         assert table.model_fields_set == set(type(table).model_fields)
 
 
+@pytest.mark.parametrize("kind", ["http"])
+def test_the_table_of_a_kind_is_shown_with_every_key_and_no_other(tmp_path: Path, kind: str) -> None:
+    example = next(block for block in blocks("toml") if f'kind = "{kind}"' in block)
+    (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
+
+    loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
+
+    assert loaded.problems == ()
+    (target,) = loaded.settings.targets.values()
+    assert target.options.keys() == KIND_TABLES[kind].model_fields.keys()
+
+
 def test_the_json_of_a_run_has_exactly_the_documented_keys(workbench: CommandLine) -> None:
     workbench.write("home/agent.py", AGENT)
     turn = {"user_content": {"parts": [{"text": "raise x"}]}}
