@@ -132,6 +132,12 @@ class _Server:
         with contextlib.suppress(OSError):  # the engine is gone, and we in a moment
             self._wire.send(message)
 
+    def _tell(self, number: int, *, complete: bool = False) -> None:
+        """Have told with the next message what a session has depended on, where that is more than was told before."""
+        message = self._teller.message(number, complete=complete)
+        if complete or message["rows"] or message["tainted"]:
+            self._wire.queue(message)
+
     def _obey(self, message: Dict[str, Any]) -> None:
         kind, number = message["type"], message["session"]
         if kind in ("open", "score"):
@@ -175,14 +181,14 @@ class _Server:
         if self._sessions.get(answer["session"]) is item and result is not None:
             for span in result.pop("spans", ()):
                 self._wire.queue({"type": "span", "session": answer["session"], "span": span})
-            self._wire.queue(self._teller.message(answer["session"]))
+            self._tell(answer["session"])
             self._send({"type": "finished", **answer, "result": result})
 
     def _fail(self, answer: Dict[str, Any], failure: Dict[str, Any]) -> None:
         item = self._sessions.pop(answer["session"], None)
         if item is not None:
             item.leave_tools()
-            self._wire.queue(self._teller.message(answer["session"], complete=True))
+            self._tell(answer["session"], complete=True)
             self._send({"type": "failed", **answer, **failure})
 
     async def _turn(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -201,7 +207,7 @@ class _Server:
                 return False
             emit = self._span_sender(number)
             item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
-            self._wire.queue(self._teller.message(number))
+            self._tell(number)
             self._send({"type": "opened", "session": number})
         return True
 
@@ -233,7 +239,7 @@ class _Server:
 
     def _end(self, number: int, result: Dict[str, Any]) -> None:
         """Tell what came of a session, after which there is no more of it."""
-        self._wire.queue(self._teller.message(number, complete=True))
+        self._tell(number, complete=True)
         self._send({"type": "finished", "session": number, "result": result})
         del self._sessions[number]
 
