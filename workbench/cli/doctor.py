@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,16 @@ from workbench import __version__
 from workbench.cli.streams import write_lines
 
 if TYPE_CHECKING:
+    from workbench.cli.agents import Health
     from workbench.engine.workspace import Workspace
 
-_EXTRAS = {"adk": "google-adk", "litellm": "litellm", "vertex": "google-cloud-aiplatform"}
+_EXTRAS = {
+    "a2a": "a2a-sdk",
+    "adk": "google-adk",
+    "langchain": "langchain",
+    "litellm": "litellm",
+    "vertex": "google-cloud-aiplatform",
+}
 _KEYS = (
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
@@ -32,12 +39,17 @@ _WRONG = 2
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
-@click.option("--check", is_flag=True, help="Ask each judge model one small question, which may cost a little.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Ask each judge model one small question, which may cost a little, and see whether remote agents are there.",
+)
 def doctor(path: Path, *, check: bool) -> int:
     """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
 
     Exits with 2 where something is wrong with the project at PATH (default: the current folder).
     """
+    from workbench.cli.agents import health_of
     from workbench.cli.judges import ask_judges, judge_lines, judges_of
     from workbench.engine.workspace import Workspace
     from workbench.model.text import counted, neutralise, redact
@@ -46,8 +58,9 @@ def doctor(path: Path, *, check: bool) -> int:
         problems = list(_problems(workspace))
         judges = judges_of(workspace)
         answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
-        problems += unanswered
-        lines = [*_machine(), "", *_project(workspace), *judge_lines(judges, workspace, answers=answers), ""]
+        agents = health_of(workspace.project.targets.values(), ask=check)
+        problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
+        lines = [*_machine(), "", *_project(workspace, agents), *judge_lines(judges, workspace, answers=answers), ""]
     lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
@@ -60,7 +73,7 @@ def _machine() -> Iterator[str]:
     isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
     yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
     for extra, package in _EXTRAS.items():
-        yield f"extra {extra:<7}{_version_of(package) or missing_extra(extra)}"
+        yield f"extra {extra:<9} {_version_of(package) or missing_extra(extra)}"
     found = [name for name in _KEYS if os.environ.get(name)]
     yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
 
@@ -79,7 +92,7 @@ def missing_extra(extra: str) -> str:
     return f'not installed: pip install "agent-eval-workbench[{extra}]"'
 
 
-def _project(workspace: Workspace) -> Iterator[str]:
+def _project(workspace: Workspace, agents: Mapping[str, Health]) -> Iterator[str]:
     project = workspace.project
     settings = project.root / "workbench.toml"
     yield f"project      {project.root}"
@@ -92,6 +105,7 @@ def _project(workspace: Workspace) -> Iterator[str]:
         if target.env_file is not None and target.env_file.is_file():
             names = ", ".join(_names_in(target.env_file)) or "nothing"
             yield f"    {target.env_file.name} sets {names}"
+        yield from (f"    {line}" for line in agents[target.name].lines)
     yield f"eval sets    {len(project.eval_sets) or 'none found'}"
     for entry in project.eval_sets:
         yield f"  {entry.relative}: {entry.target or 'no agent'}"

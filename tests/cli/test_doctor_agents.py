@@ -1,0 +1,84 @@
+"""`workbench doctor` on agents: what they need, whether it is there, and with `--check` whether they can be reached."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from tests.llm.servers import serving
+
+from .conftest import CommandLine
+
+
+def configure(workbench: CommandLine, *targets: str) -> None:
+    workbench.write("workbench.toml", "\n".join(targets))
+
+
+def test_a_program_is_looked_for(workbench: CommandLine) -> None:
+    configure(
+        workbench,
+        f"[targets.there]\nkind = 'command'\ntarget = ['{sys.executable}', 'x.py']",
+        "[targets.gone]\nkind = 'command'\ntarget = 'no-such-program --fast'",
+        "[targets.own]\nkind = 'command'\ntarget = './agent.sh'",
+    )
+    workbench.write("agent.sh", "#!/bin/sh\n").chmod(0o755)
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert f"    runs {sys.executable}\n" in done.out
+    assert f"    runs {workbench.root / 'agent.sh'}\n" in done.out
+    assert "  gone: the program 'no-such-program' is not there, or may not be run\n" in done.out
+
+
+def test_variables_are_named_and_never_shown(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_TOKEN", "the-value-itself")
+    monkeypatch.delenv("WEB_KEY", raising=False)
+    configure(
+        workbench,
+        "[targets.web]\nkind = 'http'\ntarget = 'http://127.0.0.1:9/?key=${WEB_KEY}'\n"
+        "http.headers = { Authorization = 'Bearer ${WEB_TOKEN}' }",
+    )
+
+    done = workbench("doctor", "--check")
+
+    assert done.status == 2
+    assert "    takes WEB_KEY, WEB_TOKEN from the environment\n" in done.out
+    assert "  web: the environment variable WEB_KEY is not set\n" in done.out
+    assert "the-value-itself" not in done.out
+
+
+def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
+    with socket.socket() as taken, serving(lambda call: pytest.fail("no prompt is sent")) as server:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        configure(
+            workbench,
+            f"[targets.web]\nkind = 'http'\ntarget = '{server.url}/chat'",
+            f"[targets.gone]\nkind = 'http'\ntarget = '{nobody}'",
+        )
+
+        quiet, asked = workbench("doctor"), workbench("doctor", "--check")
+
+    assert "cannot be reached" not in quiet.out
+    assert quiet.out.count("    whether it can be reached is asked with --check\n") == 2
+    assert asked.status == 2
+    assert "    reached: something answers there (status 501)\n" in asked.out
+    assert f"  gone: {nobody} cannot be reached: " in asked.out
+
+
+def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain_core", None)  # as where it is not installed
+    configure(
+        workbench,
+        "[targets.chain]\nkind = 'langchain'\ntarget = 'agent:chain'",
+        f"[targets.other]\nkind = 'langchain'\ntarget = 'agent:chain'\npython = '{sys.executable}'",
+    )
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in done.out
+    assert "    needs langchain_core in its own interpreter, which is not looked into\n" in done.out
