@@ -19,6 +19,7 @@ from workbench.agents.host import (
 )
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
+from workbench.model.target import Target
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.user import User, UserCall, UserFailed
 
@@ -48,7 +49,7 @@ async def execute(
     user: User,
     host: AgentHost,
     *,
-    target_name: str,
+    target: Target,
     timeout_seconds: float,
     alone: bool,
     listener: Listener,
@@ -88,7 +89,7 @@ async def execute(
     session: AgentSession | None = None
     try:
         async with asyncio.timeout(timeout_seconds) as deadline:
-            request = _session_request(case, target_name, alone=alone, left=left, tools=tools)
+            request = _session_request(case, target.name, alone=alone, left=left, tools=tools)
             session = await host.open(request, on_span=keep_span)
             opened = time.perf_counter()
             while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
@@ -113,9 +114,10 @@ async def execute(
         if not deadline.expired():
             raise
         printed = SessionEnd() if session is None else await session.kill()
+        waiting = f", waiting for {target.location}" if target.runs_elsewhere else ""
         failure = Failure(
             kind=FailureKind.TIMEOUT,
-            message=f"took longer than {timeout_seconds:g} s",
+            message=f"took longer than {timeout_seconds:g} s{waiting}",
             stderr_tail=printed.stderr_tail or None,
         )
         placed = _placed(failure, turn=len(turns), of=user.turns)

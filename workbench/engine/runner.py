@@ -306,7 +306,7 @@ class Runner:
             planned.case,
             user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
             self._host_of(planned.target),
-            target_name=planned.target.name,
+            target=planned.target,
             timeout_seconds=self._plan.limits.timeout_seconds,
             alone=alone,
             listener=Listener(user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished),

@@ -1,0 +1,69 @@
+"""`workbench run` with agents behind HTTP: verdicts, retries, time limits, what a later run takes from history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.llm.servers import Call, Said, serving
+
+from .conftest import CommandLine
+
+Turn = Callable[..., dict[str, Any]]
+
+
+def configure(workbench: CommandLine, url: str, *more: str) -> None:
+    lines = ["[targets.web]", 'kind = "http"', f'target = "{url}/chat"', 'eval_sets = ["web/*.evalset.json"]', *more]
+    workbench.write("workbench.toml", "\n".join(lines))
+
+
+def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, make_turn: Turn) -> None:
+    def answer(call: Call) -> Said:
+        prompt = call.body["prompt"]
+        if "down" in prompt:
+            return Said("out of order", status=503)
+        if "slow" in prompt:
+            return Said({"response": prompt}, seconds=3.0)
+        return Said({"response": prompt})
+
+    cases = {prompt: [make_turn(prompt, "fine")] for prompt in ("fine", "wrong", "down", "slow")}
+    workbench.add_set("web/set.evalset.json", cases)
+    workbench.write("criteria.json", {"criteria": {"response_match_score": 0.8}})
+
+    with serving(answer) as server:
+        configure(workbench, server.url)
+        done = workbench("run", "web", "--timeout", "1", "--config", "criteria.json", "--format", "json")
+        asked = [call.body["prompt"] for call in server.calls]
+        url = f"{server.url}/chat"
+
+    found = {
+        case["eval_id"]: (case["status"], case["error"] and case["error"]["message"]) for case in done.data["cases"]
+    }
+    assert found == {
+        "fine": ("PASSED", None),
+        "wrong": ("FAILED", None),
+        "down": ("ERROR", f"POST {url} answered 503: out of order"),
+        "slow": ("ERROR", f"took longer than 1 s, waiting for {url}"),
+    }
+    assert sorted(asked) == ["down", "down", "down", "fine", "slow", "wrong"]
+
+
+def test_a_verdict_holds_until_what_is_asked_changes(workbench: CommandLine, make_turn: Turn) -> None:
+    workbench.add_set("web/set.evalset.json", {"one": [make_turn("hello", "hello")]})
+
+    with serving(lambda call: Said({"response": call.body["prompt"]})) as server:
+        configure(workbench, server.url, 'watch = ["served"]')
+        workbench.write("served/agent.py", "A = 1")
+        workbench("run", "web")
+        workbench.write("notes.py", "B = 2")
+        calls = [len(server.calls)]
+        workbench("run", "--affected")
+        calls.append(len(server.calls))
+        workbench.write("served/agent.py", "A = 2")
+        workbench("run", "--affected")
+        calls.append(len(server.calls))
+        configure(workbench, server.url, 'watch = ["served"]', 'http.body = { prompt = "{{ prompt }}", more = 1 }')
+        workbench("run", "--affected")
+        calls.append(len(server.calls))
+
+    assert calls == [1, 1, 2, 3]
