@@ -27,6 +27,7 @@ COMMANDS = {
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
     "compare": ("workbench.cli.compare:compare", "Compare two earlier runs: regressions, fixes, flaky cases, scores."),
+    "target": ("workbench.cli.target:target", "Add an agent to workbench.toml."),
     "doctor": (
         "workbench.cli.doctor:doctor",
         "Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.",

@@ -152,7 +152,7 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
             f"{shown_path(own.path)}: targets belong into the {FILE_NAME} of a project, and are ignored here"
         )
     for file in (own, project):
-        _check(file)
+        check_settings(file)
     merged = dict(own.data)
     for name, value in project.data.items():
         merged[name] = {**merged[name], **value} if name in merged else value
@@ -214,7 +214,8 @@ def _unknown_in(
         yield from (((*place, key), known) for key in table if key not in known)
 
 
-def _check(file: TomlFile) -> None:
+def check_settings(file: TomlFile) -> None:
+    """Raise StoreError where a value in a file is none that its key may have."""
     try:
         Settings.model_validate(file.data)
     except ValidationError as error:

@@ -1,0 +1,116 @@
+"""`workbench target add`: what it writes, what it asks, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.store.errors import StoreError
+from workbench.store.new_target import NewTarget, add_target
+from workbench.store.settings import load_settings
+
+from .conftest import CommandLine
+
+URL = "http://127.0.0.1:9/chat"
+
+
+def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: CommandLine) -> None:
+    before = b"# mine\r\n[run]\r\nruns   = 2 # two\r\n[targets.a]\r\nkind='recorded'"
+    workbench.write("workbench.toml", before)
+
+    done = workbench("target", "add", "my web", "--kind", "http", "--target", URL)
+
+    assert (done.status, done.out) == (0, "target my web is in workbench.toml\n")
+    after = (workbench.root / "workbench.toml").read_bytes()
+    assert after.startswith(before)
+    assert after.removeprefix(before) == (
+        b'\r\n\r\n[targets."my web"]\r\nkind = "http"\r\ntarget = "http://127.0.0.1:9/chat"\r\n'
+        b'eval_sets = ["my web/*.evalset.json"]\r\n'
+    )
+
+
+def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
+    file = add_target(NewTarget(name="home", kind="function", location="home.agent:answer"), tmp_path)
+
+    assert file.read_text() == '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "message"),
+    [
+        (
+            "",
+            ("web", "--kind", "http", "--target", "nowhere"),
+            "targets.web.target: found 'nowhere', expected an http://",
+        ),
+        ("", ("web", "--kind", "command", "--target", "a 'b"), 'targets.web.target: found "a \'b", expected a program'),
+        ("", ("web", "--kind", "http"), "without a terminal nothing is asked: --target must be given"),
+        (
+            "[targets.web]\nkind = 'recorded'",
+            ("web", "--kind", "http", "--target", URL),
+            "targets.web: there is a target of that name already",
+        ),
+        (
+            "targets = { a = { kind = 'recorded' } }",
+            ("web", "--kind", "http", "--target", URL),
+            "targets: no table can be added to it: ",
+        ),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_written(
+    workbench: CommandLine, before: str, arguments: tuple[str, ...], message: str
+) -> None:
+    workbench.write("workbench.toml", before)
+
+    done = workbench("target", "add", *arguments)
+
+    assert done.status == 2
+    assert message in done.error
+    assert (workbench.root / "workbench.toml").read_text() == before
+
+
+def test_in_a_terminal_it_asks_until_the_answer_fits(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [Path(sys.executable).parent / "workbench", "target", "add"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    os.close(theirs)
+    os.write(ours, b"http\nweb\nnowhere\n" + URL.encode() + b"\n\n")
+    out = process.communicate(timeout=60)[0].decode()
+    os.close(ours)
+
+    assert process.returncode == 0, out
+    assert "found 'nowhere', expected an http:// or https:// URL" in out
+    settings = load_settings(tmp_path, user_file=tmp_path / "none").settings.targets["web"]
+    assert (settings.kind, settings.target, settings.eval_sets) == ("http", URL, ("web/*.evalset.json",))
+
+
+TEXTS = st.sampled_from(
+    ["", "# c\n", "[run]\nruns = 3\n", "[keys]\na = 'b'", "\n\n", "[targets.z]\nkind = 'recorded'\n"]
+)
+
+
+@given(st.lists(TEXTS, unique=True), st.text(st.characters(codec="utf-8"), max_size=8), st.text(max_size=20))
+def test_whatever_is_added_is_read_back_as_it_was_said(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], name: str, location: str
+) -> None:
+    root = tmp_path_factory.mktemp("project")
+    before = "\n".join(texts)
+    (root / "workbench.toml").write_text(before, newline="")
+    target = NewTarget(name=name, kind="adk", location=location, eval_sets=("a/*.json",))
+
+    try:
+        add_target(target, root)
+    except StoreError:
+        assert (root / "workbench.toml").read_text() == before
+        return
+
+    assert (root / "workbench.toml").read_text().startswith(before)
+    added = load_settings(root, user_file=root / "none").settings.targets[name]
+    assert (added.kind, added.target, added.eval_sets) == ("adk", location, ("a/*.json",))

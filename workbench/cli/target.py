@@ -1,0 +1,94 @@
+"""`workbench target add`: write a new agent into `workbench.toml`, asking for what was not said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import FOLDER
+from workbench.cli.streams import message, write_lines
+
+if TYPE_CHECKING:
+    from workbench.store.new_target import NewTarget
+
+_KINDS = ("function", "adk", "langchain", "agent_engine", "a2a", "http", "command", "recorded")
+_LOCATIONS = {
+    "function": "the function, as package.module:callable",
+    "adk": "the folder of the agent",
+    "langchain": "the chain or graph, as package.module:name",
+    "agent_engine": "the object, as package.module:name, or projects/.../reasoningEngines/ID",
+    "a2a": "the URL of the agent or its card",
+    "http": "the URL",
+    "command": "the program with its arguments",
+    "recorded": "the file with the recorded sessions",
+}
+_ASKED = "asked for in a terminal"
+
+
+@click.group()
+def target() -> None:
+    """Agents in workbench.toml."""
+
+
+@target.command()
+@click.argument("name", required=False)
+@click.option("--kind", type=click.Choice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
+@click.option(
+    "--target", "location", metavar="WHERE", help=f"Where it is: what that is depends on the kind ({_ASKED})."
+)
+@click.option(
+    "--eval-set", "eval_sets", metavar="PATTERN", multiple=True, help=f"Its eval sets, repeatable ({_ASKED})."
+)
+@click.option("--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one.")
+def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: tuple[str, ...], path: Path) -> int:
+    """Add an agent called NAME to the settings of the project, at the end of workbench.toml."""
+    from workbench.store.discovery import find_root
+    from workbench.store.errors import StoreError, shown_path
+    from workbench.store.new_target import NewTarget, add_target, check_target, eval_sets_by_default
+
+    root = find_root(path)
+    asks = sys.stdin.isatty()
+    missing = [word for word, given in (("NAME", name), ("--kind", kind), ("--target", location)) if given is None]
+    if missing and not asks:
+        raise click.UsageError(f"without a terminal nothing is asked: {', '.join(missing)} must be given")
+    kind = kind or click.prompt("kind", type=click.Choice(_KINDS), err=True)
+    name = name or click.prompt("name", err=True)
+    patterns = eval_sets
+
+    def described(where: str) -> NewTarget:
+        return NewTarget(name=str(name), kind=str(kind), location=where, eval_sets=patterns)
+
+    try:
+        where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text), root))
+        if not patterns:
+            usual = eval_sets_by_default(str(kind), str(name))
+            if asks and missing:
+                answer = click.prompt("eval sets (empty: by their place)", default=" ".join(usual), err=True)
+                usual = answer.split()
+            patterns = tuple(usual)
+        file = add_target(described(where), root)
+    except StoreError as error:
+        raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
+    write_lines([f"target {name} is in {shown_path(file)}"])
+    message("`workbench doctor --check` says whether it can be reached")
+    return 0
+
+
+def _ask(kind: str, check: Callable[[str], None]) -> str:
+    """Where the agent is: asked until it fits the kind."""
+    from workbench.store.errors import StoreError
+
+    while True:
+        where: str = click.prompt(_LOCATIONS[kind], err=True)
+        try:
+            check(where)
+        except StoreError as error:
+            if not error.place.endswith(".target"):
+                raise
+            message(error.message)
+        else:
+            return where
