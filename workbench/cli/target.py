@@ -31,7 +31,7 @@ _ASKED = "asked for in a terminal"
 
 @click.group()
 def target() -> None:
-    """Agents in workbench.toml."""
+    """Add an agent to workbench.toml."""
 
 
 @target.command()
