@@ -14,8 +14,8 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action
+from workbench.watch.affected import affected_part, decide_plan
+from workbench.watch.selection import Action, Reason, Why
 
 SET = Selection(eval_set="set.evalset.json")
 LOUD = {"criteria": {"Loud": "Is it loud?"}, "rating_rubric": {"1": "loud", "0": "not"}}
@@ -105,6 +105,25 @@ def test_that_there_is_a_newer_run_to_compare_with_judges_nothing_again(folder: 
     run(folder)
     run(folder)
 
+    assert decided(folder) == {Action.NOTHING}
+
+
+def test_what_had_no_run_to_compare_with_is_judged_again_once_there_is_one(folder: Folder, server: Server) -> None:
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    run(folder)
+    alone = decided(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt.upper()")
+    run(folder)
+    compared = decided(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt")
+
+    assert (alone, compared) == ({Action.NOTHING}, {Action.NOTHING})
+    with Workspace.open(folder.root) as workspace:
+        undone = decide_plan(workspace, workspace.plan([SET], RunOptions()))
+        assert {(each.action, each.reasons) for each in undone} == {(Action.JUDGE, (Reason(Why.NEWER_RUN),))}
+        again = workspace.start(affected_part(workspace, workspace.plan([SET], RunOptions())))
+        list(again.iter_events())
+        assert scores({result.case.eval_id: result for result in again.results()}) == {"one": 0.0, "two": 0.5}
     assert decided(folder) == {Action.NOTHING}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
-from workbench.model.results import Execution
+from workbench.model.results import CaseResult, Execution, MetricStatus
 from workbench.store.errors import StoreError
 from workbench.store.history import History
 from workbench.store.history.history import LATEST
@@ -48,6 +48,18 @@ def with_baselines(
         replace(case, baselines={m: found[run].get(_place(case.key), ()) for m, run in wanted[id(case.config)].items()})
         for case in cases
     )
+
+
+def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
+    """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
+    latest = {metric for metric, run in _runs_of(case.config).items() if run == LATEST}
+    for metric in result.metrics:
+        if metric.name not in latest or metric.status is not MetricStatus.UNDEFINED:
+            continue
+        found = case.baselines.get(metric.name, ())
+        if metric in case.kept or all(each.turns == result.execution.turns for each in found):
+            return True
+    return False
 
 
 def _runs_of(config: EvalConfig) -> Mapping[str, str]:
