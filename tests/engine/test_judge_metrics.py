@@ -230,11 +230,13 @@ def test_scored_again_win_rates_stand_with_their_metric_and_nobody_is_asked(fold
     judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
-    _, results = run(folder)
+    louder, results = run(folder)
     asked = len(server.calls)
 
     with Workspace.open(folder.root) as workspace:
-        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}))
+        with workspace.history() as history:
+            criteria = history.run(louder).criteria
+        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}, criteria=criteria))
         list(again.iter_events())
         names = [metric.name for metric in again.results()[0].metrics]
 
