@@ -8,10 +8,10 @@ from pathlib import Path
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.users import is_scripted
 from workbench.llm.configuration import unknown_keys
+from workbench.llm.requests import Ask
 from workbench.model.environment import Environment
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.target import AgentKind, Target
-from workbench.simulation.tools.by_model import Ask
 from workbench.simulation.tools.desk import CaseTools
 from workbench.simulation.tools.plan import ToolPlan
 from workbench.simulation.tools.recording import ToolRecording

@@ -100,12 +100,13 @@ def _reply(response: Any, model: str) -> ModelReply:
     choice = response.choices[0] if response.choices else None
     text = (choice.message.content if choice is not None else None) or ""
     finish = None if choice is None else choice.finish_reason
-    if not text:
-        raise failed(Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY, model, finish or "")
     told = getattr(response, "usage", None)
     usage = None
     if told is not None:
         usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
+    if not text:
+        trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
+        raise failed(trouble, model, finish or "", usage=usage)
     return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
 
 
