@@ -46,7 +46,7 @@ class ModelTools:
         message = (
             f"{call.tool}: the model that answers for it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
         )
-        raise AgentError(Failure(kind=FailureKind.INFRASTRUCTURE, message=message))
+        raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
     async def _reply(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
         request = ModelRequest(
