@@ -27,7 +27,8 @@ JUDGEMENT = "judgement"
 """The option of a run that says which judgement of the same answers it is."""
 
 _NOT_ASKED = (
-    "not scored again: what it compares with has changed, and asking anew costs; run the case to have it scored"
+    "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
+    "run the case to have it scored"
 )
 
 
