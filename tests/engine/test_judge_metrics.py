@@ -127,6 +127,22 @@ def test_what_had_no_run_to_compare_with_is_judged_again_once_there_is_one(folde
     assert decided(folder) == {Action.NOTHING}
 
 
+def test_repeats_of_one_run_are_not_compared_with_each_other(folder: Folder, server: Server) -> None:
+    folder.write("agent.py", "import os\ndef answer(prompt):\n    return f'{prompt} {os.urandom(8).hex()}'\n")
+    judged_by(folder, own=LOUD)
+    with Workspace.open(folder.root) as workspace:
+        list(workspace.start(workspace.plan([SET], RunOptions(runs=2))).iter_events())
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+
+    with Workspace.open(folder.root) as workspace:
+        part = affected_part(workspace, workspace.plan([SET], RunOptions(runs=2)))
+        again = workspace.start(part)
+        list(again.iter_events())
+
+    assert not any(case.needs_agent for case in part.cases)
+    assert {result.status for result in again.results()} == {CaseStatus.NOT_EVALUATED}
+
+
 def decided(folder: Folder) -> set[Action]:
     with Workspace.open(folder.root) as workspace:
         return {each.action for each in decide_plan(workspace, workspace.plan([SET], RunOptions()))}
