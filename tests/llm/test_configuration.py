@@ -36,7 +36,9 @@ def test_every_key_may_be_written_in_snake_and_in_camel_case() -> None:
         ({"thinkingConfig": {"thinking_budgets": 1}}, "gemini-x", "config.thinkingConfig.thinking_budgets: found the "
          "unknown key 'thinking_budgets', expected one of include_thoughts, thinking_budget, thinking_level; did you "
          "mean 'thinking_budget'?"),
-        ({"responseModalities": []}, "openai/x", "expected one of frequency_penalty, http_options, labels"),
+        ({"responseModalities": []}, "openai/x", "found the key 'responseModalities', which models of other providers "
+         "are not told, expected one of frequency_penalty, http_options, labels, "),
+        ({"thinking_config": {"seed": 1}}, "gemini-x", "found the unknown key 'seed', expected one of include"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_is_told_with_the_nearest_known_one(config: dict[str, object], model: str, problem: str) -> None:

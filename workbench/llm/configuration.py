@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -83,7 +83,7 @@ def unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterat
     if is_of_google(model):
         yield from _unknown(config, KEYS, place=place)
     else:
-        yield from _unknown(config, ELSEWHERE.keys() | NOT_SAID_ELSEWHERE, place=place)
+        yield from _unknown(config, _KNOWN_ELSEWHERE, place=place)
     for name, value in config.items():
         if snake(name) == "thinking_config" and isinstance(value, Mapping):
             yield from _unknown(value, THINKING_KEYS, place=f"{place}.{name}")
@@ -94,14 +94,18 @@ def snake(name: str) -> str:
     return _SNAKE.get(name, name)
 
 
+_KNOWN_ELSEWHERE = NOT_SAID_ELSEWHERE.union(ELSEWHERE)
 _SNAKE = {to_camel(name): name for name in KEYS | THINKING_KEYS}
 
 
-def _unknown(config: Mapping[str, Any], known: Set[str], *, place: str) -> Iterator[InvalidConfig]:
+def _unknown(config: Mapping[str, Any], known: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
     for name in config:
         if snake(name) in known:
             continue
-        spelt = sorted({*known, *map(to_camel, known)})
-        listed = f"one of {', '.join(sorted(known))}" if len(known) < len(KEYS) else "a key of GenerateContentConfig"
-        expected = f"{listed}{did_you_mean(name, spelt)}"
-        yield InvalidConfig(place=f"{place}.{name}", found=f"the unknown key {name!r}", expected=expected)
+        expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
+        if known == _KNOWN_ELSEWHERE and snake(name) in KEYS:  # it is spelt right
+            found = f"the key {name!r}, which models of other providers are not told"
+        else:
+            found = f"the unknown key {name!r}"
+            expected += did_you_mean(name, sorted({*known, *map(to_camel, known)}))
+        yield InvalidConfig(place=f"{place}.{name}", found=found, expected=expected)
