@@ -9,8 +9,9 @@ class ModelSpending(Fact):
     """What was asked of one model in a run.
 
     `calls` are answers that the model gave, `cached` those that were known and cost nothing, `failed` tries that got
-    no answer. Tokens are of `calls`, as far as the model told them: of `untold` answers it did not. `cost` is in US
-    dollars by list prices; None where it is not known, and then `cost_unknown` says why.
+    no answer. Tokens are of `calls`, as far as the model told them (of `untold` answers it did not), and of those
+    `failed` in which it answered without a text. `cost` is in US dollars by list prices; None where it is not known,
+    and then `cost_unknown` says why.
     """
 
     model: str

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from workbench.engine.baselines import with_baselines
 from workbench.engine.plan import Plan, PlannedCase, with_executed
 from workbench.engine.workspace import Workspace
 from workbench.model.keys import JobKey
@@ -20,10 +21,14 @@ _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
 def affected_part(workspace: Workspace, plan: Plan) -> Plan:
-    """The plan with every verdict that still holds taken from the history. Raises StoreError."""
+    """The plan with every verdict that still holds taken from the history.
+
+    Raises StoreError, and PlanError for a run to compare with that is gone.
+    """
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
         part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
+    part = replace(part, cases=with_baselines(part.cases, workspace.history))  # now that it is known what is judged
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.recorded is not None for case in left)
     again = f", {judged} only judged" if judged else ""
