@@ -106,10 +106,6 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
         ({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "SOMEHOW"}}}, "match_type"),
         ([], "expected an object"),
         (
-            {"criteria": {"exact_match": 1}, "custom_metrics": {"exact_match": "metrics.own"}},
-            "custom_metrics.exact_match: found the name of a built-in metric, expected a name of its own",
-        ),
-        (
             {
                 "criteria": {"safety_v1": 1},
                 "judge_metrics": {"safety_v1": {"criteria": {"a": "b"}, "rating_rubric": {"0": "no", "1": "yes"}}},

@@ -104,14 +104,24 @@ async def test_an_exception_is_an_error_of_this_metric_alone(config: Any, judge:
     assert judged["exact_match"].status is MetricStatus.PASSED
 
 
-@pytest.mark.parametrize("section", ["custom_metrics", "judge_metrics"])
-def test_a_metric_of_a_configuration_must_not_be_called_like_a_known_one(section: str) -> None:
-    own = {"custom_metrics": "checks.mine", "judge_metrics": {"metric_prompt_template": "Rate {response}"}}[section]
-    config = read_config({"criteria": {"exact_match": 1}, section: {"exact_match": own}}, source="test_config.json")
+async def test_a_custom_metric_may_take_the_name_of_a_known_one(
+    config: Any, judge: Any, services: Any, turn: Any
+) -> None:
+    services.function = lambda request: CustomScoreAnswer(score=0.25)
+    criteria = config({"exact_match": 1}, custom={"exact_match": "checks.mine"})
+
+    judged = await judge(criteria, actual=[turn("a")], expected=[turn("a")])
+
+    assert judged["exact_match"].score == 0.25
+
+
+def test_a_judge_metric_must_not_be_called_like_a_known_one() -> None:
+    own = {"exact_match": {"metric_prompt_template": "Rate {response}"}}
+    config = read_config({"criteria": {"exact_match": 1}, "judge_metrics": own}, source="test_config.json")
 
     (problem,) = check_criteria(config)
 
-    assert str(problem) == f"{section}.exact_match: found the name of a built-in metric, expected a name of its own"
+    assert str(problem) == "judge_metrics.exact_match: found the name of a built-in metric, expected a name of its own"
 
 
 async def test_no_function_runs_where_no_turn_was_finished(config: Any, judge: Any, services: Any, turn: Any) -> None:

@@ -88,11 +88,12 @@ def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
     """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or wrong options, and
-    metrics of its own that are called like ours, so that nobody could tell which one scored."""
+    judge metrics that are called like ours, so that nobody could tell which one scored."""
     taken = [
-        InvalidConfig(place=f"{section}.{name}", found="the name of a built-in metric", expected="a name of its own")
-        for section, own in (("custom_metrics", config.custom_metrics), ("judge_metrics", config.judge_metrics))
-        for name in own
+        InvalidConfig(
+            place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="a name of its own"
+        )
+        for name in config.judge_metrics
         if name in known_metrics()
     ]
     return [*taken, *(problem for prepared in prepare(config) for problem in prepared.problems)]
@@ -160,7 +161,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
         judges = prepare_judge_metric(criterion.metric, own, options)
         return _prepared(criterion, info_of_judge_metric(criterion.metric, own), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
-    if custom is not None:
+    if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
         problems = option_reading.misspelt_threshold(criterion)
         return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
     info = known_metrics().get(criterion.metric)
