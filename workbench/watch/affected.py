@@ -9,10 +9,10 @@ from dataclasses import replace
 from workbench.engine.baselines import with_baselines
 from workbench.engine.plan import Plan, PlannedCase, with_executed
 from workbench.engine.workspace import Workspace
-from workbench.model.keys import JobKey
+from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, MetricScores
 from workbench.store.errors import StoreError
-from workbench.store.history import History, StoredVerdict
+from workbench.store.history import History, StoredJob, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
 from workbench.watch.state import State
@@ -66,6 +66,18 @@ def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     verdicts = workspace.verdicts
     selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
+
+
+def held_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
+    """The verdicts that hold, by case: where one of a repeat does not, the case has none. Raises StoreError."""
+    held: dict[CaseKey, list[StoredJob]] = {}
+    without: set[CaseKey] = set()
+    for each in decide_plan(workspace, plan):
+        if each.action is Action.NOTHING and each.verdict is not None:
+            held.setdefault(each.job.case, []).append(each.verdict.job._replace(key=each.job))
+        else:
+            without.add(each.job.case)
+    return {case: jobs for case, jobs in held.items() if case not in without}
 
 
 def plan_of(

@@ -322,8 +322,7 @@ def _why_judged(usable: StoredVerdict, planned: PlannedCase) -> Why:
 
 def _is_unjudged(stored: StoredVerdict) -> bool:
     """Whether nobody has judged it: its judges were being asked, or it was played without any."""
-    was_played = stored.job.status is CaseStatus.NOT_EVALUATED and not stored.job.scoring_key
-    return was_played or not stored.is_judged
+    return stored.job.was_only_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:

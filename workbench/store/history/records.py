@@ -84,6 +84,16 @@ class StoredJob(NamedTuple):
         """The case of the job."""
         return self.key.case
 
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """Of what reached the agent, and of what it was judged by besides."""
+        return self.execution_key, self.scoring_key
+
+    @property
+    def was_only_played(self) -> bool:
+        """Whether the agent ran and nothing judged it, as `workbench simulate` leaves it."""
+        return self.status is CaseStatus.NOT_EVALUATED and not self.scoring_key
+
 
 class StoredVerdict(NamedTuple):
     """A result with the numbers of the sets of rows that what the agent did, and how it was judged, depended on.

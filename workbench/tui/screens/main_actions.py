@@ -43,7 +43,12 @@ class MainActions(Screen[None]):
         self._hub = hub
         self._reader = Reader(hub)
         self._keeper = Keeper(hub)
-        self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
+        self._runs = Running(
+            hub,
+            read_sets=self._reader.read_all_sets,
+            save=self._keeper.save_these,
+            played=self._reader.read_verdicts,
+        )
         self._visits = Visits(hub)
         self._watching = Watching(
             hub,

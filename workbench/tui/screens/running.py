@@ -50,13 +50,18 @@ class Running(Faceless):
         *,
         read_sets: Callable[[], Awaitable[None]],
         save: Callable[[Collection[str]], Awaitable[bool]],
+        played: Callable[[Collection[CaseKey]], object],
     ) -> None:
-        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused."""
+        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused.
+
+        `played` hears of cases that a run, now over, has only played.
+        """
         super().__init__()
         self._hub = hub
         self._state = hub.state
         self._read_sets = read_sets
         self._save = save
+        self._played = played
         self._followed: list[FollowedRun] = []
 
     def start(self, want: Callable[[], RunWanted]) -> None:
@@ -154,6 +159,8 @@ class Running(Faceless):
             if has_ended(events):
                 self._followed.remove(followed)
                 changed.update(self._state.board.settle(_left_of(followed)))
+                if played := self._state.board.only_played(job.case for job in followed.jobs):
+                    self._played(played)
         self._state.show_next_run()
         return is_news, changed
 
