@@ -74,7 +74,8 @@ class ProjectState:
     read: ReadCase | None = None
     pinned: Pinned | None = None  # looked at in place of the newest result
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
-    is_preparing: bool = False  # a run is being planned
+    is_preparing: bool = False  # a run is being planned, or the user is asked about its plan
+    is_asked: bool = False  # the user is asked about a plan
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
     told_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
@@ -377,7 +378,7 @@ class ProjectState:
 
     def run_line(self, *, now: float) -> Line:
         """The line at the bottom: the run that is going on or went last, else how all cases stand."""
-        if self.is_preparing:
+        if self.is_preparing and not self.is_asked:
             return (Piece(" planning the run …", Tone.RUNNING),)
         if self.progress is not None:
             return self.progress.line(now=now)
