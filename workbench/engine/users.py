@@ -12,6 +12,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
 from workbench.model.results import ConversationEnd, Execution
 from workbench.model.target import Target
+from workbench.model.text import counted
 from workbench.simulation.fixed import FixedConversation
 from workbench.simulation.options import SECTION, UserOptions, read_user_options
 from workbench.simulation.simulated import Ask, SimulatedUser
@@ -72,7 +73,8 @@ def why_it_stopped(case: CaseKey, execution: Execution) -> str | None:
     simulation = execution.simulation
     if simulation is None or simulation.end is not ConversationEnd.LIMIT:
         return None
+    turns = counted(simulation.limit or 0, "turn")
     return (
-        f"{case}: the simulated user had not finished after {simulation.limit} turns, which is the limit; set "
+        f"{case}: the simulated user had not finished after {turns}, which is the limit; set "
         f"{SECTION}.max_allowed_invocations above the longest reasonable conversation"
     )
