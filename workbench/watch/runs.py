@@ -9,7 +9,7 @@ from workbench.engine.baselines import with_baselines
 from workbench.engine.plan import PlanError
 from workbench.engine.run import Holds, Run
 from workbench.engine.workspace import Workspace
-from workbench.model.events import CaseFinished, CaseStarted, Notice
+from workbench.model.events import CaseFinished, CaseStarted, Notice, RunFinished
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
@@ -74,6 +74,8 @@ class Runs:
                 self._live.note_begun(run, job_of(event))
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
+            elif isinstance(event, RunFinished):
+                self._news.spent(event.summary.models)
             self._news.tell(RunTold(run.run_id, event))
 
     def stop_overtaken(self, decisions: Sequence[Decision]) -> None:
