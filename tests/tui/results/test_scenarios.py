@@ -101,8 +101,10 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         assert "stale" not in again
         await screen.press("4")
         await screen.until("only played, r judges it")
+        await screen.press("escape", "k")
+        await screen.until("1 result", "trajectory_single_tool_use")  # the scores of the set are those of verdicts
 
-        await screen.press("r")
+        await screen.press("j", "r")
         await screen.until("PASSED", "trajectory_single_tool_use")
         assert "only played" not in screen.text
 

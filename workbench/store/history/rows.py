@@ -66,11 +66,18 @@ NEWEST_OF_ONE = f"""
 """
 
 
-def newest(part: str = "TRUE") -> str:
+NEWEST = "max(job.id)"
+NEWEST_JUDGED = f"""
+    coalesce(max(job.id) FILTER (WHERE NOT (job.status = 'NOT_EVALUATED' AND job.scoring_key = '')), {NEWEST})
+"""
+"""Of which `newest` takes the run: of what was judged, else of what was only played."""
+
+
+def newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
     """All repeats that the newest run of a case has of it; a job that never ran says nothing about its case."""
     return f"""
         JOIN (
-            SELECT max(job.id) AS id FROM job WHERE {RAN} AND {part}
+            SELECT {of} AS id FROM job WHERE {RAN} AND {part}
             GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
         ) AS newest
         JOIN job AS last ON last.id = newest.id
