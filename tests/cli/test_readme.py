@@ -59,7 +59,7 @@ def test_the_first_two_commands_try_the_samples_and_run_the_tests() -> None:
     first, second = blocks("sh")[:2]
 
     assert first.rstrip().endswith("workbench demo")
-    assert second.rstrip().endswith("python -m pytest")
+    assert "python -m pytest -n auto" in second
 
 
 def test_every_command_is_listed_with_options_that_it_has() -> None:
