@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 
 from ...reported import turn_result
+from ...telemetry import begin_turn, model_calls
 from ..base import AgentFault, EmitSpan, Session
 from .description import description_of
 from .forms import Form, is_graph
@@ -40,8 +41,11 @@ class LangchainSession(Session):
         self._form = form
         self._calls = calls
         self._known: set[str] = set()
+        self._opened = time.perf_counter()
+        self._emit = emit
+        self._collect_spans: bool = request.get("collect_spans", True)
         self._watch = Watch(
-            emit if request.get("collect_spans", True) else None,
+            emit if self._collect_spans else None,
             announce=request.get("announce_spans", False),
             name=name,
         )
@@ -58,20 +62,36 @@ class LangchainSession(Session):
         self._watch.begin_turn(index)
         if self._calls is not None:
             self._calls.enter(self._watch)
+        hearing = begin_turn(index, around=None, opened=self._opened)
         started = time.perf_counter()
         try:
             result = await self._form.run(given, self._config)
         finally:
+            duration = time.perf_counter() - started
             self._watch.end_turn()
-        duration = time.perf_counter() - started
+            heard = [] if hearing is None else self._unseen(hearing.end())
+            if self._collect_spans:
+                for span in heard:
+                    self._emit(span)
         answer, messages = read_result(result, said=said, known=self._known, is_graph=is_graph(self._runnable))
         self._form.heard(messages, result)
         self._known.update(str(item.id) for item in messages if getattr(item, "id", None))
         _add_tools_that_ran(answer, self._watch.tools)
-        answer["usage"] = self._watch.usage or usage_of(messages) or None
         # A model that was called past LangChain is not seen: how many calls there were is then not known.
-        answer["inference_calls"] = self._watch.model_calls or None
+        calls, usage = (self._watch.model_calls, self._watch.usage) if self._watch.model_calls else model_calls(heard)
+        answer["inference_calls"] = calls
+        answer["usage"] = usage or usage_of(messages) or None
         return turn_result(content, answer, duration=duration, spans=[])
+
+    def _unseen(self, heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The spans of OpenTelemetry of which callbacks told nothing: calls of models or tools past LangChain."""
+        seen = {"model": self._watch.model_calls, "tool": len(self._watch.tools)}
+        left = [span for span in heard if seen.get(span["kind"]) == 0]
+        ids = {span["id"] for span in left}
+        for span in left:
+            if span["parent_id"] not in ids:
+                span["parent_id"] = self._watch.outermost
+        return left
 
     async def state(self) -> dict[str, Any] | None:
         """The values of a graph without its messages; None for anything else. See `Session.state`."""

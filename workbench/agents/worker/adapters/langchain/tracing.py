@@ -56,6 +56,8 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
     def begin_turn(self, turn: int) -> None:
         """Start over with what a turn sums up."""
         self._turn = turn
+        self.outermost: str | None = None
+        """The span that all others of the turn are in, once it has begun."""
         self.model_calls = 0
         self.usage: dict[str, int] = {}
         self.tools: list[dict[str, Any]] = []
@@ -179,6 +181,8 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             span_id = f"s{self._count}"
         around = None if parent is None else parent.span_id
         self._parents[span_id] = around
+        if parent is None and kind and self.outermost is None:
+            self.outermost = span_id
         run = _Run(
             kind=kind,
             name=name,
