@@ -220,7 +220,9 @@ async def test_what_is_no_answer_of_the_protocol_is_told_apart(
     host = reach(agent.url)
     found = []
     error = {"jsonrpc": "2.0", "id": "1", "error": {"code": -32603, "message": "lamp exploded"}}
-    for response in (HTMLResponse("<html>", 502), HTMLResponse("<html>hi"), JSONResponse(error)):
+    answers = [{"jsonrpc": "2.0", "id": "1", "result": result} for result in (3, {"task": 3}, {})]
+    odd = [JSONResponse(answer) for answer in ([1], {"jsonrpc": "2.0", "id": "1"}, *answers)]
+    for response in (HTMLResponse("<html>", 502), HTMLResponse("<html>hi"), JSONResponse(error), *odd):
         agent.refuse_with = response
         talk = await bench.talk(host, "message hi")
         found.append((str(talk.error.failure.kind), talk.message))
@@ -231,6 +233,9 @@ async def test_what_is_no_answer_of_the_protocol_is_told_apart(
     assert found[1][1].startswith(f"the agent {agent.url} gave no answer that is A2A")
     assert found[2][0] == "agent"
     assert "lamp exploded" in found[2][1]
+    for kind, message in found[3:]:
+        assert kind == "agent"
+        assert message.startswith((f"the agent {agent.url} gave no answer that is A2A", "the agent gave neither"))
 
 
 async def test_a_slow_agent_can_be_given_up(bench: Any, serve: Any, reach: Any) -> None:

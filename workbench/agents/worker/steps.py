@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 
 from .adapters.base import AgentFault
-from .values import describe, lenient
+from .plain import as_json
+from .values import describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def read_steps(steps: Any, place: str = "intermediate_steps") -> Dict[str, Any]:
             continue
         use = {"name": name, "args": args}
         uses.append(use if call_id is None else {"id": call_id, **use})
-        response = lenient(observation)
+        response = as_json(observation)
         response = response if isinstance(response, dict) else {"result": response}
         responses.append({"id": call_id, "name": name, "response": response})
     return {"tool_uses": uses, "tool_responses": responses}
@@ -66,5 +67,5 @@ def _read_input(args: Any, place: str) -> Dict[str, Any]:
         args = parsed if isinstance(parsed, dict) else {"__arg1": args}
     if not isinstance(args, dict):
         raise AgentFault(f'"{place}" is {describe(args)}, expected a dict of arguments')
-    found: Dict[str, Any] = lenient(args)
+    found: Dict[str, Any] = as_json(args)
     return found

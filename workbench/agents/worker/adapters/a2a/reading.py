@@ -116,8 +116,10 @@ class Turn:
             raise AgentFault(f"the agent's task {_REFUSED[self.state]}{reason}")
         if self.state == _AUTH_REQUIRED:
             raise AgentFault(f"the agent wants other credentials than the target's headers have{reason}", kind="setup")
+        if not self.state:
+            raise AgentFault("the agent gave neither a message nor a task with a state")
         if self.state not in FINISHED:
-            raise AgentFault(f"the agent left its task in the state {self.state or '(none)'}{reason}")
+            raise AgentFault(f"the agent left its task in the state {self.state}{reason}")
 
     def _response(self, *, has_calls: bool) -> tuple[str | None, list[Said]]:
         """The text of the answer, and what it was made of: artefacts, else the last message."""

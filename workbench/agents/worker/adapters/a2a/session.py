@@ -11,6 +11,7 @@ import httpx
 from a2a.client import A2AClientError, Client
 from a2a.types import GetTaskRequest, SendMessageRequest
 from a2a.utils.errors import A2AError
+from google.protobuf.json_format import Error as ProtobufError
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from ...answers import read_answer
@@ -43,11 +44,17 @@ class A2aSession(ForeignSession):
             "contextId": self._context_id,
             "taskId": self._task_id,
         }
+        request = ParseDict({"message": message}, SendMessageRequest())
         turn = Turn(self._known)
         try:
-            await self._exchange(ParseDict({"message": message}, SendMessageRequest()), turn)
+            await self._exchange(request, turn)
         except A2AError as error:
             raise self._fault(error) from None
+        except (ProtobufError, ValueError, LookupError, TypeError) as error:  # of the library, which reads the answer
+            reason = self._peer.variables.conceal(f"{type(error).__name__}: {error}")
+            raise base.AgentFault(
+                f"the agent {self._target['location']} gave no answer that is A2A: {reason}"
+            ) from None
         answer = read_answer(turn.answer())
         self._context_id = turn.context_id or self._context_id
         self._task_id = turn.task_id if turn.state == "TASK_STATE_INPUT_REQUIRED" else ""

@@ -35,7 +35,7 @@ class Deployed(Engine):
         self._auth = google.auth
         self._resource = resource
         self._url = f"{_base_url(resource, os.environ)}/v1/{resource}"
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), follow_redirects=True)
+        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS))
         self._transport_error = httpx.TransportError
         self._credentials: Any = None
         self._asking = asyncio.Lock()
@@ -63,7 +63,7 @@ class Deployed(Engine):
         except self._transport_error as error:
             message = f"{url} cannot be reached: {type(error).__name__}: {error}"
             raise AgentFault(message, kind="infrastructure") from error
-        if response.status_code >= 400:
+        if response.status_code >= 300:  # redirections too: the key is for this address alone
             raise _refusal(response.status_code, response.text, self._resource)
         return response.text
 
