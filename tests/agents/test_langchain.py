@@ -317,6 +317,34 @@ async def test_an_agent_executor_tells_its_steps_and_gets_the_history(lang: Any)
 
 
 @needs_langchain
+async def test_a_tool_that_an_executor_has_not_is_called_once_and_an_empty_end_is_no_response(lang: Any) -> None:
+    lang.agent("""
+        from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
+        from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+        from models import *
+
+        class Wrong(Model):
+            def _generate(self, messages, stop=None, run_manager=None, **options):
+                calls = [{"name": "climate", "args": {"of": "moon"}, "id": "c"}] if messages[-1].type == "human" else []
+                message = AIMessage(content="let me see" if calls else "", tool_calls=calls)
+                return ChatResult(generations=[ChatGeneration(message=message)])
+
+        prompt = ChatPromptTemplate.from_messages([("human", "{input}"), MessagesPlaceholder("agent_scratchpad")])
+        answer = AgentExecutor(agent=create_tool_calling_agent(Wrong(), [weather], prompt), tools=[weather])
+        from langchain.agents import create_agent
+        graph = create_agent(Wrong(), [weather])
+    """)
+
+    executor = await lang.talk(lang.langchain(), "hi")
+    graph = await lang.talk(lang.langchain(location="agent:graph"), "hi")
+
+    for talk in (executor, graph):
+        assert talk.error is None, talk.message
+        assert talk.responses == [""]
+        assert calls_of(talk.turns[0]) == [("climate", {"of": "moon"})]
+
+
+@needs_langchain
 @pytest.mark.parametrize(
     ("code", "responses"),
     [

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from workbench.agents.worker.adapters.a2a.reading import Turn
+from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.evalset import Content
 from workbench.model.results import FailureKind
 from workbench.model.trace import SpanKind
@@ -94,6 +96,59 @@ async def test_a_task_that_asks_back_goes_on_with_the_next_turn(
     (first, second, third) = (task for _, task in agent.executor.contexts)
     assert first == second != third
     assert between(talk.turns[1]) == [("agent", "let me see")]  # what was said before is not said again
+
+
+async def test_a_task_that_goes_on_after_the_answer_is_asked_about_until_it_is_done(
+    bench: Any, serve: Any, reach: Any
+) -> None:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    asked: list[str] = []
+
+    def app(port: int) -> Any:
+        interface = {"url": f"http://127.0.0.1:{port}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+
+        async def card(_: Request) -> JSONResponse:
+            return JSONResponse({"name": "x", "capabilities": {}, "supportedInterfaces": [interface]})
+
+        async def rpc(request: Request) -> JSONResponse:
+            body = await request.json()
+            asked.append(body["method"])
+            texts = ["one ", "two ", "three"][: len(asked)]
+            state = "TASK_STATE_COMPLETED" if len(asked) == 3 else "TASK_STATE_WORKING"
+            artefact = {"artifactId": "a", "parts": [{"text": text} for text in texts]}
+            task = {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}
+            result = task if body["method"] == "GetTask" else {"task": task}
+            return JSONResponse({"jsonrpc": "2.0", "id": body["id"], "result": result})
+
+        return Starlette(routes=[Route("/.well-known/agent-card.json", card), Route("/", rpc, methods=["POST"])])
+
+    talk = await bench.talk(reach(serve(app).url), "go")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["one two three"]
+    assert asked == ["SendMessage", "GetTask", "GetTask"]
+
+
+def test_an_artefact_that_a_later_turn_changes_is_the_answer_again() -> None:
+    def task(state: str, text: str) -> dict[str, Any]:
+        artefact = {"artifactId": "a", "parts": [{"text": text}]}
+        return {"task": {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}}
+
+    known: dict[str, Any] = {}
+    told = []
+    for state, text in (("INPUT_REQUIRED", "draft"), ("INPUT_REQUIRED", "better"), ("COMPLETED", "better")):
+        turn = Turn(known)
+        turn.take(task(f"TASK_STATE_{state}", text))
+        try:
+            told.append(turn.answer()["response"])
+        except AgentFault as error:
+            told.append(str(error))
+
+    assert told == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
 
 
 async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any, reach: Any) -> None:

@@ -47,9 +47,9 @@ class Said:
 
 
 class Turn:
-    """What comes of one user message. `known` are ids of messages and artefacts that belong to earlier turns."""
+    """What comes of one user message. `known` has the parts of what was said in earlier turns, by its id."""
 
-    def __init__(self, known: set[str]) -> None:
+    def __init__(self, known: dict[str, Any]) -> None:
         self._known = known
         self._messages: dict[str, Said] = {}
         self._artefacts: dict[str, Said] = {}
@@ -76,7 +76,10 @@ class Turn:
         elif "artifactUpdate" in event:
             update = event["artifactUpdate"]
             self._belongs(update)
-            self._take_artefact(update.get("artifact") or {}, _meta(update), append=bool(update.get("append")))
+            artefact = update.get("artifact") or {}
+            told = {**artefact, "metadata": {**_meta(artefact), **_meta(update)}}  # ADK names the author in the update
+            self._take_artefact(told, append=bool(update.get("append")))
+            self._count(_meta(update))
 
     def take_task(self, task: dict[str, Any]) -> None:
         """A task as it is now: what it holds and was said before is not new."""
@@ -85,8 +88,8 @@ class Turn:
             if message.get("role") == "ROLE_AGENT":
                 self._take_message(message, message)
         for artefact in task.get("artifacts") or ():
-            if artefact.get("artifactId") not in self._artefacts:
-                self._take_artefact(artefact, _meta(artefact), append=False)
+            if self._known.get(artefact.get("artifactId", "")) != artefact.get("parts"):
+                self._take_artefact(artefact, append=False)
         self._take_status(task.get("status") or {}, _meta(task))
 
     def answer(self) -> dict[str, Any]:
@@ -96,7 +99,7 @@ class Turn:
         response, final = self._response(has_calls=bool(uses))
         if response is None and not uses:
             raise AgentFault("the agent ended the turn without text, data or calls of tools")
-        self._known.update(self._messages, self._artefacts)
+        self._known.update((key, said.parts) for key, said in (*self._messages.items(), *self._artefacts.items()))
         between = [said for said in self._order if not any(said is item for item in final) and said.text]
         return {
             "response": response,
@@ -155,21 +158,18 @@ class Turn:
         self._count(said.metadata)
         return said
 
-    def _take_artefact(self, artefact: dict[str, Any], metadata: dict[str, Any], *, append: bool) -> None:
+    def _take_artefact(self, artefact: dict[str, Any], *, append: bool) -> None:
         key = artefact.get("artifactId") or f"#{len(self._order)}"
-        if key in self._known:
-            return
         parts = artefact.get("parts") or []
         before = self._artefacts.get(key)
         if before is None:
             # Parts of an artefact are as a rule chunks of one text, which servers do not put together.
-            said = self._artefacts[key] = Said(list(parts), {**_meta(artefact), **metadata}, between="")
+            said = self._artefacts[key] = Said(list(parts), _meta(artefact), between="")
             self._order.append(said)
         elif append:
             before.parts += parts
         else:
             before.parts = list(parts)
-        self._count(metadata)
 
     def _count(self, metadata: dict[str, Any]) -> None:
         counts = metadata.get("adk_usage_metadata")

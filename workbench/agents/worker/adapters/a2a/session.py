@@ -33,7 +33,7 @@ class A2aSession(ForeignSession):
         self._client = client
         self._context_id = ""
         self._task_id = ""
-        self._known: set[str] = set()
+        self._known: dict[str, Any] = {}
 
     async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:  # noqa: ARG002
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""

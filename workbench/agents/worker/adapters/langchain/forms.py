@@ -20,9 +20,6 @@ _MESSAGES = "messages"
 class Form:
     """How one session talks to one runnable. `state` is the session's initial state."""
 
-    has_state = False
-    """Whether the runnable keeps a state, which the case's final state is."""
-
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         self._runnable = runnable
         self._state = state
@@ -38,7 +35,7 @@ class Form:
 
     def heard(self, messages: list[Any], _result: Any) -> None:
         """What a turn brought: its messages, the user's first, and what the runnable gave."""
-        self._history += messages
+        self._history = [*self._history, *messages]  # a new list: the runnable may hold the one that it was given
 
     async def state(self, _config: dict[str, Any]) -> dict[str, Any] | None:
         """The state of the conversation as JSON data, without its messages; None where there is none."""
@@ -47,8 +44,6 @@ class Form:
 
 class _Graph(Form):
     """A compiled graph. With a checkpointer it remembers by itself; else it is given what it gave before."""
-
-    has_state = True
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         super().__init__(runnable, state)
@@ -188,7 +183,8 @@ def _graph_keys(graph: Any) -> dict[str, bool]:
         hints = typing.get_type_hints(schema)
     except Exception:  # names that are not there while the graph runs
         hints = dict(getattr(schema, "__annotations__", {}))
-    return {key: hint is Any or hint is str or str in typing.get_args(hint) for key, hint in hints.items()}
+    keys = {key: hint is Any or hint is str or str in typing.get_args(hint) for key, hint in hints.items()}
+    return keys or {_MESSAGES: False}  # nothing is told of them: nearly every graph has messages
 
 
 def _is_text_schema(schema: dict[str, Any]) -> bool:

@@ -60,9 +60,11 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
     # What agents of a team say to each other is often written as of a human: the user's own message is not here.
     spoken = [item for item in messages if item.type in ("ai", "AIMessageChunk", "chat", "assistant", "human")]
     last = messages[-1]
-    # A tool that ends the turn by itself (return_direct) has the last word.
-    final = last if last.type == "tool" else next((item for item in reversed(spoken) if message_text(item)), None)
-    between = [item for item in spoken if item is not final and message_text(item)]
+    # A tool that ends the turn by itself (return_direct) has the last word. What comes with calls is said on the way.
+    texts = [item for item in spoken if message_text(item)]
+    answers = [item for item in texts if item is last or not getattr(item, "tool_calls", None)]
+    final = last if last.type == "tool" else answers[-1] if answers else None
+    between = [item for item in texts if item is not final]
     return {
         "response": None if final is None else message_text(final),
         "tool_uses": uses,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 import uuid
 from typing import Any
@@ -119,8 +118,8 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
     for tool in ran:
         told = next((use for use in left if _same(use, tool)), None)
         if told is not None:
-            left.remove(told)
-            place = max(place, uses.index(told) + 1)
+            left = [use for use in left if use is not told]
+            place = max(place, next(index for index, use in enumerate(uses) if use is told) + 1)
             continue
         if any(use["name"] == tool["name"] and use.get("id") == tool["id"] and tool["id"] for use in uses):
             continue  # tried again, for one call of the model
@@ -160,6 +159,5 @@ def _block(part: dict[str, Any]) -> dict[str, Any]:
             f"the user content has a part with {', '.join(part)}, expected text or data", kind="unsupported"
         )
     family = kind.partition("/")[0]
-    raw = base64.urlsafe_b64decode(data["data"].replace("+", "-").replace("/", "_"))
-    encoded = base64.b64encode(raw).decode("ascii")
+    encoded = data["data"].replace("-", "+").replace("_", "/")  # ADK writes the alphabet of URLs
     return {"type": family if family in ("image", "audio", "video") else "file", "base64": encoded, "mime_type": kind}

@@ -17,6 +17,8 @@ from ...plain import as_json
 from .reading import add_usage, tool_response
 
 _HIDDEN = "langsmith:hidden"
+_NO_TOOLS = ("_Exception", "invalid_tool")
+"""What an AgentExecutor runs where it cannot read what the model wrote, or has no such tool: its steps tell of it."""
 
 
 class _Run:
@@ -141,7 +143,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         run = self._runs[run_id]
         if call_id:
             run.attributes["function_call_id"] = call_id
-        if not run.in_tool:
+        if not run.in_tool and name not in _NO_TOOLS:
             with self._lock:
                 self.tools.append({"id": call_id, "name": name, "args": args, "response": None, "run": run_id})
 
