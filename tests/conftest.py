@@ -27,11 +27,16 @@ def permissions_bind() -> bool:
 
 
 NEEDS = {
+    "a2a": (importlib.util.find_spec("a2a") is not None, "needs the extra a2a: pip install -e '.[a2a]'"),
     "adk": (
         importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.adk") is not None,
         "needs the extra adk: pip install -e '.[adk]'",
     ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
+    "langchain": (
+        importlib.util.find_spec("langchain") is not None and importlib.util.find_spec("langgraph") is not None,
+        "needs the extra langchain: pip install -e '.[langchain]'",
+    ),
     "litellm": (
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from ..asking import Tools
     from ..interception import Session as Interception
+    from ..telemetry import Turn as Hearing
 
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # asking.MARK, whose import costs more than a trivial agent
+_OPEN_TELEMETRY = "opentelemetry.trace"
 _INTERCEPTION = f"{__package__.rpartition('.')[0]}.interception"
 
 
@@ -97,10 +99,12 @@ class Session(base.Session):
         self._emit_span = emit_span
         self._interception = interception
         self._session = AgentSession(request)
+        self._hearing: Optional[Hearing] = None
         self._opened = time.perf_counter()
 
     def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
         prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
+        self._hear(index)
         started = time.perf_counter()
         if self._announce_spans:
             self._emit_span(self._agent_span(index, started, None, prompt))
@@ -133,11 +137,26 @@ class Session(base.Session):
         if interception is not None:
             interception.enter(self._interception)
 
+    def _hear(self, index: int) -> None:
+        """Say whose spans of OpenTelemetry those of this task or thread are."""
+        if self._hearing is not None:
+            self._hearing.enter()
+        elif _OPEN_TELEMETRY in sys.modules:
+            from ..telemetry import begin_turn
+
+            self._hearing = begin_turn(index, around=f"agent-{index}", opened=self._opened)
+
+    def _take_heard(self) -> List[Dict[str, Any]]:
+        """The spans of OpenTelemetry of this turn."""
+        hearing, self._hearing = self._hearing, None
+        return [] if hearing is None else hearing.end()
+
     async def _await_turn(
         self, awaitable: Awaitable[Any], content: Dict[str, Any], index: int, prompt: str, started: float
     ) -> Dict[str, Any]:
         try:
             self._enter()
+            self._hear(index)
             value = await awaitable
         except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
             self._emit_failure(index, started, prompt, error)
@@ -148,28 +167,44 @@ class Session(base.Session):
         self, value: Any, content: Dict[str, Any], index: int, prompt: str, started: float
     ) -> Dict[str, Any]:
         ended = time.perf_counter()
+        heard = self._take_heard()
         answer = read_answer(value)
         self._session.history.append(
             {"prompt": prompt, "response": answer["response"], "predicted_trajectory": answer["predicted_trajectory"]}
         )
         if answer["state"] is not None:
             self._session.state.update(answer["state"])
-        spans = self._spans(index, started, ended, prompt, answer) if self._collect_spans else []
+        if heard:
+            from ..telemetry import model_calls
+
+            answer["inference_calls"], usage = model_calls(heard)
+            answer["usage"] = answer["usage"] or usage
+        agent = self._agent_span(index, started, ended, prompt, answer["response"])
+        spans = [agent, *self._reported(agent, answer, heard), *heard] if self._collect_spans else []
         return turn_result(content, answer, duration=ended - started, spans=spans)
 
-    def _spans(
-        self, index: int, started: float, ended: float, prompt: str, answer: Dict[str, Any]
+    def _reported(
+        self, agent: Dict[str, Any], answer: Dict[str, Any], heard: List[Dict[str, Any]]
     ) -> List[Dict[str, Any]]:
-        """The agent, timed, and below it the calls it reported, without times."""
-        agent = self._agent_span(index, started, ended, prompt, answer["response"])
+        """The calls that the agent reported, without times where nobody saw them; those `heard` are left out."""
         made = self._take_calls()
-        spans = call_spans(agent, answer["tool_uses"], answer["tool_responses"])
-        for call, span in zip(answer["tool_uses"], spans):  # noqa: B905 - there is one for each
+        tools = [span for span in heard if span["kind"] == "tool"]
+        spans = []
+        for call, span in zip(  # noqa: B905 - there is one for each
+            answer["tool_uses"], call_spans(agent, answer["tool_uses"], answer["tool_responses"])
+        ):
             seen = _same_call(call, made)
+            same = next((tool for tool in tools if tool["name"] == call["name"]), None)
             if seen is not None:
                 made.remove(seen)
                 span.update(self._seen(seen), response=span["response"] or seen["response"])
-        return [agent, *spans, *self._unreported(agent, made)]
+            elif same is not None:
+                tools.remove(same)
+                for name in ("request", "response"):
+                    same[name] = span[name] if same[name] is None else same[name]
+                continue
+            spans.append(span)
+        return [*spans, *self._unreported(agent, made)]
 
     def _take_calls(self) -> List[Dict[str, Any]]:
         return [] if self._interception is None else self._interception.take_calls()
@@ -206,7 +241,10 @@ class Session(base.Session):
         return agent_span(index, self._name, start=start, end=end, request=prompt, response=response)
 
     def _emit_failure(self, index: int, started: float, prompt: str, error: BaseException) -> None:
+        heard = self._take_heard()
         if self._collect_spans:
+            for told in heard:
+                self._emit_span(told)
             span = self._agent_span(index, started, time.perf_counter(), prompt)
             self._emit_span({**span, "error": type(error).__qualname__})
             for call in self._unreported(span, self._take_calls()):

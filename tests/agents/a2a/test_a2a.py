@@ -1,0 +1,351 @@
+"""Agents that speak A2A, on real servers of the protocol's own library."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from workbench.agents.worker.adapters.a2a.reading import Turn
+from workbench.agents.worker.adapters.base import AgentFault
+from workbench.model.evalset import Content
+from workbench.model.results import FailureKind
+from workbench.model.trace import SpanKind
+
+pytestmark = [
+    pytest.mark.needs_a2a,
+    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # of ADK, about its own
+]
+
+
+def calls_of(turn: Any) -> list[tuple[str, Any]]:
+    return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
+
+
+def between(turn: Any) -> list[tuple[str, str]]:
+    told = turn.invocation.intermediate_data.intermediate_responses
+    return [(item.author, item.parts[0].text) for item in told]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param({}, id="stream"),
+        pytest.param({"streaming": False}, id="one-answer"),
+        pytest.param({"binding": "HTTP+JSON"}, id="rest"),
+        pytest.param({"version": "0.3"}, id="version-0.3"),
+    ]
+)
+def manner(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """How an agent speaks."""
+    manner: dict[str, Any] = request.param
+    return manner
+
+
+async def test_messages_tasks_artefacts_and_calls_are_read(
+    bench: Any, serve: Any, reach: Any, manner: dict[str, Any]
+) -> None:
+    agent = serve(**manner)
+
+    talk = await bench.talk(reach(agent.url), "message hi", "work lamp", "calls moon", "chunks", "data")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == [
+        "said hi",
+        "found lamp\nand more",
+        "looked",
+        "one two three",
+        '{"degrees": 3, "rain": false}',
+    ]
+    assert between(talk.turns[1]) == [("agent", "let me see")]
+    assert calls_of(talk.turns[2]) == [("look", {"at": "moon", "times": 2})]
+    told = talk.turns[2].invocation.intermediate_data
+    assert [item.response for item in told.tool_responses] == [{"seen": True}]
+    assert [text for _, text in between(talk.turns[2])] == ["hm"]
+    assert {context for context, _ in agent.executor.contexts} == {agent.executor.contexts[0][0]}
+    assert len({task for _, task in agent.executor.contexts}) == 5
+    assert talk.end.final_state is None
+
+
+async def test_what_adk_tells_beside_it_is_read_where_it_is_streamed(bench: Any, serve: Any, reach: Any) -> None:
+    talk = await bench.talk(reach(serve().url), "calls moon")
+
+    assert talk.turns[0].usage.model_dump(exclude_none=True) == {"prompt": 14, "total": 18}
+    assert between(talk.turns[0]) == [("looker", "hm")]
+    agent, tool = talk.spans
+    assert (agent.kind, agent.response, tool.kind, tool.name, tool.response) == (
+        SpanKind.AGENT,
+        "looked",
+        SpanKind.TOOL,
+        "look",
+        {"seen": True},
+    )
+    assert agent.attributes["a2a.task_state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_task_that_asks_back_goes_on_with_the_next_turn(
+    bench: Any, serve: Any, reach: Any, manner: dict[str, Any]
+) -> None:
+    agent = serve(**manner)
+
+    talk = await bench.talk(reach(agent.url), "ask", "work lamp", "message hi")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["which one?", "found lamp\nand more", "said hi"]
+    (first, second, third) = (task for _, task in agent.executor.contexts)
+    assert first == second != third
+    assert between(talk.turns[1]) == [("agent", "let me see")]  # what was said before is not said again
+
+
+async def test_a_task_that_goes_on_after_the_answer_is_asked_about_until_it_is_done(
+    bench: Any, serve: Any, reach: Any
+) -> None:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    asked: list[str] = []
+
+    def app(port: int) -> Any:
+        interface = {"url": f"http://127.0.0.1:{port}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+
+        async def card(_: Request) -> JSONResponse:
+            return JSONResponse({"name": "x", "capabilities": {}, "supportedInterfaces": [interface]})
+
+        async def rpc(request: Request) -> JSONResponse:
+            body = await request.json()
+            asked.append(body["method"])
+            texts = ["one ", "two ", "three"][: len(asked)]
+            state = "TASK_STATE_COMPLETED" if len(asked) == 3 else "TASK_STATE_WORKING"
+            artefact = {"artifactId": "a", "parts": [{"text": text} for text in texts]}
+            task = {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}
+            result = task if body["method"] == "GetTask" else {"task": task}
+            return JSONResponse({"jsonrpc": "2.0", "id": body["id"], "result": result})
+
+        return Starlette(routes=[Route("/.well-known/agent-card.json", card), Route("/", rpc, methods=["POST"])])
+
+    talk = await bench.talk(reach(serve(app).url), "go")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["one two three"]
+    assert asked == ["SendMessage", "GetTask", "GetTask"]
+
+
+def test_an_artefact_that_a_later_turn_changes_is_the_answer_again() -> None:
+    def task(state: str, text: str) -> dict[str, Any]:
+        artefact = {"artifactId": "a", "parts": [{"text": text}]}
+        return {"task": {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}}
+
+    known: dict[str, Any] = {}
+    told = []
+    for state, text in (("INPUT_REQUIRED", "draft"), ("INPUT_REQUIRED", "better"), ("COMPLETED", "better")):
+        turn = Turn(known)
+        turn.take(task(f"TASK_STATE_{state}", text))
+        try:
+            told.append(turn.answer()["response"])
+        except AgentFault as error:
+            told.append(str(error))
+
+    assert told == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
+
+
+async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any, reach: Any) -> None:
+    agent = serve()
+    host = reach(agent.url)
+    host.prepare(cases=4)
+
+    started = time.perf_counter()
+    talks = await asyncio.gather(*(bench.talk(host, "slow 1", f"message {number}") for number in range(4)))
+
+    assert [talk.responses for talk in talks] == [["at last", f"said {number}"] for number in range(4)]
+    assert time.perf_counter() - started < 3.5  # a second each, side by side
+    assert len({context for context, _ in agent.executor.contexts}) == 4
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "message"),
+    [
+        ("fail", FailureKind.AGENT, "the agent's task failed: no such lamp"),
+        ("reject", FailureKind.AGENT, "the agent's task was rejected: not my job"),
+        ("auth", FailureKind.SETUP, "wants other credentials than the target's headers have: log in at x"),
+        ("crash", FailureKind.AGENT, "kaboom"),
+        ("silent", FailureKind.AGENT, "the agent ended the turn without text, data or calls of tools"),
+    ],
+)
+async def test_a_task_that_comes_to_nothing_is_an_error(
+    bench: Any, serve: Any, reach: Any, word: str, kind: FailureKind, message: str
+) -> None:
+    talk = await bench.talk(reach(serve().url), word)
+
+    assert talk.error.failure.kind is kind
+    assert message in talk.message
+    assert talk.error.failure.traceback is None
+
+
+async def test_headers_have_values_of_the_environment_and_are_never_told(bench: Any, serve: Any, reach: Any) -> None:
+    from starlette.responses import PlainTextResponse
+
+    agent = serve()
+    options = {
+        "env_file": bench.write("a2a.env", "LAMP_KEY=secret-of-lamps"),
+        "options": {"headers": {"Authorization": "Bearer ${LAMP_KEY}"}},
+    }
+
+    talk = await bench.talk(reach(agent.url, **options), "message hi")
+    agent.refuse_with = PlainTextResponse("not secret-of-lamps", status_code=403)
+    refused = await bench.talk(reach(agent.url, **options), "message hi")
+    unset = await bench.talk(reach(agent.url, options={"headers": {"X": "${NOT_SET}"}}), "message hi")
+
+    assert talk.responses == ["said hi"]
+    assert {headers["authorization"] for headers in agent.headers} == {"Bearer secret-of-lamps"}
+    assert refused.message == f"the agent {agent.url} answered with HTTP 403"
+    assert unset.message == "targets.bench.a2a.headers.X: the environment variable NOT_SET is not set"
+
+
+def offering(binding: str, version: str) -> dict[str, Any]:
+    """A card whose agent is nowhere."""
+    interface = {"url": "http://127.0.0.1:9", "protocolBinding": binding, "protocolVersion": version}
+    return {"name": "x", "supportedInterfaces": [interface]}
+
+
+@pytest.mark.parametrize(
+    ("card", "kind", "message"),
+    [
+        ("<html>", FailureKind.SETUP, "agent-card.json is no agent card: found text/html, expected JSON"),
+        (401, FailureKind.SETUP, "cannot be fetched: answered 401"),
+        (503, FailureKind.INFRASTRUCTURE, "cannot be fetched: answered 503"),
+        (404, FailureKind.SETUP, "there is no agent card: URL/.well-known/agent-card.json and URL/.well-known/agent.j"),
+        ({"hello": 1}, FailureKind.SETUP, "is no agent card: expected an object with a name"),
+        ({"name": 3}, FailureKind.SETUP, "holds no agent card"),
+        (
+            offering("GRPC", "1.0"),
+            FailureKind.SETUP,
+            "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer",
+        ),
+        (
+            {
+                "name": "x",
+                "supportedInterfaces": [{"url": "y", "protocolBinding": "JSONRPC", "protocolVersion": "0.1"}],
+            },
+            FailureKind.SETUP,
+            "found JSONRPC 0.1, expected JSONRPC or HTTP+JSON of version 0.3 or newer",
+        ),
+    ],
+)
+async def test_a_card_of_no_use_is_named_with_its_place(
+    bench: Any, serve: Any, reach: Any, card: Any, kind: FailureKind, message: str
+) -> None:
+    from starlette.responses import HTMLResponse, PlainTextResponse
+
+    agent = serve()
+    agent.card = (
+        card if isinstance(card, dict) else PlainTextResponse("", card) if isinstance(card, int) else HTMLResponse(card)
+    )
+
+    talk = await bench.talk(reach(agent.url), "message hi")
+
+    assert talk.error.failure.kind is kind
+    assert message.replace("URL", agent.url) in talk.message
+    assert talk.error.failure.traceback is None
+
+
+async def test_an_agent_that_is_not_there_is_infrastructure(bench: Any, serve: Any, reach: Any) -> None:
+    nowhere = await bench.talk(reach("http://127.0.0.1:9"), "message hi")
+    agent = serve()
+    agent.card = {
+        "name": "x",
+        "supportedInterfaces": [{"url": "http://127.0.0.1:9", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    }
+    elsewhere = await bench.talk(reach(f"{agent.url}/.well-known/agent-card.json"), "message hi")
+
+    assert (nowhere.error.failure.kind, elsewhere.error.failure.kind) == (FailureKind.INFRASTRUCTURE,) * 2
+    assert nowhere.message.startswith("the agent card http://127.0.0.1:9/.well-known/agent-card.json cannot be fetched")
+    assert "cannot be reached" in elsewhere.message
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_what_is_no_answer_of_the_protocol_is_told_apart(
+    bench: Any, serve: Any, reach: Any, streaming: bool
+) -> None:
+    from starlette.responses import HTMLResponse, JSONResponse
+
+    agent = serve(streaming=streaming)
+    host = reach(agent.url)
+    found = []
+    error = {"jsonrpc": "2.0", "id": "1", "error": {"code": -32603, "message": "lamp exploded"}}
+    answers = [{"jsonrpc": "2.0", "id": "1", "result": result} for result in (3, {"task": 3}, {})]
+    odd = [JSONResponse(answer) for answer in ([1], {"jsonrpc": "2.0", "id": "1"}, *answers)]
+    for response in (HTMLResponse("<html>", 502), HTMLResponse("<html>hi"), JSONResponse(error), *odd):
+        agent.refuse_with = response
+        talk = await bench.talk(host, "message hi")
+        found.append((str(talk.error.failure.kind), talk.message))
+        assert talk.error.failure.traceback is None
+
+    assert found[0] == ("infrastructure", f"the agent {agent.url} answered with HTTP 502")
+    assert found[1][0] == "agent"
+    assert found[1][1].startswith(f"the agent {agent.url} gave no answer that is A2A")
+    assert found[2][0] == "agent"
+    assert "lamp exploded" in found[2][1]
+    for kind, message in found[3:]:
+        assert kind == "agent"
+        assert message.startswith((f"the agent {agent.url} gave no answer that is A2A", "the agent gave neither"))
+
+
+async def test_a_slow_agent_can_be_given_up(bench: Any, serve: Any, reach: Any) -> None:
+    host = reach(serve().url)
+    session = await bench.open(host)
+    waiting = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
+    await asyncio.sleep(1.5)
+    started = time.perf_counter()
+
+    await session.kill()
+    await asyncio.wait([waiting], timeout=10)
+
+    assert waiting.done() and waiting.exception() is not None
+    assert time.perf_counter() - started < 5
+    assert (await bench.talk(host, "message hi")).responses == ["said hi"]
+
+
+async def test_what_the_agent_is_is_told_by_its_card(bench: Any, serve: Any, reach: Any) -> None:
+    session = await bench.open(reach(serve().url))
+    told = await session.describe()
+    await session.kill()
+
+    assert (told.agents[0].name, told.agents[0].description) == ("lamps", "Knows lamps.\nswitch: Switches lamps.")
+    assert told.untold
+
+
+@pytest.mark.needs_adk
+async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, serve: Any, reach: Any) -> None:
+    from google.adk.a2a.utils.agent_to_a2a import to_a2a
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class Model(BaseLlm):
+        model: str = "made-up"
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            last = llm_request.contents[-1].parts[-1]
+            call = types.Part(function_call=types.FunctionCall(name="switch", args={"lamp": 2, "on": True}))
+            part = types.Part(text="It is on.") if last.function_response else call
+            usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=10, total_token_count=12)
+            yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+    def switch(lamp: int, on: bool) -> dict[str, Any]:
+        return {"lamp": lamp, "on": on}
+
+    root = LlmAgent(name="lamps", description="Knows lamps.", model=Model(), tools=[switch])
+    agent = serve(lambda port: to_a2a(root, host="127.0.0.1", port=port))
+
+    talk = await bench.talk(reach(agent.url), "lamp 2", "again")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["It is on.", "It is on."]
+    assert [calls_of(turn) for turn in talk.turns] == [[("switch", {"lamp": 2, "on": True})]] * 2
+    told = talk.turns[1].invocation.intermediate_data
+    assert [item.response for item in told.tool_responses] == [{"lamp": 2, "on": True}]
+    assert told.intermediate_responses == []
+    assert talk.turns[0].usage.total == 24

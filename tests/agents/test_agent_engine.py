@@ -1,0 +1,331 @@
+"""Agents as Agent Engine has them: objects in the project, real templates, and deployed ones behind a local server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm.servers import Answer, Call, Said, Server, serving
+from workbench.model.results import FailureKind
+from workbench.model.target import AgentKind
+
+RESOURCE = "projects/p/locations/europe-west1/reasoningEngines/7"
+STEPS = [[{"lc": 1, "kwargs": {"tool": "look", "tool_input": {"at": "moon"}}}, {"seen": True}]]
+
+
+@pytest.fixture
+def engine(bench: Any) -> Callable[..., Any]:
+    return lambda **options: bench.host(kind=AgentKind.AGENT_ENGINE, **{"mode": "fork", **options})
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answer], Server]]:
+    with ExitStack() as stack:
+        yield lambda answer: stack.enter_context(serving(answer))
+
+
+def calls_of(turn: Any) -> list[tuple[str, Any]]:
+    return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
+
+
+def results_of(turn: Any) -> list[Any]:
+    return [item.response for item in turn.invocation.intermediate_data.tool_responses]
+
+
+async def test_an_object_with_query_is_set_up_and_asked(bench: Any, engine: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        class Agent:
+            def set_up(self):
+                self.greeting = "hello"
+
+            def query(self, *, input, config):
+                self.asked = getattr(self, "asked", set()) | {config["configurable"]["session_id"]}
+                step = [{"kwargs": {"tool": "look", "tool_input": {"at": input}}}, "seen"]
+                return {"output": f"{self.greeting} {input} {len(self.asked)}", "intermediate_steps": [step]}
+
+        answer = Agent()
+    """)
+
+    talk = await bench.talk(engine(**way), "sun", "moon", state={"x": 1})
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["hello sun 1", "hello moon 1"]  # both under one id
+    assert [calls_of(turn) for turn in talk.turns] == [[("look", {"at": "sun"})], [("look", {"at": "moon"})]]
+    assert results_of(talk.turns[0]) == [{"result": "seen"}]
+    assert [(span.kind.value, span.name) for span in talk.spans[:2]] == [("agent", "answer"), ("tool", "look")]
+    assert talk.end.final_state is None
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    ("body", "response"),
+    [
+        ("def query(self, input): return 'plain ' + input", "plain hi"),
+        ("def query(self, input): return {'response': input, 'predicted_trajectory': [{'tool_name': 'look'}]}", "hi"),
+        ("async def async_query(self, input): return {'output': input}", "hi"),
+        ("def query(self, input): return {'output': [{'type': 'text', 'text': input}]}", "hi"),
+        ("def stream_query(self, input):\n  yield input\n  yield '!'", "hi!"),
+        ("async def async_stream_query(self, input):\n  yield {'steps': []}\n  yield {'output': input}", "hi"),
+        (
+            "def query(self, input): return {'messages': [{'role': 'user', 'content': input}, "
+            "{'role': 'assistant', 'content': 'ok'}]}",
+            "ok",
+        ),
+    ],
+)
+async def test_each_method_and_shape_of_answer_is_read(bench: Any, engine: Any, body: str, response: str) -> None:
+    bench.write("agent.py", "class answer:\n  " + body.replace("\n", "\n  "))
+
+    talk = await bench.talk(engine(), "hi")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == [response]
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"output": "x", "intermediate_steps": ["look(moon)"]}, '"intermediate_steps[0]" is a str'),
+        ({"output": "x", "intermediate_steps": "[]"}, '"intermediate_steps" is a str'),
+        ({"output": "x", "intermediate_steps": [[{"kwargs": {}}, 1]]}, '"intermediate_steps[0][0]" is a dict'),
+        ({"output": {"a": 1}}, '"output" is a dict with the keys a'),
+        ({"result": 1}, 'the agent returned a dict with the keys result, expected text, a dict with "output"'),
+        (None, "the agent returned None"),
+    ],
+)
+async def test_what_cannot_be_read_is_an_error_and_never_an_empty_trajectory(
+    bench: Any, engine: Any, answer: Any, message: str
+) -> None:
+    bench.agent(f"""
+        class answer:
+            def query(self, input):
+                return {answer!r}
+    """)
+
+    talk = await bench.talk(engine(), "hi")
+
+    assert talk.error.failure.kind is FailureKind.AGENT
+    assert message in talk.message
+
+
+@pytest.mark.needs_fork
+async def test_an_object_without_query_is_named_with_what_was_expected(bench: Any, engine: Any) -> None:
+    bench.agent("class answer: pass")
+
+    talk = await bench.talk(engine(), "hi")
+
+    assert talk.error.failure.kind is FailureKind.SETUP
+    assert talk.message.startswith("agent:answer() is an agent.answer, expected an object with query, async_query")
+
+
+@pytest.mark.needs_fork
+@pytest.mark.needs_vertex
+@pytest.mark.needs_adk
+async def test_google_s_own_template_for_adk_keeps_its_session(bench: Any, engine: Any) -> None:
+    bench.agent("""
+        import vertexai
+        from google.adk.agents import LlmAgent
+        from google.adk.models import BaseLlm, LlmResponse
+        from google.auth.credentials import AnonymousCredentials
+        from google.genai import types
+        from vertexai.agent_engines import AdkApp
+
+        vertexai.init(project="p", location="us-central1", credentials=AnonymousCredentials())
+
+        class Model(BaseLlm):
+            model: str = "made-up"
+
+            async def generate_content_async(self, llm_request, stream=False):
+                answered = llm_request.contents[-1].parts[0].function_response
+                call = types.FunctionCall(name="count", args={"n": 2})
+                part = types.Part(text="counted") if answered else types.Part(function_call=call)
+                usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, total_token_count=1)
+                yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+        def count(n: int, tool_context) -> dict:
+            tool_context.state["count"] = tool_context.state.get("count", 0) + n
+            return {"count": tool_context.state["count"]}
+
+        answer = AdkApp(agent=LlmAgent(name="counter", model=Model(), tools=[count]))
+    """)
+
+    talk = await bench.talk(engine(), "go", "on", state={"count": 1})
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["counted", "counted"]
+    assert [results_of(turn) for turn in talk.turns] == [[{"count": 3}], [{"count": 5}]]
+    assert talk.turns[0].usage.total == 2
+    assert talk.end.final_state == {"count": 5}
+
+
+def deployed(methods: dict[str, list[str]], answer: Callable[[str, dict[str, Any]], Any]) -> Answer:
+    """A server of Agent Engine: what is deployed has `methods` with their parameters."""
+
+    def say(call: Call) -> Said:
+        if call.path == f"/v1/{RESOURCE}":
+            listed = [
+                {"name": name, "api_mode": "", "parameters": {"properties": {key: {} for key in names}}}
+                for name, names in methods.items()
+            ]
+            return Said({"name": RESOURCE, "spec": {"agentFramework": "custom", "classMethods": listed}})
+        assert call.path.startswith(f"/v1/{RESOURCE}:"), call.path
+        given = answer(call.body["classMethod"], call.body["input"])
+        if isinstance(given, Said):
+            return given
+        if call.path.endswith(":streamQuery?alt=sse"):
+            return Said("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in given))
+        return Said({"output": given})
+
+    return say
+
+
+def with_key(bench: Any, server: Server, **variables: str) -> dict[str, Any]:
+    """A target that asks the server with a key from its `.env`."""
+    named = {"GOOGLE_VERTEX_BASE_URL": server.url, "GOOGLE_API_KEY": "key-1", "GOOGLE_GENAI_USE_VERTEXAI": "1"}
+    lines = "\n".join(f"{name}={value}" for name, value in {**named, **variables}.items())
+    return {"location": RESOURCE, "env_file": bench.write("vertex.env", lines)}
+
+
+async def test_a_deployed_object_is_asked_over_rest(bench: Any, engine: Any, serve: Any) -> None:
+    def answer(method: str, given: dict[str, Any]) -> Any:
+        assert method == "query"
+        return {"output": f"saw {given['input']}", "intermediate_steps": STEPS}
+
+    server = serve(deployed({"query": ["input"]}, answer))
+    host = engine(**with_key(bench, server))
+
+    first = await bench.talk(host, "it", "more")
+    second = await bench.talk(host, "again")
+
+    assert first.error is None, first.message
+    assert (first.responses, second.responses) == (["saw it", "saw more"], ["saw again"])
+    assert calls_of(first.turns[0]) == [("look", {"at": "moon"})]
+    assert results_of(first.turns[0]) == [{"seen": True}]
+    assert [call.path.rpartition("/")[2] for call in server.calls] == ["7", "7:query", "7:query", "7:query"]
+    assert {call.headers["x-goog-api-key"] for call in server.calls} == {"key-1"}
+
+
+async def test_a_deployed_app_of_adk_streams_events(bench: Any, engine: Any, serve: Any) -> None:
+    asked = []
+
+    def answer(method: str, given: dict[str, Any]) -> Any:
+        asked.append((method, given))
+        if method == "async_create_session":
+            return {"id": "session-9", "state": given.get("state", {})}
+        call = {"id": "c", "name": "look", "args": {"at": given["message"]}}
+        return [
+            {"author": "a", "content": {"parts": [{"text": "hm"}, {"function_call": call}]}},
+            {
+                "author": "a",
+                "content": {"parts": [{"function_response": {"id": "c", "name": "look", "response": {"seen": 1}}}]},
+                "actions": {"state_delta": {"seen": 1, "temp:x": 2}},
+            },
+            {"author": "b", "partial": True, "content": {"parts": [{"text": "do"}]}},
+            {"author": "b", "content": {"parts": [{"text": "done"}]}, "usage_metadata": {"total_token_count": 9}},
+        ]
+
+    methods = {
+        "async_create_session": ["user_id", "state"],
+        "async_stream_query": ["message", "user_id", "session_id"],
+        "stream_query": ["message", "user_id", "session_id"],
+    }
+    host = engine(**with_key(bench, serve(deployed(methods, answer))))
+
+    talk = await bench.talk(host, "sun", "moon", state={"seen": 0})
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["done", "done"]
+    assert calls_of(talk.turns[1]) == [("look", {"at": "moon"})]
+    assert [item.author for item in talk.turns[0].invocation.intermediate_data.intermediate_responses] == ["a"]
+    assert talk.turns[0].usage.total == 9
+    assert talk.end.final_state == {"seen": 1}
+    said = {"user_id": "user", "session_id": "session-9"}
+    assert asked == [
+        ("async_create_session", {"user_id": "user", "state": {"seen": 0}}),
+        ("async_stream_query", {**said, "message": "sun"}),
+        ("async_stream_query", {**said, "message": "moon"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        (Said({"error": {"message": "quota"}}, status=429), FailureKind.INFRASTRUCTURE, "with HTTP 429: quota"),
+        (Said("<html>down</html>", status=503), FailureKind.INFRASTRUCTURE, "with HTTP 503: <html>down</html>"),
+        (Said({"error": {"message": "KeyError: 'x'"}}, status=400), FailureKind.AGENT, "with HTTP 400: KeyError: 'x'"),
+        (Said({"error": {"message": "not you"}}, status=403), FailureKind.SETUP, "refuses access to"),
+        (Said({"error": {"message": "gone"}}, status=404), FailureKind.SETUP, f"there is no agent {RESOURCE}"),
+        (Said("<html>hi</html>"), FailureKind.AGENT, "answered <html>hi</html>, expected JSON"),
+        (Said({"output": {"other": 1}}), FailureKind.AGENT, "the agent returned a dict with the keys other"),
+    ],
+)
+async def test_what_goes_wrong_there_is_told_apart(
+    bench: Any, engine: Any, serve: Any, said: Said, kind: FailureKind, message: str
+) -> None:
+    server = serve(deployed({"query": ["input"]}, lambda *_: said))
+
+    talk = await bench.talk(engine(**with_key(bench, server)), "hi")
+
+    assert talk.error.failure.kind is kind
+    assert message in talk.message
+    assert talk.error.failure.traceback is None
+
+
+async def test_a_service_that_is_not_there_is_infrastructure(bench: Any, engine: Any, serve: Any) -> None:
+    with serving(lambda _: Said({})) as server:
+        options = with_key(bench, server)
+
+    talk = await bench.talk(engine(**options), "hi")
+
+    assert talk.error.failure.kind is FailureKind.INFRASTRUCTURE
+    assert "cannot be reached: ConnectError" in talk.message
+
+
+async def test_without_credentials_one_message_says_what_to_set(
+    bench: Any, engine: Any, serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # where nobody has logged in
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    server = serve(deployed({"query": ["input"]}, lambda *_: "x"))
+    options = with_key(bench, server, GOOGLE_API_KEY="", NO_GCE_CHECK="true")
+
+    talk = await bench.talk(engine(**options), "hi")
+
+    assert talk.error.failure.kind is FailureKind.SETUP
+    assert talk.message.startswith(
+        f"the agent {RESOURCE} needs credentials of Google Cloud: set GOOGLE_APPLICATION_CRE"
+    )
+    assert server.calls == []
+
+
+async def test_a_service_account_gets_a_token_and_asks_with_it(bench: Any, engine: Any, serve: Any) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    say = deployed({"query": ["input"]}, lambda *_: "x")
+    granted = Said({"access_token": "token-5", "expires_in": 3600, "token_type": "Bearer"})
+    server = serve(lambda call: granted if call.path == "/token" else say(call))
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    account = {
+        "type": "service_account",
+        "client_email": "a@b.c",
+        "private_key": pem,
+        "token_uri": f"{server.url}/token",
+    }
+    file = bench.write("account.json", json.dumps(account))
+    options = with_key(bench, server, GOOGLE_API_KEY="", GOOGLE_APPLICATION_CREDENTIALS=str(file))
+
+    talk = await bench.talk(engine(**options), "hi", "ho")
+
+    assert talk.error is None, talk.message
+    assert [call.path.rpartition("/")[2] for call in server.calls] == ["token", "7", "7:query", "7:query"]
+    assert {call.headers["authorization"] for call in server.calls[1:]} == {"Bearer token-5"}

@@ -1,0 +1,108 @@
+"""The agent card of an A2A agent, and the client that speaks as it says: one for all sessions of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from a2a.client import Client, ClientConfig, ClientFactory
+from a2a.client.card_resolver import parse_agent_card
+from google.protobuf.json_format import MessageToDict, ParseError
+
+from ...variables import Variables
+from ..base import AgentFault, LoadError
+
+_PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")  # today's, and that of A2A 0.2
+_BINDINGS = ["JSONRPC", "HTTP+JSON"]
+_CONNECT_SECONDS = 15.0  # the answer may take as long as the case
+_AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
+
+
+class Peer:
+    """Where the agent is. The card is fetched once, by the first session that needs it."""
+
+    def __init__(self, target: dict[str, Any], variables: Variables, *, url: str, headers: dict[str, str]) -> None:
+        """`url` and `headers` are filled in from `variables`."""
+        self.target = target
+        self.variables = variables
+        self.card: dict[str, Any] = {}
+        """The card as JSON, once it is there."""
+        self._url = url
+        self._headers = headers
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    async def connect(self) -> Client:
+        """The client. Raises LoadError or AgentFault where the card cannot be had, or says nothing of use."""
+        async with self._connecting:
+            if self._client is None:
+                # Redirections are not followed: headers may hold keys that are for this address alone.
+                http = httpx.AsyncClient(
+                    headers=self._headers,
+                    timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+                    limits=httpx.Limits(max_connections=None),
+                )
+                try:
+                    self._client = await self._client_over(http)
+                except BaseException:
+                    await http.aclose()
+                    raise
+        return self._client
+
+    async def _client_over(self, http: httpx.AsyncClient) -> Client:
+        place, told = await self._fetch(http)
+        try:
+            card = parse_agent_card(told)
+        except ParseError as error:
+            raise LoadError(f"{place} holds no agent card: {error}") from None
+        config = ClientConfig(httpx_client=http, supported_protocol_bindings=_BINDINGS)
+        try:
+            client = ClientFactory(config).create(card)
+        except ValueError:
+            found = ", ".join(f"{each.protocol_binding} {each.protocol_version}" for each in card.supported_interfaces)
+            raise LoadError(
+                f"{place}: found {found or 'no interface'}, expected {' or '.join(_BINDINGS)} of version 0.3 or newer"
+            ) from None
+        self.card = MessageToDict(card)
+        return client
+
+    async def _fetch(self, http: httpx.AsyncClient) -> tuple[str, Any]:
+        """The card, and where it was: in messages without what was filled in."""
+        shown, url = self.target["location"].rstrip("/"), self._url.rstrip("/")
+        is_card = urlsplit(url).path.endswith(".json")
+        for place in ("",) if is_card else _PLACES:
+            response = await self._get(http, url + place, shown + place)
+            if response.status_code != 404:
+                return shown + place, _card_in(response, shown + place)
+        places = shown if is_card else " and ".join(shown + place for place in _PLACES)
+        raise LoadError(f"there is no agent card: {places} answered 404")
+
+    async def _get(self, http: httpx.AsyncClient, url: str, shown: str) -> httpx.Response:
+        try:
+            return await http.get(url)
+        except httpx.InvalidURL:
+            raise LoadError(f"{shown}: found no URL, expected one once its variables are filled in") from None
+        except httpx.RequestError as error:
+            reason = self.variables.conceal(str(error)) or type(error).__name__
+            raise AgentFault(f"the agent card {shown} cannot be fetched: {reason}", kind="infrastructure") from None
+
+
+def _card_in(response: httpx.Response, shown: str) -> Any:
+    """The JSON of a response. Raises LoadError or AgentFault for anything else."""
+    status = response.status_code
+    if status >= 300:
+        message = f"the agent card {shown} cannot be fetched: answered {status}"
+        if status in _AGAIN or status >= 500:
+            raise AgentFault(message, kind="infrastructure")
+        hint = ", a redirection: expected the URL to which it leads as target" if status < 400 else ""
+        raise LoadError(message + hint)
+    try:
+        told = response.json()
+    except ValueError:
+        kind = response.headers.get("content-type", "").partition(";")[0] or "something"
+        raise LoadError(f"{shown} is no agent card: found {kind}, expected JSON") from None
+    if not isinstance(told, dict) or "name" not in told:
+        raise LoadError(f"{shown} is no agent card: expected an object with a name")
+    return told

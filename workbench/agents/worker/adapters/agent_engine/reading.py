@@ -1,0 +1,190 @@
+"""What agents on Agent Engine answer, brought into the shape that a function may return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...plain import as_json
+from ...steps import read_steps
+from ...values import describe
+from ..base import AgentFault
+from ..langchain.reading import add_usage, read_messages
+
+_SHAPES = (
+    'text, a dict with "output" and "intermediate_steps", one with "response" and "predicted_trajectory", or one with '
+    '"messages"'
+)
+_PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
+_MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
+_MESSAGE_ROLES = {"user": "human", "assistant": "ai"}
+_USAGE = {
+    "prompt": "prompt_token_count",
+    "tool_use_prompt": "tool_use_prompt_token_count",
+    "candidates": "candidates_token_count",
+    "thoughts": "thoughts_token_count",
+    "cached": "cached_content_token_count",
+    "total": "total_token_count",
+}
+
+
+def read_output(output: Any, *, is_stream: bool) -> dict[str, Any]:
+    """What `query` gave, or the chunks of a stream. Raises AgentFault with what was found and what is possible."""
+    if is_stream:
+        if output and all(isinstance(chunk, dict) and _is_event(chunk) for chunk in output):
+            return read_events(output)
+        output = _joined(output)
+    if isinstance(output, str):
+        return {"response": output}
+    if isinstance(output, dict):
+        if "predicted_trajectory" in output or "response" in output:
+            return output
+        if "output" in output or "intermediate_steps" in output:
+            return _read_steps_output(output)
+        if isinstance(output.get("messages"), list):
+            return _read_message_list(output["messages"])
+    raise AgentFault(f"the agent returned {describe(output)}, expected {_SHAPES}")
+
+
+def read_events(events: list[Any]) -> dict[str, Any]:
+    """The events of an app of ADK, as JSON. Raises AgentFault where there are none, or one tells of an error."""
+    told = [as_json(event) for event in events]
+    odd = next((event for event in told if not isinstance(event, dict)), None)
+    if odd is not None or not told:
+        found = "no events" if not told else describe(odd)
+        raise AgentFault(f"the agent streamed {found}, expected events of ADK")
+    _refuse_error(told)
+    uses, responses, texts = [], [], []
+    usage: dict[str, int] = {}
+    state: dict[str, Any] = {}
+    for event in told:
+        actions = event.get("actions") or {}
+        state.update(_get(actions, "state_delta") or {})
+        if event.get("partial") or event.get("author") == "user":
+            continue
+        counts = _get(event, "usage_metadata") or {}
+        for name, field in _USAGE.items():
+            count = _get(counts, field)
+            if isinstance(count, int):
+                usage[name] = usage.get(name, 0) + count
+        parts = (event.get("content") or {}).get("parts") or []
+        calls = [call for part in parts if (call := _get(part, "function_call"))]
+        answers = [answer for part in parts if (answer := _get(part, "function_response"))]
+        uses += [{"id": call.get("id"), "name": call.get("name"), "args": call.get("args") or {}} for call in calls]
+        responses += [{name: answer.get(name) for name in ("id", "name", "response")} for answer in answers]
+        text = "\n".join(part["text"] for part in parts if part.get("text") and not part.get("thought"))
+        if text:
+            author = str(event.get("author") or "agent")
+            texts.append({"author": author, "text": text, "final": not calls and not answers})
+    final = next((item for item in reversed(texts) if item["final"]), None)
+    return {
+        "response": None if final is None else final["text"],
+        "predicted_trajectory": uses,
+        "tool_responses": responses,
+        "intermediate_responses": [item for item in texts if item is not final],
+        "usage": usage or None,
+        "state": {key: value for key, value in state.items() if not key.startswith("temp:")} or None,
+    }
+
+
+def _is_event(chunk: dict[str, Any]) -> bool:
+    return "author" in chunk and ("content" in chunk or "actions" in chunk or _get(chunk, "error_code") is not None)
+
+
+def _refuse_error(events: list[dict[str, Any]]) -> None:
+    """Raise where an error was not followed by content: a plugin may have tried again, an agent fallen back."""
+    error = None
+    for event in events:
+        if (event.get("content") or {}).get("parts"):
+            error = None
+        elif _get(event, "error_code") is not None or ("code" in event and "message" in event):
+            error = event
+    if error is not None:
+        code = str(_get(error, "error_code") or error.get("code"))
+        text = _get(error, "error_message") or error.get("message") or "no message"
+        passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
+        raise AgentFault(f"the agent answered with error {code}: {text}", kind="infrastructure" if passing else "agent")
+
+
+def _read_steps_output(output: dict[str, Any]) -> dict[str, Any]:
+    steps = read_steps(output.get("intermediate_steps"))
+    said = output.get("output")
+    if isinstance(said, list):  # content in blocks, as some models give it
+        said = "".join(block if isinstance(block, str) else str(block.get("text", "")) for block in said)
+    if said is not None and not isinstance(said, str):
+        raise AgentFault(f'"output" is {describe(said)}, expected a str')
+    return {
+        "response": said,
+        "predicted_trajectory": steps["tool_uses"],
+        "tool_responses": steps["tool_responses"],
+    }
+
+
+def _read_message_list(messages: list[Any]) -> dict[str, Any]:
+    """What a graph gave: the messages after the user's last one."""
+    read = [_Message(item, index) for index, item in enumerate(messages)]
+    asked = max((index for index, item in enumerate(read) if item.type == "human"), default=-1)
+    new = read[asked + 1 :]
+    if not new:
+        raise AgentFault("the agent ended the turn without a message of its own")
+    answer = read_messages(new)
+    usage: dict[str, int] = {}
+    for item in new:
+        add_usage(usage, item.usage_metadata)
+    return {
+        "response": answer["response"],
+        "predicted_trajectory": answer["tool_uses"],
+        "tool_responses": answer["tool_responses"],
+        "intermediate_responses": answer["intermediate_responses"],
+        "usage": usage or None,
+    }
+
+
+class _Message:
+    """A message of LangChain as JSON: in its serialised form, which has all under `kwargs`, or with its own keys."""
+
+    def __init__(self, message: Any, index: int) -> None:
+        told = message.get("kwargs", message) if isinstance(message, dict) else None
+        if not isinstance(told, dict) or "content" not in told:
+            raise AgentFault(f'"messages[{index}]" is {describe(message)}, expected a message with content')
+        place = message.get("id")
+        kind = place[-1] if isinstance(place, list) and place else ""
+        named = str(told.get("type") or told.get("role") or "")
+        self.type = _MESSAGE_CLASSES.get(str(kind).removesuffix("Chunk")) or _MESSAGE_ROLES.get(named, named)
+        self.content = told["content"]
+        self.name = told.get("name")
+        self.tool_calls = told.get("tool_calls") or []
+        self.invalid_tool_calls = told.get("invalid_tool_calls") or []
+        self.tool_call_id = told.get("tool_call_id")
+        self.status = told.get("status", "success")
+        self.usage_metadata = told.get("usage_metadata")
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """The chunks of a stream as the answer that they are parts of."""
+    if all(isinstance(chunk, str) for chunk in chunks):
+        return "".join(chunks) if chunks else None
+    if not all(isinstance(chunk, dict) for chunk in chunks):
+        return chunks
+    if any("steps" in chunk or "output" in chunk or "actions" in chunk for chunk in chunks):  # of an AgentExecutor
+        steps = [step for chunk in chunks for step in chunk.get("steps") or ()]
+        said = next((chunk["output"] for chunk in reversed(chunks) if "output" in chunk), None)
+        return {"output": said, "intermediate_steps": [_unpacked(step) for step in steps]}
+    if len(chunks) == 1:
+        return chunks[0]
+    # Of a graph: what each node wrote.
+    written = [part for chunk in chunks for part in chunk.values() if isinstance(part, dict)]
+    messages = [message for part in written for message in part.get("messages") or ()]
+    return {"messages": messages} if messages else chunks
+
+
+def _unpacked(step: Any) -> Any:
+    """A step of a stream, which LangChain's serialised form has under `kwargs`."""
+    return step.get("kwargs", step) if isinstance(step, dict) else step
+
+
+def _get(told: Any, name: str) -> Any:
+    """A value by its name in Python, or as JSON of Google spells it."""
+    if not isinstance(told, dict):
+        return None
+    head, *rest = name.split("_")
+    return told.get(name, told.get(head + "".join(word.capitalize() for word in rest)))

@@ -1,0 +1,100 @@
+"""The adapter for LangChain and LangGraph, in the worker: runnables, AgentExecutors, compiled graphs and agents.
+
+langchain_core is imported inside functions and in the modules that `open` imports; langgraph and langchain_classic
+never: whoever made such an object has imported them, and it is known by what it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ...loading import find_object
+from ...values import describe
+from .. import base
+from .forms import form_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...asking import Tools
+    from .session import LangchainSession
+
+_EXPECTED = (
+    "a Runnable (a chain, an AgentExecutor, a compiled graph, an agent of create_agent) or a function without "
+    "parameters that makes one"
+)
+
+
+class Adapter(base.Adapter):
+    """One LangChain object, or a factory of such, in one process. `location` is `module:name`."""
+
+    preload = (
+        "langchain_core.callbacks.base",
+        "langchain_core.language_models.chat_models",
+        "langchain_core.messages",
+        "langchain_core.runnables",
+        "langchain_core.tools",
+    )
+
+    def load(self) -> None:
+        """Import the object. A factory is called later, for each session."""
+        try:
+            from langchain_core.runnables import Runnable
+        except ModuleNotFoundError as error:
+            if error.name not in ("langchain_core", "langchain_core.runnables"):
+                raise
+            raise base.not_installed("langchain-core", extra="langchain") from None
+        location = self.target["location"]
+        found = find_object(location, self.import_roots(), wanted="the agent")
+        self._factory = None
+        if isinstance(found, Runnable):
+            self._runnable = found
+        elif type(found).__name__ == "StateGraph":
+            raise base.LoadError(f"{location} is a graph that was not compiled, expected the result of its .compile()")
+        elif callable(found):
+            self._factory = found
+        else:
+            raise base.LoadError(f"{location} is {describe(found)}, expected {_EXPECTED}")
+
+    async def open(
+        self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None
+    ) -> LangchainSession:
+        """Open a fresh session. See `Adapter.open`."""
+        from .session import LangchainSession
+
+        runnable = self._runnable if self._factory is None else await self._made_by(self._factory)
+        name = self.target["location"].partition(":")[2]
+        calls = None
+        if tools is not None:
+            from .tools import ToolCalls
+
+            calls = ToolCalls(tools, runnable, self.import_roots())
+        return LangchainSession(
+            name=name, runnable=runnable, form=form_of(runnable, session), request=session, emit=emit_span, calls=calls
+        )
+
+    async def _made_by(self, factory: Any) -> Any:
+        """What a factory gives, at once or awaited: without arguments, or as LangGraph's own get a configuration."""
+        from langchain_core.runnables import Runnable
+
+        location = self.target["location"]
+        possible: tuple[tuple[Any, ...], ...] = ((), ({"configurable": {}},))
+        arguments = next((given for given in possible if _takes(factory, given)), None)
+        if arguments is None:
+            raise base.LoadError(f"{location} is a function that wants several arguments, expected {_EXPECTED}")
+        made = factory(*arguments)
+        if inspect.isawaitable(made):
+            made = await made
+        if not isinstance(made, Runnable):
+            raise base.LoadError(f"{location}() gave {describe(made)}, expected {_EXPECTED}")
+        return made
+
+
+def _takes(function: Any, arguments: tuple[Any, ...]) -> bool:
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # one that is not written in Python tells no signature
+        return not arguments
+    return True

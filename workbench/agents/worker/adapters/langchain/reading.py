@@ -1,0 +1,187 @@
+"""What a runnable gave in a turn, brought into the shape of `answers.read_answer`: response, calls, their results.
+
+Messages are known by their attributes: those of LangChain and whatever looks like them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from ...plain import as_json
+from ...steps import read_steps
+from ...values import describe
+from ..base import AgentFault
+
+_TEXT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
+_SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_TEXT_KEYS[:4])}"
+
+
+def read_result(result: Any, *, said: Any, known: set[str], is_graph: bool) -> tuple[dict[str, Any], list[Any]]:
+    """What a turn brought, and its new messages, the user's `said` first. `known` are the ids of earlier messages.
+
+    Raises AgentFault where a graph waits at an interrupt, or nothing can be read.
+    """
+    if isinstance(result, dict):
+        _refuse_interrupt(result)
+        messages = result.get("messages")
+        if isinstance(messages, list):
+            new = _new_messages(messages, said, known)
+            if not new:
+                raise AgentFault("the agent ended the turn without a message of its own")
+            return read_messages(new), [said, *new]
+        answer = _read_dict(result, is_graph=is_graph)
+    elif _is_message(result):
+        return read_messages([result]), [said, result]
+    elif isinstance(result, list) and result and all(map(_is_message, result)):
+        return read_messages(result), [said, *result]
+    else:
+        answer = _answer(_text(result))
+    from langchain_core.messages import AIMessage
+
+    return answer, [said, AIMessage(content=answer["response"] or "")]
+
+
+def read_messages(messages: list[Any]) -> dict[str, Any]:
+    """Calls and results of a turn's messages; the last one of the agent with text is the response."""
+    uses, responses = [], []
+    names = {}
+    for message in messages:
+        for call in getattr(message, "tool_calls", None) or ():
+            names[call.get("id")] = call["name"]
+            uses.append({"id": call.get("id"), "name": call["name"], "args": as_json(call.get("args") or {})})
+        # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
+        for call in getattr(message, "invalid_tool_calls", None) or ():
+            uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
+        if message.type == "tool":
+            name = message.name or names.get(message.tool_call_id) or ""
+            responses.append({"id": message.tool_call_id, "name": name, "response": tool_response(message)})
+    # What agents of a team say to each other is often written as of a human: the user's own message is not here.
+    spoken = [item for item in messages if item.type in ("ai", "AIMessageChunk", "chat", "assistant", "human")]
+    last = messages[-1]
+    # A tool that ends the turn by itself (return_direct) has the last word. What comes with calls is said on the way.
+    texts = [item for item in spoken if message_text(item)]
+    answers = [item for item in texts if item is last or not getattr(item, "tool_calls", None)]
+    final = last if last.type == "tool" else answers[-1] if answers else None
+    between = [item for item in texts if item is not final]
+    return {
+        "response": None if final is None else message_text(final),
+        "tool_uses": uses,
+        "tool_responses": responses,
+        "intermediate_responses": [
+            {"author": item.name or "agent", "parts": [{"text": message_text(item)}]} for item in between
+        ],
+        "usage": None,
+    }
+
+
+def tool_response(message: Any) -> dict[str, Any]:
+    """What a tool gave: the object it gave, which its message has as JSON; anything else under `result`, or `error`."""
+    if not hasattr(message, "tool_call_id"):
+        plain = as_json(message)
+        return plain if isinstance(plain, dict) else {"result": plain}
+    if getattr(message, "status", "success") == "error":
+        return {"error": as_json(message.content)}
+    content = message.content
+    if isinstance(content, str) and content.lstrip().startswith("{"):
+        try:
+            return dict(json.loads(content))
+        except ValueError:  # only looks like JSON
+            pass
+    return {"result": as_json(content)}
+
+
+def message_text(message: Any) -> str:
+    """The text of a message; of content in blocks the text ones."""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    texts = (block if isinstance(block, str) else block.get("text") for block in content or ())
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def usage_of(messages: Iterable[Any]) -> dict[str, int] | None:
+    """Tokens, summed over messages; None where none tells of any."""
+    total: dict[str, int] = {}
+    for message in messages:
+        add_usage(total, getattr(message, "usage_metadata", None))
+    return total or None
+
+
+def add_usage(total: dict[str, int], usage: Any) -> dict[str, int]:
+    """Add LangChain's usage metadata to `total`; what it does not say is left alone. Gives back what was added."""
+    if not isinstance(usage, dict):
+        return {}
+    reasoning = (usage.get("output_token_details") or {}).get("reasoning")
+    output = usage.get("output_tokens")
+    found = {
+        "prompt": usage.get("input_tokens"),
+        "candidates": output if output is None or not reasoning else output - reasoning,
+        "thoughts": reasoning,
+        "cached": (usage.get("input_token_details") or {}).get("cache_read"),
+        "total": usage.get("total_tokens"),
+    }
+    told = {name: count for name, count in found.items() if isinstance(count, int)}
+    for name, count in told.items():
+        total[name] = total.get(name, 0) + count
+    return told
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(getattr(value, "type", None), str) and hasattr(value, "content")
+
+
+def _new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
+    """The messages after the user's; where that is gone from the list, those that were not there before."""
+    from langchain_core.messages import convert_to_messages
+
+    if not all(map(_is_message, messages)):  # a graph may hold them as dicts
+        try:
+            messages = convert_to_messages(messages)
+        except (ValueError, NotImplementedError) as error:
+            raise AgentFault(f"the agent's messages cannot be read: {error}") from None
+    place = next((index for index, item in enumerate(messages) if getattr(item, "id", None) == said.id), None)
+    after = messages if place is None else messages[place + 1 :]
+    return [item for item in after if place is not None or item.id not in known]
+
+
+def _refuse_interrupt(result: dict[str, Any]) -> None:
+    interrupts = result.get("__interrupt__")
+    if not interrupts:
+        return
+    first = as_json(getattr(interrupts[0], "value", interrupts[0]))
+    asked = json.dumps(first, ensure_ascii=False)
+    raise AgentFault(
+        f"the graph stopped at an interrupt and waits to be resumed, which a case cannot do; it asks: {asked[:500]}",
+        kind="unsupported",
+    )
+
+
+def _read_dict(result: dict[str, Any], *, is_graph: bool) -> dict[str, Any]:
+    text = next((_text(result[key]) for key in _TEXT_KEYS if result.get(key) is not None), None)
+    if text is None and is_graph:
+        raise AgentFault(f"the agent gave {describe(result)}, expected {_SHAPES}")
+    answer = _answer(_text(result) if text is None else text)
+    if "intermediate_steps" in result:
+        answer.update(read_steps(result["intermediate_steps"]))
+    return answer
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {
+        "response": text,
+        "tool_uses": [],
+        "tool_responses": [],
+        "intermediate_responses": [],
+        "usage": None,
+    }
+
+
+def _text(value: Any) -> str:
+    """A text as it is; anything else, such as structured output, as JSON."""
+    if _is_message(value):
+        return message_text(value)
+    if value is None:
+        raise AgentFault(f"the agent gave None, expected {_SHAPES}")
+    return value if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False)

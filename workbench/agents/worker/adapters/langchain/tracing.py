@@ -1,0 +1,249 @@
+"""What LangChain reports of a turn through callbacks: its spans, its calls of models with their tokens, its tools.
+
+Imports langchain_core; imported only once a session is opened. What is unforeseen in a callback LangChain itself logs
+and swallows: it costs a span, never the user's run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.callbacks.base import BaseCallbackHandler
+
+from ...plain import as_json
+from .reading import add_usage, tool_response
+
+_HIDDEN = "langsmith:hidden"
+_NO_TOOLS = ("_Exception", "invalid_tool")
+"""What an AgentExecutor runs where it cannot read what the model wrote, or has no such tool: its steps tell of it."""
+
+
+class _Run:
+    """A step that has begun; one that makes no span stands for the nearest step around it that does."""
+
+    __slots__ = ("attributes", "in_tool", "kind", "name", "request", "span_id", "start")
+
+    def __init__(self, *, kind: str, name: str, span_id: str | None, in_tool: bool, start: float) -> None:
+        self.kind = kind
+        self.name = name
+        self.span_id = span_id
+        self.in_tool = in_tool
+        self.start = start
+        self.request: Any = None
+        self.attributes: dict[str, Any] = {}
+
+
+class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is untyped here: it may not be installed
+    """Hears of every step of one session. `emit` gets each span when it has ended; None where nobody wants spans.
+
+    With `announce` it gets those that have begun too, without an end. Times are seconds since this was made.
+    """
+
+    run_inline = True  # in order, and at the time it happens
+
+    def __init__(self, emit: Callable[[dict[str, Any]], None] | None, *, announce: bool, name: str) -> None:
+        self._emit = emit
+        self._announce = announce and emit is not None
+        self._name = name
+        self._zero = time.perf_counter()
+        self._runs: dict[Any, _Run] = {}
+        self._parents: dict[Any, Any] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+        self.begin_turn(0)
+
+    def begin_turn(self, turn: int) -> None:
+        """Start over with what a turn sums up."""
+        self._turn = turn
+        self.outermost: str | None = None
+        """The span that all others of the turn are in, once it has begun."""
+        self.model_calls = 0
+        self.usage: dict[str, int] = {}
+        self.tools: list[dict[str, Any]] = []
+        """Tools that ran, but for those inside others, in the order in which they began: `id` (of the model's call, or
+        None), `name`, `args`, `response` (None where it raised)."""
+
+    def end_turn(self) -> None:
+        """Close what was not seen to end."""
+        for run_id in reversed(list(self._runs)):
+            self._ended(run_id)
+        self._parents.clear()
+
+    def note(self, run_id: Any, **attributes: Any) -> None:
+        """Add facts to a step that is under way."""
+        run = self._runs.get(run_id)
+        if run is not None:
+            run.attributes.update(attributes)
+
+    def on_chain_start(
+        self, _serialized: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **facts: Any
+    ) -> None:
+        name = str(facts.get("name") or "")
+        metadata = facts.get("metadata") or {}
+        if parent_run_id is None:
+            kind, name = "agent", self._name
+        elif _HIDDEN in (facts.get("tags") or ()):
+            kind = ""
+        elif metadata.get("langgraph_node") == name:
+            kind = "other"
+        elif name in ("LangGraph", "AgentExecutor") or name == metadata.get("lc_agent_name"):
+            kind = "agent"
+        else:  # how a chain is built, which tells nothing of what the agent did
+            kind = ""
+        self._begun(run_id, parent_run_id, kind, name, inputs if kind == "agent" else None)
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
+        run = self._runs.get(run_id)
+        self._ended(run_id, response=outputs if run is not None and run.kind == "agent" else None)
+
+    def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        self._ended(run_id, error=error)
+
+    def on_chat_model_start(
+        self, _serialized: Any, messages: Any, *, run_id: Any, parent_run_id: Any = None, **facts: Any
+    ) -> None:
+        request = {"messages": messages[0] if len(messages) == 1 else messages}
+        self._model_began(run_id, parent_run_id, request, facts)
+
+    def on_llm_start(
+        self, _serialized: Any, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **facts: Any
+    ) -> None:
+        self._model_began(run_id, parent_run_id, {"prompt": prompts[0] if len(prompts) == 1 else prompts}, facts)
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+        generations = [item for batch in response.generations for item in batch]
+        messages = [item.message for item in generations if hasattr(item, "message")]
+        told: dict[str, int] = {}
+        for usage in [getattr(message, "usage_metadata", None) for message in messages] if messages else []:
+            add_usage(told, usage)
+        if not told:
+            add_usage(told, _older_usage(response.llm_output))
+        with self._lock:
+            self.model_calls += 1
+            for name, count in told.items():
+                self.usage[name] = self.usage.get(name, 0) + count
+        self.note(run_id, **({"usage": told} if told else {}))
+        given = messages or [item.text for item in generations]
+        self._ended(run_id, response=given[0] if len(given) == 1 else given)
+
+    def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        self._ended(run_id, error=error)
+
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, run_id: Any, parent_run_id: Any = None, **facts: Any
+    ) -> None:
+        name = str((serialized or {}).get("name") or facts.get("name") or "tool")
+        inputs = facts.get("inputs")
+        args = as_json(inputs) if isinstance(inputs, dict) else {"input": input_str}
+        call_id = facts.get("tool_call_id")
+        self._begun(run_id, parent_run_id, "tool", name, args)
+        run = self._runs[run_id]
+        if call_id:
+            run.attributes["function_call_id"] = call_id
+        if not run.in_tool and name not in _NO_TOOLS:
+            with self._lock:
+                self.tools.append({"id": call_id, "name": name, "args": args, "response": None, "run": run_id})
+
+    def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
+        response = tool_response(output)
+        for tool in self.tools:
+            if tool["run"] == run_id:
+                tool["response"] = response
+        self._ended(run_id, response=response)
+
+    def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        self._ended(run_id, error=error)
+
+    def on_retriever_start(
+        self, _serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **facts: Any
+    ) -> None:
+        self._begun(run_id, parent_run_id, "other", str(facts.get("name") or "retriever"), query)
+
+    def on_retriever_end(self, documents: Sequence[Any], *, run_id: Any, **_: Any) -> None:
+        self._ended(run_id, response=documents)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        self._ended(run_id, error=error)
+
+    def _model_began(self, run_id: Any, parent_run_id: Any, request: dict[str, Any], facts: dict[str, Any]) -> None:
+        options = facts.get("invocation_params") or {}
+        metadata = facts.get("metadata") or {}
+        model = metadata.get("ls_model_name") or options.get("model") or options.get("model_name") or facts.get("name")
+        if options.get("tools"):
+            request["tools"] = options["tools"]
+        self._begun(run_id, parent_run_id, "model", str(model or "model"), request)
+
+    def _begun(self, run_id: Any, parent_run_id: Any, kind: str, name: str, request: Any) -> None:
+        parent = self._runs.get(parent_run_id)
+        with self._lock:
+            self._count += 1
+            span_id = f"s{self._count}"
+        around = None if parent is None else parent.span_id
+        self._parents[span_id] = around
+        if parent is None and kind and self.outermost is None:
+            self.outermost = span_id
+        run = _Run(
+            kind=kind,
+            name=name,
+            span_id=span_id if kind else around,
+            in_tool=parent is not None and (parent.in_tool or parent.kind == "tool"),
+            start=self._now(),
+        )
+        if kind and self._emit is not None:
+            run.request = _plain(request)
+        self._runs[run_id] = run
+        if kind and self._announce:
+            self._tell(run)
+
+    def _ended(self, run_id: Any, *, response: Any = None, error: BaseException | None = None) -> None:
+        run = self._runs.pop(run_id, None)
+        if run is None or not run.kind or self._emit is None:
+            return
+        told = None if error is None else f"{type(error).__name__}: {error}"
+        self._tell(run, end=self._now(), response=_plain(response), error=told)
+
+    def _tell(self, run: _Run, **outcome: Any) -> None:
+        assert self._emit is not None
+        self._emit(
+            {
+                "id": run.span_id,
+                "parent_id": self._parents.get(run.span_id),
+                "turn": self._turn,
+                "kind": run.kind,
+                "name": run.name,
+                "start": round(run.start, 6),
+                "request": run.request,
+                "attributes": run.attributes,
+                **outcome,
+            }
+        )
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._zero
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON data, messages without their many empty fields."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    told = as_json(value)
+    if isinstance(told, dict) and hasattr(value, "content"):
+        return {key: item for key, item in told.items() if item not in ({}, [], "", None, False)}
+    return told
+
+
+def _older_usage(told: Any) -> dict[str, Any] | None:
+    """Tokens as models tell of them whose messages do not."""
+    usage = (told or {}).get("token_usage") or (told or {}).get("usage")
+    if not isinstance(usage, dict):
+        return None
+    return {
+        "input_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
+        "output_tokens": usage.get("completion_tokens", usage.get("output_tokens")),
+        "total_tokens": usage.get("total_tokens"),
+    }
