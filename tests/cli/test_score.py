@@ -70,6 +70,21 @@ def test_recorded_sessions_are_held_against_an_eval_set(workbench: CommandLine) 
     assert done.data["summary"]["passed"] == 2
 
 
+def test_a_row_that_cannot_be_read_is_an_error_and_the_others_are_judged(workbench: CommandLine) -> None:
+    good = json.dumps(ROWS[0])
+    workbench.write("rows.jsonl", f'{good}\n{{"predicted_trajectory": 7}}\n{{"prompt"\n{good}\n')
+
+    done = workbench("score", "rows.jsonl", "--metric", "trajectory_recall=0", "--format", "json")
+
+    assert done.status == 2  # a file is wrong
+    assert [case["status"] for case in done.data["cases"]] == ["PASSED", "ERROR", "ERROR", "PASSED"]
+    assert [case["error"]["message"] for case in done.data["cases"][1:3]] == [
+        "rows.jsonl:2:26: predicted_trajectory: found a number, expected a list of tool calls",
+        "rows.jsonl:3:10: is not JSON: Expecting ':' delimiter",
+    ]
+    assert done.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

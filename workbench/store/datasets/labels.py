@@ -46,6 +46,9 @@ def read_labels(path: Path) -> list[Label]:
     errors: list[StoreError] = []
     told: set[Fault] = set()
     for row, record in enumerate(read_records(path), start=1):
+        if record.problems:
+            errors += record.problems
+            continue
         fault = _fault_of_columns(record)
         if fault is not None:
             if fault not in told:  # the header of a table says it for every row

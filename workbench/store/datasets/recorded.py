@@ -106,6 +106,7 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
             case=_read_case({"eval_id": row.eval_id, "conversation": [expected]}),
             execution=_read_execution({"turns": ({"invocation": actual, "duration_seconds": _seconds(row)},)}),
             columns=row.columns,
+            problem="; ".join(map(str, row.problems)) or None,
         )
 
 

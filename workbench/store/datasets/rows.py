@@ -24,7 +24,8 @@ class Row(NamedTuple):
     """One row. What the dataset does not have is None; an empty trajectory is one without calls.
 
     `number` counts rows from 1, `line` is where the row begins in the file (None in a file without rows of lines).
-    `columns` holds everything as JSON values, the named columns included.
+    `columns` holds everything as JSON values, the named columns included. `problems` keep the row from being judged;
+    what else of it could be read is there.
     """
 
     number: int
@@ -36,13 +37,14 @@ class Row(NamedTuple):
     predicted_trajectory: list[ToolCall] | None
     reference_trajectory: list[ToolCall] | None
     columns: Mapping[str, Any]
+    problems: tuple[StoreError, ...] = ()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The rows of a file."""
+    """The rows of a file; `source` is text where they come from elsewhere, as in StoreError."""
 
-    path: Path
+    source: Path | str
     rows: tuple[Row, ...]
 
 
@@ -56,27 +58,40 @@ class Fault(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row as its format gives it; `error` says where in the file a fault is."""
+    """A row as its format gives it; `error` says where in the file a fault is.
+
+    `problems` are what the format itself could not read of the row; a column of which that is so is absent.
+    """
 
     columns: dict[str, Any]
     line: int | None
     error: Callable[[Fault], StoreError]
+    problems: tuple[StoreError, ...] = ()
+
+
+def broken_record(problem: StoreError) -> Record:
+    """A row of which nothing can be read."""
+    return Record({}, problem.line, lambda _: problem, (problem,))
 
 
 def row_of(record: Record, *, number: int) -> Row:
-    """The row with its named columns read. Raises StoreError with the place of what cannot be."""
+    """The row with its named columns read; what of them cannot be is a problem of the row."""
     columns = record.columns
-    given = columns.get(ID)
+    problems = list(record.problems)
+    for name, value in columns.items():
+        if _is_nan(value):
+            columns[name] = None  # so pandas writes what is missing
     return Row(
         number,
         record.line,
-        f"row_{number}" if given is None or given == "" else str(given),
-        _text(record, "prompt"),
-        _text(record, "response"),
-        _text(record, "reference"),
-        _trajectory(record, "predicted_trajectory"),
-        _trajectory(record, "reference_trajectory"),
+        _id(record, problems) or f"row_{number}",
+        _text(record, "prompt", problems),
+        _text(record, "response", problems),
+        _text(record, "reference", problems),
+        _trajectory(record, "predicted_trajectory", problems),
+        _trajectory(record, "reference_trajectory", problems),
         columns,
+        tuple(problems),
     )
 
 
@@ -86,25 +101,33 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def _text(record: Record, column: str) -> str | None:
+def _id(record: Record, problems: list[StoreError]) -> str | None:
+    value = record.columns.get(ID)
+    if isinstance(value, dict | list):
+        problems.append(record.error(Fault(ID, kind_of(value), "text or a number")))
+        return None
+    return None if value is None else str(value)
+
+
+def _text(record: Record, column: str, problems: list[StoreError]) -> str | None:
     value = record.columns.get(column)
     if value is None or isinstance(value, str):
         return value
-    if _is_nan(value):
-        return None
-    raise record.error(Fault(column, kind_of(value), "text"))
+    problems.append(record.error(Fault(column, kind_of(value), "text")))
+    return None
 
 
-def _trajectory(record: Record, column: str) -> list[ToolCall] | None:
+def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
     """The calls; JSON text is read, and stands in the columns as what it says."""
     value = record.columns.get(column)
-    if value is None or value == "" or _is_nan(value):
+    if value is None or value == "":
         return None
     try:
         calls = read_trajectory(value)
     except TrajectoryError as error:
         found = kind_of(_value_at(error.place, value))
-        raise record.error(Fault(column, found, error.expected, inner=error.place)) from None
+        problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
+        return None
     if isinstance(value, str):
         record.columns[column] = [{"name": call.name, "args": call.args} for call in calls]
     return calls
@@ -120,5 +143,4 @@ def _value_at(place: str, value: Any) -> Any:
 
 
 def _is_nan(value: Any) -> bool:
-    """pandas writes what is missing as NaN."""
     return isinstance(value, float) and math.isnan(value)

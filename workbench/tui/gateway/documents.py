@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from workbench.store.errors import StoreError
@@ -161,7 +162,7 @@ def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
     if standing.problem is not None:
         found.append(_of_error(standing.problem, note="; what is shown is its last good state"))
     found += [
-        SetProblem(item.path, item.message, place=item.place, line=item.line, column=item.column)
+        SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column)
         for item in document.problems
     ]
     broken = [entry for entry in document.entries if entry.problem is not None]
@@ -175,5 +176,5 @@ def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
 
 def _of_error(error: StoreError, *, note: str = "", case: tuple[str, int] | None = None) -> SetProblem:
     return SetProblem(
-        error.path, error.message + note, place=error.place, line=error.line, column=error.column, case=case
+        Path(error.path), error.message + note, place=error.place, line=error.line, column=error.column, case=case
     )
