@@ -36,6 +36,10 @@ NEEDS = {
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",
     ),
+    "pandas": (
+        all(importlib.util.find_spec(name) is not None for name in ("pandas", "pyarrow")),
+        "needs the extra pandas: pip install -e '.[pandas]'",
+    ),
     "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
     "vertex": (
         importlib.util.find_spec("agentplatform") is not None,

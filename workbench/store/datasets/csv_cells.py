@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import json
@@ -11,32 +10,51 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.model.text import counted
-from workbench.store.datasets.rows import ID, TEXTS, TRAJECTORIES, Fault, Record, broken_record
+from workbench.store.datasets.columns import Columns
+from workbench.store.datasets.rows import (
+    AS_PYTHON_PRINTS,
+    ID,
+    REMEDY,
+    TEXTS,
+    TRAJECTORIES,
+    Fault,
+    Record,
+    broken_record,
+    is_python,
+)
 from workbench.store.datasets.text import no_text_in
 from workbench.store.errors import StoreError
 
-_REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 _PLAIN = frozenset((*TEXTS, ID))
 
 
-def csv_records(path: Path | str, text: str) -> Iterator[Record]:
+class _Column(NamedTuple):
+    """A column by its name in the file, and by the name that is known here."""
+
+    name: str
+    meaning: str
+
+
+def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
     """The rows of a CSV file with a header.
 
     Cells of `prompt`, `response`, `reference` and `eval_id` are text. Cells of trajectories are JSON; other cells are
-    where they look like an object or a list. An empty cell is a missing value. Raises StoreError where there is no
-    header.
+    where they look like an object or a list. An empty cell is a missing value. `columns` tells which those are where
+    they have other names. Raises StoreError where there is no header.
     """
     csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
     lines = list(io.StringIO(text, newline=""))
-    header, line = _header(path, lines)
+    names, line = _header(path, lines)
+    known = {name: column for column, name in columns.items()}
+    header = [_Column(name, known.get(name, name)) for name in names]
     while line < len(lines):
         line = yield from _rows(path, header, lines, line)
 
 
-def _rows(path: Path | str, header: list[str], lines: list[str], start: int) -> Generator[Record, None, int]:
+def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
     """The rows from a line on (lines count from 0); gives the line from which to read on.
 
     A quotation mark without an end takes everything behind it: reading goes on in the next line then.
@@ -57,18 +75,18 @@ def _rows(path: Path | str, header: list[str], lines: list[str], start: int) -> 
             yield _record(path, header, cells, line=first + 1)
 
 
-def _record(path: Path | str, header: list[str], cells: list[str], *, line: int) -> Record:
+def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: int) -> Record:
     if len(cells) != len(header):
         found, expected = counted(len(cells), "cell"), f"{len(header)} as in the header"
         return broken_record(StoreError(path, line=line, found=found, expected=expected))
     columns: dict[str, Any] = {}
     problems = []
-    for name, cell in zip(header, cells, strict=True):
-        value = _value(name, cell)
+    for column, cell in zip(header, cells, strict=True):
+        value = _value(column, cell)
         if isinstance(value, Fault):
             problems.append(_error(path, line, value))
         else:
-            columns[name] = value
+            columns[column.name] = value
     return Record(columns, line, partial(_error, path, line), tuple(problems))
 
 
@@ -87,30 +105,22 @@ def _header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
     return header, reader.line_num
 
 
-def _value(column: str, cell: str) -> Any:
+def _value(column: _Column, cell: str) -> Any:
     """What a cell says, or the Fault that it is."""
     if (byte := no_text_in(cell)) is not None:
-        return Fault(column, byte.found, "UTF-8 text")
+        return Fault(column.name, byte.found, "UTF-8 text")
     if cell == "":
         return None
-    if column in _PLAIN or (column not in TRAJECTORIES and cell[0] not in "[{"):
+    if column.meaning in _PLAIN or (column.meaning not in TRAJECTORIES and cell[0] not in "[{"):
         return cell
     try:
         return json.loads(cell)
     except (ValueError, RecursionError) as error:
-        if _is_python(cell):
-            return Fault(column, "a value as Python prints it", _REMEDY)
-        if column in TRAJECTORIES:
-            return Fault(column, "text that is no JSON", f"a list of tool calls as JSON ({error})")
+        if is_python(cell):
+            return Fault(column.name, AS_PYTHON_PRINTS, REMEDY)
+        if column.meaning in TRAJECTORIES:
+            return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
         return cell
-
-
-def _is_python(cell: str) -> bool:
-    try:
-        ast.literal_eval(cell)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def _error(path: Path | str, line: int, fault: Fault) -> StoreError:

@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from workbench.store.datasets.columns import Columns, with_columns
 from workbench.store.datasets.csv_cells import csv_records
 from workbench.store.datasets.json_rows import records_of_json, records_of_lines
-from workbench.store.datasets.rows import TEXTS, TRAJECTORIES, Dataset, Record, row_of
+from workbench.store.datasets.rows import Dataset, Record, row_of
 from workbench.store.datasets.text import text_of
 from workbench.store.errors import StoreError
 from workbench.store.files import read_bytes, stamp_of
 from workbench.store.garbage import without_collecting
 
 
-def read_dataset(path: Path) -> Dataset:
+def read_dataset(path: Path, *, columns: Columns | None = None) -> Dataset:
     """Read a dataset by the ending of its name: `.jsonl`, `.csv` or `.json`.
 
-    A row that cannot be read has problems, and the others are read. Raises StoreError where there is none that can be,
-    or where no row has any of the columns that metrics know.
+    `columns` says for columns that are known here which names they have in the file, where those differ. A row that
+    cannot be read has problems, and the others are read. Raises StoreError where there is none that can be.
     """
+    return dataset_of(path, read_records(path, columns=columns), columns=columns)
+
+
+def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
+    """The dataset that records are. Raises StoreError as `read_dataset`."""
+    if columns:
+        records = with_columns(records, columns, source=source)
     with without_collecting():
-        rows = tuple(row_of(record, number=number) for number, record in enumerate(read_records(path), start=1))
+        rows = tuple(row_of(record, number=number) for number, record in enumerate(records, start=1))
     if rows and all(row.problems for row in rows):
         raise rows[0].problems[0]
-    named = (*TEXTS, *TRAJECTORIES)
-    known = {name for row in rows for name in row.columns}
-    if rows and known.isdisjoint(named):
-        found = ", ".join(sorted(known)[:5]) or "none"
-        raise StoreError(path, found=f"the columns {found}", expected=f"at least one of {', '.join(named)}")
-    return Dataset(path, rows)
+    return Dataset(source, rows)
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def read_records(path: Path, *, columns: Columns | None = None) -> Iterator[Record]:
     """The rows of a file as they are, by the ending of its name. Raises StoreError."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise StoreError(path, "is no dataset: expected a name that ends in .jsonl, .csv or .json")
-    return reader(path, read_bytes(path)[0])
+    return reader(path, read_bytes(path)[0], columns or {})
 
 
-def _lines(path: Path | str, data: bytes) -> Iterator[Record]:
+def _lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
     return records_of_lines(path, text_of(path, data).split("\n"))
 
 
-def _csv(path: Path | str, data: bytes) -> Iterator[Record]:
-    return csv_records(path, text_of(path, data))
+def _csv(path: Path | str, data: bytes, columns: Columns) -> Iterator[Record]:
+    return csv_records(path, text_of(path, data), columns)
 
 
-def _json(path: Path | str, data: bytes) -> Iterator[Record]:
+def _json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
     from workbench.store.documents.reader import json_in
 
     return records_of_json(json_in(path, data, stamp_of(data)))
 
 
-_READERS: Mapping[str, Callable[[Path | str, bytes], Iterator[Record]]] = {
+_READERS: Mapping[str, Callable[[Path | str, bytes, Columns], Iterator[Record]]] = {
     ".jsonl": _lines,
     ".ndjson": _lines,
     ".csv": _csv,

@@ -15,8 +15,9 @@ from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
 from workbench.model.text import counted
 from workbench.model.trajectory import ToolCall
+from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.reading import read_dataset
-from workbench.store.datasets.rows import Dataset, Row
+from workbench.store.datasets.rows import LATENCY, TEXTS, TRAJECTORIES, Dataset, Row
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.names import EVAL_SET_SUFFIXES
@@ -56,20 +57,30 @@ class Recorded:
     cases: tuple[RecordedCase, ...]
 
 
-def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
+def read_recorded(path: Path, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
     """Read a dataset, or an eval set of recorded sessions and the eval set of what was expected of them.
 
     Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
-    case with a problem. Without `expected` there is nothing to hold sessions against. Raises StoreError where a file
-    cannot be read at all.
+    case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
+    `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
     """
     with without_collecting():
         if not holds_rows(path):
             return _read_sessions(path, expected)
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
-        dataset = read_dataset(path)
+        dataset = read_dataset(path, columns=columns)
+        _refuse_without_known_columns(dataset)
         return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
+
+
+def _refuse_without_known_columns(dataset: Dataset) -> None:
+    named = (*TEXTS, *TRAJECTORIES)
+    known = {name for row in dataset.rows for name in row.columns}
+    if dataset.rows and known.isdisjoint(named):
+        found = ", ".join(sorted(known)[:5]) or "none"
+        expected = f"at least one of {', '.join(named)}, or columns that are named for them: response=answer"
+        raise StoreError(dataset.source, found=f"the columns {found}", expected=expected)
 
 
 def holds_rows(path: Path) -> bool:
@@ -122,7 +133,7 @@ def _invocation(user_content: Content, answer: str | None, calls: list[ToolCall]
 
 def _seconds(row: Row) -> float:
     """How long the turn took, where the row says so."""
-    seconds = row.columns.get("latency_in_seconds")
+    seconds = row.columns.get(LATENCY)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
         return float(seconds)
     return 0.0

@@ -5,6 +5,7 @@ The names of the columns are those of the Vertex AI documentation, "Evaluate Gen
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -18,6 +19,10 @@ from workbench.store.errors import StoreError
 TEXTS = ("prompt", "response", "reference")
 TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
 ID = "eval_id"
+LATENCY = "latency_in_seconds"
+
+AS_PYTHON_PRINTS = "a value as Python prints it"
+REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 
 
 class Row(NamedTuple):
@@ -101,6 +106,17 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
+def is_python(text: str) -> bool:
+    """Whether a text is a value as Python prints it, and not as JSON has it."""
+    if text[:1] not in ("[", "{", "("):
+        return False
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _id(record: Record, problems: list[StoreError]) -> str | None:
     value = record.columns.get(ID)
     if isinstance(value, dict | list):
@@ -125,6 +141,9 @@ def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list
     try:
         calls = read_trajectory(value)
     except TrajectoryError as error:
+        if isinstance(value, str) and not error.place and is_python(value):
+            problems.append(record.error(Fault(column, AS_PYTHON_PRINTS, REMEDY)))
+            return None
         found = kind_of(_value_at(error.place, value))
         problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
         return None
