@@ -31,7 +31,16 @@ NEEDS = {
         importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.adk") is not None,
         "needs the extra adk: pip install -e '.[adk]'",
     ),
+    "bigquery": (
+        importlib.util.find_spec("google") is not None
+        and importlib.util.find_spec("google.cloud.bigquery") is not None,
+        "needs the extra bigquery: pip install -e '.[bigquery]'",
+    ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
+    "fsspec": (
+        all(importlib.util.find_spec(name) is not None for name in ("fsspec", "aiohttp")),
+        "needs the extra fsspec: pip install -e '.[fsspec]'",
+    ),
     "litellm": (
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",

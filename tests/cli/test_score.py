@@ -85,9 +85,30 @@ def test_a_row_that_cannot_be_read_is_an_error_and_the_others_are_judged(workben
     assert done.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
 
 
+def test_columns_may_have_other_names(workbench: CommandLine) -> None:
+    workbench.write("rows.csv", "question,answer,truth\nq,[a] b,[a] b\n")
+    workbench.write(
+        "workbench.toml",
+        """[targets.stored]\nkind = "recorded"\neval_sets = ["*.csv"]\nconfig = "criteria.json"
+columns = {prompt = "question", response = "answer", reference = "truth"}""",
+    )
+    workbench.write("criteria.json", {"criteria": {"rouge_1": 1.0}})
+
+    columns = "--columns", "response=answer, reference=truth", "--columns=prompt=question"
+
+    assert workbench("score", "rows.csv", "--config", "criteria.json", *columns).status == 0
+    assert workbench("run", "stored").status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["rows.jsonl", "--columns", "respons=a"], "did you mean 'response'"),
+        (["rows.jsonl", "--columns", "response"], "expected COLUMN=NAME, such as response=answer"),
+        (["rows.jsonl", "--columns", "response=a,response=b"], "expected response once"),
+        (["rows.jsonl", "--columns", "response=a"], "expected 'a', which was named for response"),
+        (["home/light.evalset.json", "--columns", "response=a"], "is an eval set"),
+        (["bq://table"], "expected bq://PROJECT.DATASET.TABLE"),
         (["missing.jsonl"], "missing.jsonl"),
         (["rows.jsonl", "--metric", "trajectory_recal"], "trajectory_recall"),
         (["rows.jsonl", "--metric", "trajectory_recall=high"], "expected a number"),

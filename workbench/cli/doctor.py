@@ -17,7 +17,14 @@ from workbench.cli.streams import write_lines
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
-_EXTRAS = {"adk": "google-adk", "litellm": "litellm", "vertex": "google-cloud-aiplatform"}
+_EXTRAS = {
+    "adk": "google-adk",
+    "bigquery": "google-cloud-bigquery",
+    "fsspec": "fsspec",
+    "litellm": "litellm",
+    "pandas": "pandas",
+    "vertex": "google-cloud-aiplatform",
+}
 _KEYS = (
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",

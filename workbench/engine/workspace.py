@@ -188,14 +188,15 @@ class Workspace:
 
     def plan_recorded(
         self,
-        path: Path,
+        path: Path | str,
         options: RunOptions,
         *,
         expected: Path | None = None,
+        columns: Mapping[str, str] | None = None,
         config: EvalConfig | None = None,
     ) -> Plan:
         """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
-        return self._planner().plan_recorded(path, options, expected=expected, config=config)
+        return self._planner().plan_recorded(path, options, expected=expected, columns=columns, config=config)
 
     def plan_rescoring(
         self,

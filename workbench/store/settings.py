@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, Validation
 from workbench.model.base import Fact
 from workbench.model.target import AgentKind, Isolation
 from workbench.model.text import did_you_mean, one_line
+from workbench.store.datasets.columns import check_columns
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.toml import Place, TomlFile, read_toml
 
@@ -58,6 +59,8 @@ class TargetSettings(_Section):
     """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
     tools: tuple[str, ...] = Field(default=(), strict=False)
     """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """For recorded sessions: the names that columns have in their datasets, such as `{response = "answer"}`."""
 
     @field_validator("kind")
     @classmethod
@@ -86,6 +89,14 @@ class TargetSettings(_Section):
             raise ValueError("no list here: only of a function it is not known which tools it has")
         if not all(re.fullmatch(r"[^\s:]+:[^\s:]+", each) for each in value):
             raise ValueError("a list of module:function")
+        return value
+
+    @field_validator("columns")
+    @classmethod
+    def _are_known(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if value and info.data.get("kind") != AgentKind.RECORDED:
+            raise ValueError("no table here: only recorded sessions have columns")
+        check_columns(value)
         return value
 
 

@@ -132,7 +132,7 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
         ("d.csv", "", ":1:1: found nothing, expected a header"),
         ("d.csv", "a,prompt,a\n", ":1:1: found the column 'a' twice, expected columns of different names"),
         ("d.csv", b"\xff\xfea\x00", ": found UTF-16 text, expected UTF-8 text"),
-        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv or .json"),
+        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv, .json or .parquet"),
         ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no row can be read: the first
     ],
 )

@@ -18,7 +18,7 @@ Columns = Mapping[str, str]
 
 
 class InvalidColumns(ValueError):
-    """Columns that cannot be meant, in words for people."""
+    """Columns that cannot be meant; the text is what was expected instead."""
 
 
 def read_columns(texts: Iterable[str]) -> dict[str, str]:
@@ -27,9 +27,9 @@ def read_columns(texts: Iterable[str]) -> dict[str, str]:
     for pair in (pair.strip() for text in texts for pair in text.split(",") if pair.strip()):
         known, equals, name = (part.strip() for part in pair.partition("="))
         if not equals or not name:
-            raise InvalidColumns(f"found {pair!r}, expected COLUMN=NAME, such as response=answer")
+            raise InvalidColumns("COLUMN=NAME, such as response=answer")
         if known in columns:
-            raise InvalidColumns(f"{known} is given twice")
+            raise InvalidColumns(f"{known} once")
         columns[known] = name
     check_columns(columns)
     return columns
@@ -39,7 +39,7 @@ def check_columns(columns: Columns) -> None:
     """Raise InvalidColumns where one is named that has no meaning here."""
     for known in columns:
         if known not in KNOWN:
-            raise InvalidColumns(f"found {known!r}, expected one of {', '.join(KNOWN)}{did_you_mean(known, KNOWN)}")
+            raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{did_you_mean(known, KNOWN)}")
 
 
 def with_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from workbench.store.datasets.columns import Columns, with_columns
 from workbench.store.datasets.csv_cells import csv_records
 from workbench.store.datasets.json_rows import records_of_json, records_of_lines
+from workbench.store.datasets.remote import SCHEME, fetch, shown_address
 from workbench.store.datasets.rows import Dataset, Record, row_of
 from workbench.store.datasets.text import text_of
 from workbench.store.errors import StoreError
@@ -15,13 +16,16 @@ from workbench.store.files import read_bytes, stamp_of
 from workbench.store.garbage import without_collecting
 
 
-def read_dataset(path: Path, *, columns: Columns | None = None) -> Dataset:
-    """Read a dataset by the ending of its name: `.jsonl`, `.csv` or `.json`.
+def read_dataset(source: Path | str, *, columns: Columns | None = None) -> Dataset:
+    """Read a dataset: a file by the ending of its name (`ENDINGS`), or what stands at an address, which is text.
 
-    `columns` says for columns that are known here which names they have in the file, where those differ. A row that
-    cannot be read has problems, and the others are read. Raises StoreError where there is none that can be.
+    Addresses are those of fsspec (`https://`, `gs://`, `s3://`, ...) and tables of BigQuery
+    (`bq://project.dataset.table`). `columns` says for columns that are known here which names they have in the dataset,
+    where those differ. A row that cannot be read has problems, and the others are read. Raises StoreError where there
+    is none that can be.
     """
-    return dataset_of(path, read_records(path, columns=columns), columns=columns)
+    shown = shown_address(source) if isinstance(source, str) else source
+    return dataset_of(shown, read_records(source, columns=columns), columns=columns)
 
 
 def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
@@ -35,12 +39,18 @@ def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Column
     return Dataset(source, rows)
 
 
-def read_records(path: Path, *, columns: Columns | None = None) -> Iterator[Record]:
-    """The rows of a file as they are, by the ending of its name. Raises StoreError."""
-    reader = _READERS.get(path.suffix.lower())
+def read_records(source: Path | str, *, columns: Columns | None = None) -> Iterator[Record]:
+    """The rows of a file as they are, by the ending of its name, or of what stands at an address. Raises StoreError."""
+    if isinstance(source, str) and source.startswith(SCHEME):
+        from workbench.store.datasets.bigquery import records_of_table
+
+        return records_of_table(source)
+    path = shown_address(source) if isinstance(source, str) else source
+    reader = _READERS.get(PurePosixPath(path).suffix.lower())
     if reader is None:
-        raise StoreError(path, "is no dataset: expected a name that ends in .jsonl, .csv or .json")
-    return reader(path, read_bytes(path)[0], columns or {})
+        raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
+    data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
+    return reader(path, data, columns or {})
 
 
 def _lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
@@ -57,9 +67,19 @@ def _json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
     return records_of_json(json_in(path, data, stamp_of(data)))
 
 
+def _parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    from workbench.store.datasets.parquet import records_of_parquet
+
+    return records_of_parquet(path, data)
+
+
 _READERS: Mapping[str, Callable[[Path | str, bytes, Columns], Iterator[Record]]] = {
     ".jsonl": _lines,
     ".ndjson": _lines,
     ".csv": _csv,
     ".json": _json,
+    ".parquet": _parquet,
 }
+
+ENDINGS = ".jsonl, .csv, .json or .parquet"
+"""The endings of the names of datasets, in words."""

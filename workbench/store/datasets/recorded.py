@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import Content, EvalCase, Invocation
@@ -52,26 +52,28 @@ class RecordedCase:
 class Recorded:
     """What a file has recorded."""
 
-    path: Path
+    path: Path | str
     eval_set_id: str
     cases: tuple[RecordedCase, ...]
 
 
-def read_recorded(path: Path, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
-    """Read a dataset, or an eval set of recorded sessions and the eval set of what was expected of them.
+def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
+    """Read a dataset (an address is text), or an eval set of recorded sessions and the one that was expected.
 
     Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
     case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
     `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
     """
     with without_collecting():
-        if not holds_rows(path):
+        if isinstance(path, Path) and not holds_rows(path):
+            if columns:
+                raise StoreError(path, "is an eval set: only columns of a dataset can be named")
             return _read_sessions(path, expected)
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
         dataset = read_dataset(path, columns=columns)
         _refuse_without_known_columns(dataset)
-        return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
+        return Recorded(dataset.source, PurePosixPath(dataset.source).stem, rows_as_recorded(dataset))
 
 
 def _refuse_without_known_columns(dataset: Dataset) -> None:

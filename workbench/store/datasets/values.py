@@ -8,6 +8,7 @@ from datetime import date, time
 from decimal import Decimal
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import counted
@@ -34,7 +35,7 @@ def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: 
     values = [frame.iloc[:, position].tolist() for position in range(len(names))]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
     shown = [f"row {n}" if label == n - 1 else f"row {n} (index {label})" for n, label in enumerate(labels, start=1)]
-    return dataset_of(name, _records(rows, shown, name=name), columns=columns)
+    return dataset_of(name, _records(rows, shown, source=name), columns=columns)
 
 
 def dataset_of_columns(
@@ -56,12 +57,12 @@ def dataset_of_rows(
     rows: Iterable[Mapping[str, Any]], *, columns: Columns | None = None, name: str = "dataset"
 ) -> Dataset:
     """The rows of a sequence of mappings. As `dataset_of_frame` otherwise."""
-    return dataset_of(name, records_of_values(rows, name=name), columns=columns)
+    return dataset_of(name, records_of_values(rows, source=name), columns=columns)
 
 
-def records_of_values(rows: Iterable[Any], *, name: str) -> Iterator[Record]:
+def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
     """Rows of Python values as records; one that is no mapping is a row with a problem."""
-    return _records(rows, (f"row {number}" for number in count(1)), name=name)
+    return _records(rows, (f"row {number}" for number in count(1)), source=source)
 
 
 def json_value(value: Any) -> Any:
@@ -89,17 +90,19 @@ def json_value(value: Any) -> Any:
     return str(value)
 
 
-def _records(rows: Iterable[Any], labels: Iterable[str], *, name: str) -> Iterator[Record]:
+def _records(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
     for label, row in zip(labels, rows, strict=False):
         if isinstance(row, Mapping):
             yield Record(
-                {str(key): json_value(value) for key, value in row.items()}, None, partial(_error, name, label)
+                {str(key): json_value(value) for key, value in row.items()}, None, partial(_error, source, label)
             )
         else:
             found = type(row).__name__
-            yield broken_record(StoreError(name, place=label, found=found, expected="a mapping, the columns of a row"))
+            yield broken_record(
+                StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
+            )
 
 
-def _error(name: str, label: str, fault: Fault) -> StoreError:
+def _error(source: Path | str, label: str, fault: Fault) -> StoreError:
     place = f"{label}: {fault.column}{fault.inner}"
-    return StoreError(name, place=place, found=fault.found, expected=fault.expected)
+    return StoreError(source, place=place, found=fault.found, expected=fault.expected)

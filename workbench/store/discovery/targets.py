@@ -58,6 +58,7 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
         rerun=settings.rerun,
         simulate_tools=_existing(settings.simulate_tools, path, root) if settings.simulate_tools is not None else None,
         tools=settings.tools,
+        columns=tuple(settings.columns.items()),
         **found,
     )
 
