@@ -134,7 +134,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
             "[targets.x]\nkind = 'recorded'\n[targets.x.columns]\nrespons = 'a'",
             3,
             "targets.x.columns: found a table, expected one of prompt, response, reference, predicted_trajectory, "
-            "reference_trajectory, eval_id, latency_in_seconds before the name; did you mean 'response'?",
+            "reference_trajectory, eval_id, latency_in_seconds, messages, reference_messages before the name; did you "
+            "mean 'response'?",
         ),
         (
             "[targets.x]\nkind = 'adk'\ntarget = 'a'\ncolumns = {response = 'a'}",

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from workbench.model.text import did_you_mean
-from workbench.store.datasets.rows import ID, LATENCY, TEXTS, TRAJECTORIES, Fault, Record
+from workbench.store.datasets.rows import ID, LATENCY, MESSAGES, REFERENCE_MESSAGES, TEXTS, TRAJECTORIES, Fault, Record
 from workbench.store.errors import StoreError
 
-KNOWN = (*TEXTS, *TRAJECTORIES, ID, LATENCY)
+KNOWN = (*TEXTS, *TRAJECTORIES, ID, LATENCY, MESSAGES, REFERENCE_MESSAGES)
 """The columns that have a meaning here; all others are whatever metrics make of them."""
 
 Columns = Mapping[str, str]

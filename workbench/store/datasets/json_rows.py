@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import counted
-from workbench.store.datasets.rows import Fault, Record, broken_record, kind_of
+from workbench.store.datasets.kinds import kind_of
+from workbench.store.datasets.messages import is_messages
+from workbench.store.datasets.rows import MESSAGES, Fault, Record, broken_record
 from workbench.store.datasets.text import no_text_in
 from workbench.store.errors import StoreError
 
@@ -39,8 +41,9 @@ def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]
         except ValueError as error:  # a number of thousands of digits
             problem = StoreError(path, f"is not JSON: {error}", line=number)
         else:
-            if isinstance(columns, dict):
-                yield Record(columns, number, partial(_error_in_line, path, number, line))
+            row = {MESSAGES: columns} if is_messages(columns) else columns
+            if isinstance(row, dict):
+                yield Record(row, number, partial(_error_in_line, path, number, line))
                 continue
             problem = StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW)
         yield broken_record(problem)
@@ -48,11 +51,22 @@ def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]
 
 def records_of_json(loaded: Loaded) -> Iterator[Record]:
     """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
+    if is_messages(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
+        return _record_of_messages(loaded, loaded.data)
     if isinstance(loaded.data, list):
         return _records_of_list(loaded, loaded.data)
     if isinstance(loaded.data, dict):
         return _records_of_columns(loaded, loaded.data)
     raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
+
+
+def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
+    """The only row of a file that is one conversation: a list of messages, or an object with one."""
+    places = _Places(loaded)
+    if isinstance(data, list):
+        yield Record({MESSAGES: data}, None, partial(_error_in_messages, places, ()))
+    else:
+        yield Record(data, None, partial(_error_in_row, places))
 
 
 def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
@@ -72,7 +86,9 @@ def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> St
 def _records_of_list(loaded: Loaded, rows: list[Any]) -> Iterator[Record]:
     places = _Places(loaded)
     for index, columns in enumerate(rows):
-        if isinstance(columns, dict):
+        if is_messages(columns):
+            yield Record({MESSAGES: columns}, None, partial(_error_in_messages, places, (index,)))
+        elif isinstance(columns, dict):
             yield Record(columns, None, partial(_error_in_list, places, index))
         else:
             yield broken_record(places.error((index,), found=kind_of(columns), expected=_A_ROW))
@@ -103,6 +119,19 @@ def _error_in_list(places: _Places, index: int, fault: Fault) -> StoreError:
     from workbench.store.documents.places import parse_place
 
     return places.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_messages(places: _Places, above: Place, fault: Fault) -> StoreError:
+    """The error in a row that is a list of messages, and not an object that has one."""
+    from workbench.store.documents.places import parse_place
+
+    return places.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_row(places: _Places, fault: Fault) -> StoreError:
+    from workbench.store.documents.places import parse_place
+
+    return places.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
 def _error_in_column(places: _Places, key: int | str, fault: Fault) -> StoreError:

@@ -17,7 +17,7 @@ from workbench.model.text import counted
 from workbench.model.trajectory import ToolCall
 from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.reading import read_dataset
-from workbench.store.datasets.rows import LATENCY, TEXTS, TRAJECTORIES, Dataset, Row
+from workbench.store.datasets.rows import LATENCY, MESSAGES, TEXTS, TRAJECTORIES, Dataset, Row
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.names import EVAL_SET_SUFFIXES
@@ -77,7 +77,7 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
 
 
 def _refuse_without_known_columns(dataset: Dataset) -> None:
-    named = (*TEXTS, *TRAJECTORIES)
+    named = (*TEXTS, *TRAJECTORIES, MESSAGES)
     known = {name for row in dataset.rows for name in row.columns}
     if dataset.rows and known.isdisjoint(named):
         found = ", ".join(sorted(known)[:5]) or "none"

@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.model.trajectory import ToolCall, TrajectoryError, read_trajectory
+from workbench.store.datasets.kinds import kind_of
+from workbench.store.datasets.messages import MessageError, is_messages, read_messages
 from workbench.store.errors import StoreError
 
 TEXTS = ("prompt", "response", "reference")
 TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
 ID = "eval_id"
 LATENCY = "latency_in_seconds"
+
+MESSAGES = "messages"
+REFERENCE_MESSAGES = "reference_messages"
 
 AS_PYTHON_PRINTS = "a value as Python prints it"
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
@@ -29,8 +34,8 @@ class Row(NamedTuple):
     """One row. What the dataset does not have is None; an empty trajectory is one without calls.
 
     `number` counts rows from 1, `line` is where the row begins in the file (None in a file without rows of lines).
-    `columns` holds everything as JSON values, the named columns included. `problems` keep the row from being judged;
-    what else of it could be read is there.
+    `columns` holds everything as JSON values, the named columns included, also where a list of messages says them.
+    `problems` keep the row from being judged; what else of it could be read is there.
     """
 
     number: int
@@ -86,6 +91,10 @@ def row_of(record: Record, *, number: int) -> Row:
     for name, value in columns.items():
         if _is_nan(value):
             columns[name] = None  # so pandas writes what is missing
+    _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
+    _read_conversation(
+        record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"
+    )
     return Row(
         number,
         record.line,
@@ -100,12 +109,6 @@ def row_of(record: Record, *, number: int) -> Row:
     )
 
 
-def kind_of(value: Any) -> str:
-    """What a value is, in the words of JSON."""
-    names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}
-    return names.get(type(value), "a number")
-
-
 def is_python(text: str) -> bool:
     """Whether a text is a value as Python prints it, and not as JSON has it."""
     if text[:1] not in ("[", "{", "("):
@@ -115,6 +118,28 @@ def is_python(text: str) -> bool:
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return False
     return True
+
+
+def _read_conversation(
+    record: Record, column: str, problems: list[StoreError], *, prompt: str, answer: str, calls: str
+) -> None:
+    """Take from a list of messages what the columns themselves do not say.
+
+    A column that is no such list is any other column, unless nothing else says what happened.
+    """
+    columns = record.columns
+    value = columns.get(column)
+    if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
+        return
+    try:
+        conversation = read_messages(value)
+    except MessageError as error:
+        problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
+        return
+    trajectory = [{"name": call.name, "args": call.args} for call in conversation.calls]
+    for name, found in ((prompt, conversation.prompt), (answer, conversation.answer), (calls, trajectory)):
+        if columns.get(name) is None:
+            columns[name] = found
 
 
 def _id(record: Record, problems: list[StoreError]) -> str | None:
