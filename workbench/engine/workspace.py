@@ -303,6 +303,30 @@ class Workspace:
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
 
+    def tools_of(self, target: str) -> frozenset[str]:
+        """The names of the tools that the agent of a target has, as its process tells without running it. Blocking.
+
+        Raises PlanError where there is no such target, or its tools are not known.
+        """
+        from workbench.engine.describing import NotDescribed, described
+
+        found = self._project.targets.get(target)
+        if found is None:
+            raise PlanError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
+        if self._thread is None:
+            self._thread = EngineThread()
+        run = self.settings.run
+        host = self._hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
+        try:
+            work = described(found, host, timeout_seconds=run.timeout_seconds)
+            description = self._thread.submit(work).result()
+        except NotDescribed as error:
+            raise PlanError(str(error)) from error
+        tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
+        if not tools:
+            raise PlanError(f"{target}: it is not known which tools the agent has: name them as tools of the target")
+        return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
+
     def generate(
         self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
     ) -> Generation:
@@ -381,6 +405,10 @@ class Workspace:
         judges, self._judges = self._judges, None
         if judges is not None:
             await judges.close()
+
+
+_HANDS_OVER = "transfer_to_agent"
+"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
 
 
 def _load(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -23,6 +24,8 @@ _DENIED = frozenset(
 )
 """Errors of the clients that say that somebody has to sign in; their packages may not be there."""
 
+_LOUD = ("gcsfs", "s3fs", "adlfs", "fsspec", "botocore", "aiobotocore")
+_SILENCE = logging.NullHandler()
 _QUERY = re.compile(r"\?[^\s'\"]+")
 
 
@@ -46,6 +49,8 @@ def fetch(address: str) -> bytes:
         import fsspec
     except ImportError:
         raise StoreError(shown, _MISSING) from None
+    for loud in _LOUD:  # where nobody listens to their logs, tracebacks would stand above our message
+        logging.getLogger(loud).addHandler(_SILENCE)
     try:
         system, place = fsspec.url_to_fs(address)
         data = system.cat_file(place)
