@@ -78,3 +78,40 @@ def test_what_cannot_be_read_is_one_message(workbench: CommandLine) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert done.error == "workbench: rows.jsonl:1:1: found a number, expected an object, the columns of a row\n"
+
+
+def test_a_dataset_becomes_an_eval_set_that_can_be_run(workbench: CommandLine) -> None:
+    row = {"prompt": "light hall", "reference_trajectory": [{"tool_name": "set_light", "tool_input": {"room": "hall"}}]}
+    workbench.write("rows.jsonl", json.dumps({**row, "cost": 1}))
+
+    done = workbench("dataset", "convert", "rows.jsonl", "home/new.evalset.json")
+
+    assert (done.status, done.out) == (0, "home/new.evalset.json: 1 case written\n")
+    assert done.error == "lost: the column cost (1 case: row_1)\n"
+    assert workbench("run", "home/new.evalset.json").status == 0
+    assert workbench("dataset", "convert", "home/new.evalset.json", "back.csv").error == ""
+    assert workbench("dataset", "lint", "back.csv").status == 0
+
+
+def test_nothing_is_overwritten_unless_it_is_said(workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", GOOD)
+    workbench.write("there.csv", "mine")
+
+    done = workbench("dataset", "convert", "rows.jsonl", "there.csv")
+
+    assert done.status == 2
+    assert "there.csv is there already; --force overwrites it" in done.error
+    assert (workbench.root / "there.csv").read_text() == "mine"
+    assert workbench("dataset", "convert", "rows.jsonl", "there.csv", "--force").status == 0
+    assert (workbench.root / "there.csv").read_text().startswith("prompt,")
+
+
+def test_a_conversion_that_fails_writes_nothing(workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", GOOD)
+
+    done = workbench("dataset", "convert", "home/light.evalset.json", "new.evalset.json")
+
+    assert done.status == 2
+    assert "is an eval set already" in done.error
+    assert not (workbench.root / "new.evalset.json").exists()
+    assert workbench("dataset", "convert", "rows.jsonl", "no/where.csv").status == 2

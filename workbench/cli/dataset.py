@@ -11,6 +11,8 @@ from workbench.cli.options import columns_option, dataset_argument
 from workbench.cli.streams import message, write_document, write_lines
 
 if TYPE_CHECKING:
+    from workbench.engine.converting import Form
+    from workbench.engine.converting.sessions import Side
     from workbench.store.datasets import Dataset
     from workbench.store.datasets.linting import Finding
 
@@ -55,6 +57,48 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
             + (f"{counted(len(found), 'finding')} in {counted(rows, 'row')}" if found else "nothing found")
         )
     return _FOUND if found else 0
+
+
+@dataset.command()
+@dataset_argument
+@click.argument("to", type=click.Path(dir_okay=False, path_type=Path))
+@columns_option
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["rows", "evalset", "openai", "langchain"]),
+    help="What the new file holds, where its name does not tell: messages are a column of rows.",
+)
+@click.option(
+    "--side",
+    type=click.Choice(["reference", "response"]),
+    help="The side of the rows that an eval set or messages are: what should have been done, or what was.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file where it is there already.")
+def convert(
+    *, dataset: Path | str, to: Path, columns: dict[str, str], form: Form | None, side: Side | None, force: bool
+) -> int:
+    """Write a dataset, or an eval set, in another format: the name of TO tells which.
+
+    Rows are .jsonl, .csv, .json or .parquet, eval sets *.evalset.json or *.test.json; with --to openai or langchain the
+    rows are lists of messages. What the new format cannot hold is reported.
+    """
+    from workbench.engine.converting import convert as converted
+    from workbench.engine.converting import form_of
+    from workbench.model.text import counted, neutralise
+    from workbench.store.files import write_atomic, write_new
+
+    if to.exists() and not force:
+        raise click.UsageError(f"{to} is there already; --force overwrites it.")
+    result = converted(dataset, to, form=form or form_of(to), side=side, columns=columns)
+    if force:
+        write_atomic(to, result.content)
+    else:
+        write_new(to, result.content)
+    write_lines([neutralise(f"{to}: {counted(result.number, 'case')} written")])
+    for line in result.losses:
+        message(f"lost: {line}", prefix="")
+    return 0
 
 
 def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:

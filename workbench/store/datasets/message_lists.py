@@ -38,7 +38,7 @@ def _messages_of(conversation: Conversation) -> Iterable[_Message]:
             yield _Message("user", turn.prompt)
         for text in turn.said:
             yield _Message("assistant", text)
-        calls = [(f"call_{number + index}", call) for index, call in enumerate(turn.calls, start=1)]
+        calls = [(f"call_{number + index}", call) for index, call in enumerate(turn.calls or (), start=1)]
         number += len(calls)
         if calls:
             yield _Message("assistant", "", calls)

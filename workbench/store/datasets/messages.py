@@ -47,12 +47,12 @@ class ToolResult(NamedTuple):
 class Turn:
     """What a user said, and what happened until the user spoke again.
 
-    `answer` is the text of the last message, where that calls no tool; `said` are the texts before it. `left_out` names
-    what of the messages is no text, such as `image_url`.
+    `answer` is the text of the last message, where that calls no tool; `said` are the texts before it. `calls` is None
+    where nobody knows them. `left_out` names what of the messages is no text, such as `image_url`.
     """
 
     prompt: str | None = None
-    calls: list[ToolCall] = field(default_factory=list)
+    calls: list[ToolCall] | None = field(default_factory=list)
     results: list[ToolResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     answer: str | None = None
@@ -79,7 +79,7 @@ class Conversation:
     @property
     def calls(self) -> list[ToolCall]:
         """The calls of all turns, in order."""
-        return [call for turn in self.turns for call in turn.calls]
+        return [call for turn in self.turns for call in turn.calls or ()]
 
 
 def is_messages(value: Any) -> bool:
@@ -146,7 +146,7 @@ class _Reader:
         if calls and text:
             turn.said.append(text)
         for call_id, call in calls:
-            turn.calls.append(call)
+            turn.calls = [*(turn.calls or ()), call]
             self._names[call_id] = call.name
 
 
