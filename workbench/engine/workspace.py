@@ -21,6 +21,7 @@ from workbench.engine.once import Once, once_each
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
+from workbench.engine.recordings import recordings_of
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
 from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
@@ -40,9 +41,11 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
+from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
+from workbench.store.files import Signature, signature_of
 from workbench.store.history import History, StoredRun
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
@@ -82,6 +85,7 @@ class Workspace:
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
+        self._recorded: dict[str, tuple[Target, Signature, Recorded]] = {}
         self._verdicts = StoredVerdicts(project.root)
 
     @classmethod
@@ -149,6 +153,20 @@ class Workspace:
         """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""
         with self._documents_lock:
             return self._documents.document_on_disk(relative)
+
+    def recorded(self, relative: str) -> Recorded:
+        """What a recorded target holds against a set, or the rows of its dataset, as on disk now.
+
+        Raises PlanError where there is no such set of a recorded target, and StoreError where nothing can be read.
+        """
+        entry = next((entry for entry in self._project.eval_sets if entry.relative == relative), None)
+        if entry is None or entry.target is None:
+            raise PlanError(f"{relative}: no target with recorded sessions has such a set")
+        target, signature = self._project.targets[entry.target], signature_of(entry.path)
+        known = self._recorded.get(relative)
+        if known is None or known[:2] != (target, signature):
+            known = self._recorded[relative] = (target, signature, recordings_of(target, entry.path))
+        return known[2]
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """What a run of these cases would do; without selections but with a run to resume, of that run's cases.

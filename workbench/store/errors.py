@@ -105,6 +105,15 @@ class FileChanged(StoreError):
         self.theirs = theirs
 
 
+class IsDataset(StoreError):
+    """What was asked for as an eval set is a dataset by its name: its rows can be judged, and are not edited here."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, "is a dataset, which is not edited here; `workbench dataset convert` makes an eval set of it"
+        )
+
+
 def shown_path(path: Path | str) -> str:
     """The path as people see it: relative to the working directory where it lies below that."""
     if isinstance(path, str):

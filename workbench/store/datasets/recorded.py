@@ -37,7 +37,7 @@ class RecordedCase:
     """One case to judge, or the problem that keeps it from being judged.
 
     `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
-    dataset. `occurrence` tells apart cases that share an id.
+    dataset. `occurrence` tells apart cases that share an id. `errors` are what the problem of a row is made of.
     """
 
     eval_id: str
@@ -46,6 +46,7 @@ class RecordedCase:
     execution: Execution = field(default_factory=Execution)
     columns: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
+    errors: tuple[StoreError, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
             execution=_read_execution({"turns": ({"invocation": actual, "duration_seconds": _seconds(row)},)}),
             columns=row.columns,
             problem="; ".join(map(str, row.problems)) or None,
+            errors=row.problems,
         )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
+from workbench.tui.gateway.datasets import problems_of_rows
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.problems import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.documents import DocumentStanding, Done, FoundEdits, OpenDocuments, Versions
+    from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
     from workbench.model.results import CaseResult
     from workbench.store.documents import EvalSetDocument, Recovery
@@ -98,7 +100,7 @@ class Documents:
 
     async def problems(self, eval_set: str) -> Sequence[SetProblem]:
         """What is wrong with a set, its file, and its cases."""
-        return await self._ask(lambda documents: _problems(documents, eval_set))
+        return await self._call(lambda workspace: _problems(workspace, eval_set))
 
     async def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
         """Make an eval set without cases."""
@@ -146,9 +148,12 @@ class Documents:
             self.changes += 1
 
 
-def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
+def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    documents = workspace.documents
     try:
         standing = documents.standing(eval_set)
+    except IsDataset:
+        return _problems_of_dataset(workspace, eval_set)
     except StoreError as error:
         return [_of_error(error)]
     document = documents.document(eval_set)
@@ -172,6 +177,16 @@ def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
     if len(broken) > MOST_PROBLEMS:
         found.append(SetProblem(document.path, f"{len(broken) - MOST_PROBLEMS:,} more cases are broken"))
     return found
+
+
+def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    try:
+        found = problems_of_rows(workspace, eval_set)
+    except StoreError as error:
+        return [_of_error(error)]
+    more = len(found) - MOST_PROBLEMS
+    rest = [SetProblem(found[0].path, f"{more:,} more problems")] if more > 0 else []
+    return [*found[:MOST_PROBLEMS], *rest]
 
 
 def _of_error(error: StoreError, *, note: str = "", case: tuple[str, int] | None = None) -> SetProblem:
