@@ -32,16 +32,29 @@ NEEDS = {
         importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.adk") is not None,
         "needs the extra adk: pip install -e '.[adk]'",
     ),
+    "bigquery": (
+        importlib.util.find_spec("google") is not None
+        and importlib.util.find_spec("google.cloud.bigquery") is not None,
+        "needs the extra bigquery: pip install -e '.[bigquery]'",
+    ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
     "langchain": (
         importlib.util.find_spec("langchain") is not None and importlib.util.find_spec("langgraph") is not None,
         "needs the extra langchain: pip install -e '.[langchain]'",
+    ),
+    "fsspec": (
+        all(importlib.util.find_spec(name) is not None for name in ("fsspec", "aiohttp")),
+        "needs the extra fsspec: pip install -e '.[fsspec]'",
     ),
     "litellm": (
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",
     ),
     "node": (shutil.which("node") is not None, "needs node"),
+    "pandas": (
+        all(importlib.util.find_spec(name) is not None for name in ("pandas", "pyarrow")),
+        "needs the extra pandas: pip install -e '.[pandas]'",
+    ),
     "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
     "vertex": (
         importlib.util.find_spec("agentplatform") is not None,

@@ -70,9 +70,45 @@ def test_recorded_sessions_are_held_against_an_eval_set(workbench: CommandLine) 
     assert done.data["summary"]["passed"] == 2
 
 
+def test_a_row_that_cannot_be_read_is_an_error_and_the_others_are_judged(workbench: CommandLine) -> None:
+    good = json.dumps(ROWS[0])
+    workbench.write("rows.jsonl", f'{good}\n{{"predicted_trajectory": 7}}\n{{"prompt"\n{good}\n')
+
+    done = workbench("score", "rows.jsonl", "--metric", "trajectory_recall=0", "--format", "json")
+
+    assert done.status == 2  # a file is wrong
+    assert [case["status"] for case in done.data["cases"]] == ["PASSED", "ERROR", "ERROR", "PASSED"]
+    assert [case["error"]["message"] for case in done.data["cases"][1:3]] == [
+        "rows.jsonl:2:26: predicted_trajectory: found a number, expected a list of tool calls",
+        "rows.jsonl:3:10: is not JSON: Expecting ':' delimiter",
+    ]
+    assert done.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
+
+
+def test_columns_may_have_other_names(workbench: CommandLine) -> None:
+    workbench.write("rows.csv", "question,answer,truth\nq,[a] b,[a] b\n")
+    workbench.write(
+        "workbench.toml",
+        """[targets.stored]\nkind = "recorded"\neval_sets = ["*.csv"]\nconfig = "criteria.json"
+columns = {prompt = "question", response = "answer", reference = "truth"}""",
+    )
+    workbench.write("criteria.json", {"criteria": {"rouge_1": 1.0}})
+
+    columns = "--columns", "response=answer, reference=truth", "--columns=prompt=question"
+
+    assert workbench("score", "rows.csv", "--config", "criteria.json", *columns).status == 0
+    assert workbench("run", "stored").status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["rows.jsonl", "--columns", "respons=a"], "did you mean 'response'"),
+        (["rows.jsonl", "--columns", "response"], "expected COLUMN=NAME, such as response=answer"),
+        (["rows.jsonl", "--columns", "response=a,response=b"], "expected response once"),
+        (["rows.jsonl", "--columns", "response=a"], "expected 'a', which was named for response"),
+        (["home/light.evalset.json", "--columns", "response=a"], "is an eval set"),
+        (["bq://table"], "expected bq://PROJECT.DATASET.TABLE"),
         (["missing.jsonl"], "missing.jsonl"),
         (["rows.jsonl", "--metric", "trajectory_recal"], "trajectory_recall"),
         (["rows.jsonl", "--metric", "trajectory_recall=high"], "expected a number"),

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 _EXTRAS = {
     "a2a": "a2a-sdk",
     "adk": "google-adk",
+    "bigquery": "google-cloud-bigquery",
+    "fsspec": "fsspec",
     "langchain": "langchain",
     "litellm": "litellm",
+    "pandas": "pandas",
     "vertex": "google-cloud-aiplatform",
 }
 _KEYS = (

@@ -24,6 +24,7 @@ COMMANDS = {
     "judge": ("workbench.cli.judge:judge", "Judge stored answers again, and say how far the judgements agree."),
     "calibrate": ("workbench.cli.calibrate:calibrate", "Hold the judges of a run against labels that people gave."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
+    "dataset": ("workbench.cli.dataset:dataset", "Look through datasets, and convert them."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
     "compare": ("workbench.cli.compare:compare", "Compare two earlier runs: regressions, fixes, flaky cases, scores."),

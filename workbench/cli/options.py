@@ -23,6 +23,32 @@ FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
+
+def _find_dataset(context: click.Context, parameter: click.Parameter, value: str) -> Path | str:
+    from workbench.store.datasets.remote import is_address
+
+    return value if is_address(value) else FILE.convert(value, parameter, context)
+
+
+def _read_columns(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    from workbench.store.datasets.columns import InvalidColumns, read_columns
+
+    try:
+        return read_columns(value)
+    except InvalidColumns as error:
+        text = f"found {','.join(value)!r}, expected {error}"
+        raise click.BadParameter(text, ctx=context, param=parameter) from None
+
+
+dataset_argument: Option = click.argument("dataset", callback=_find_dataset)
+"""A file that is there, or the address of a dataset elsewhere, which stays text."""
+columns_option: Option = click.option(
+    "--columns",
+    multiple=True,
+    callback=_read_columns,
+    metavar="COLUMN=NAME,...",
+    help="Names that columns have in the dataset, where those differ: response=answer,reference=ground_truth.",
+)
 case_option: Option = click.option(
     "--case", "cases", multiple=True, metavar="ID", help="Only this case; may be given several times."
 )

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FILE, Execution, display_options, judging_options, recording_options
+from workbench.cli.options import (
+    FILE,
+    Execution,
+    columns_option,
+    dataset_argument,
+    display_options,
+    judging_options,
+    recording_options,
+)
 
 if TYPE_CHECKING:
     from workbench.model.criteria import Criterion, EvalConfig
 
 
 @click.command()
-@click.argument("dataset", type=FILE)
+@dataset_argument
 @click.option(
     "--metric",
     "metrics",
@@ -27,15 +35,17 @@ if TYPE_CHECKING:
 @click.option(
     "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
 )
+@columns_option
 @judging_options
 @recording_options
 @display_options
 def score(
     *,
-    dataset: Path,
+    dataset: Path | str,
     metrics: tuple[str, ...],
     config: Path | None,
     expected: Path | None,
+    columns: dict[str, str],
     judging: Execution,
     calls: Execution,
     report_format: str | None,
@@ -45,8 +55,9 @@ def score(
 ) -> int:
     """Judge recorded responses and trajectories; no agent runs.
 
-    DATASET is JSONL, CSV or JSON with the columns prompt, response, reference, predicted_trajectory and
-    reference_trajectory, as many as the metrics need, or an eval set of recorded sessions with --expected.
+    DATASET is JSONL, CSV, JSON or Parquet with the columns prompt, response, reference, predicted_trajectory and
+    reference_trajectory, as many as the metrics need, or an eval set of recorded sessions with --expected. It may also
+    be elsewhere: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
 
     Exit status as of `workbench run`: with nothing but metrics without thresholds nothing is judged, which is 1.
     """
@@ -60,11 +71,12 @@ def score(
     if metrics and config is not None:
         raise click.UsageError("--metric and --config exclude each other.")
     criteria = config_of(metrics) if metrics else None
-    root = root_of([dataset])
+    source = dataset.resolve() if isinstance(dataset, Path) else dataset
+    root = root_of([source] if isinstance(source, Path) else [])
     options = RunOptions.model_validate({"config": config, **judging, **calls, "command": command_line()})
     # Nothing is discovered: what the project holds besides does not matter here.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
-        plan = workspace.plan_recorded(dataset.resolve(), options, expected=expected, config=criteria)
+        plan = workspace.plan_recorded(source, options, expected=expected, columns=columns, config=criteria)
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
         return carry_out(plan, workspace.start, display)[1]
 

@@ -17,7 +17,7 @@ from workbench.engine.open_document import DocumentStanding, OpenDocument
 from workbench.engine.set_operations import Done, SetOperations
 from workbench.engine.set_versions import Versions, compare_versions
 from workbench.store.documents import CaseDifference, EvalSetDocument, Recovery, RecoveryFolder, differing_cases
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import Signature, read_bytes, relative_name, signature_of
 
 __all__ = ["DocumentStanding", "Done", "FoundEdits", "OpenDocuments", "Versions"]
@@ -268,6 +268,8 @@ class OpenDocuments:
         path = self._root / eval_set
         signature = signature_of(path)
         try:
+            if path.suffix.lower() != ".json":
+                raise IsDataset(path)
             opened = self._open[eval_set] = OpenDocument.open(path)
         except StoreError:
             self._unreadable[eval_set] = signature

@@ -13,17 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from workbench.agents.host import AgentError, AgentHost, SessionRequest
 from workbench.engine.asking import opened_when_asked
-from workbench.engine.case import DEFAULT_USER
 from workbench.engine.cost import prices_of
+from workbench.engine.describing import NotDescribed, described
 from workbench.engine.hosts import Hosts
 from workbench.engine.judges import Judges
 from workbench.engine.thread import EngineThread
 from workbench.llm.account import Account, Budget
 from workbench.llm.recording import Recording, Replay
 from workbench.llm.requests import Ask
-from workbench.model.agent import AgentDescription, AgentPart
+from workbench.model.agent import AgentDescription
 from workbench.model.evalset import ConversationScenario
 from workbench.model.generation import WantedScenarios
 from workbench.model.spending import ModelSpending
@@ -108,7 +107,10 @@ def start_generation(
         progress(f"asking {target.name} what it is")
         run = settings.run
         host = hosts.host(target, isolation=run.isolation, concurrency=run.concurrency)
-        description = await _described(target, host, timeout_seconds=run.timeout_seconds)
+        try:
+            description = await described(target, host, timeout_seconds=run.timeout_seconds)
+        except NotDescribed as error:
+            raise GenerationError(str(error), is_outage=True) from error
         progress(f"{wanted.model} is writing")
 
         def count(found: int) -> None:
@@ -153,34 +155,6 @@ class _Work:
 
     def _tell(self, progress: str) -> None:
         self.progress = progress
-
-
-async def _described(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
-    """What the agent says of itself, in a process that ends with that. Raises GenerationError."""
-    request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
-    session = await host.open(request, on_span=lambda _: None)
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return _with_tools_of(target, await session.describe())
-    except AgentError as error:
-        raise GenerationError(f"{target.name}: {error.failure.message}", is_outage=True) from error
-    except TimeoutError:
-        message = f"{target.name} did not tell what it is within {timeout_seconds:g} s"
-        raise GenerationError(message, is_outage=True) from None
-    finally:
-        await session.kill()
-
-
-def _with_tools_of(target: Target, description: AgentDescription) -> AgentDescription:
-    """Of the functions of the agent's modules those alone that the target says are its tools, where it says so."""
-    names = {each.rpartition(":")[2].rpartition(".")[2] for each in target.tools}
-    if not names:
-        return description
-
-    def with_these(part: AgentPart) -> AgentPart:
-        return part.model_copy(update={"tools": tuple(tool for tool in part.tools if tool.get("name") in names)})
-
-    return description.model_copy(update={"agents": tuple(map(with_these, description.agents))})
 
 
 def _keys_in(description: AgentDescription) -> list[str]:

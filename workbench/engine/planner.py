@@ -124,28 +124,37 @@ class Planner:
         return plan, problems
 
     def plan_recorded(
-        self, path: Path, options: RunOptions, *, expected: Path | None, config: EvalConfig | None
+        self,
+        path: Path | str,
+        options: RunOptions,
+        *,
+        expected: Path | None,
+        columns: Mapping[str, str] | None,
+        config: EvalConfig | None,
     ) -> Plan:
         """The plan that judges a dataset, or an eval set of recorded sessions against the one that was expected.
 
-        `config` counts before the configuration file of the options. Raises PlanError and StoreError.
+        `path` may be an address, and `columns` names those of the dataset, both as in `read_dataset`. `config` counts
+        before the configuration file of the options. Raises PlanError and StoreError.
         """
         if config is None:
             config = default_config() if options.config is None else load_config(options.config)
         _refuse_unsound(config)
         config = self._with_models(config)
-        recorded = read_recorded(path, expected=expected)
+        recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
-        target = recorded_target(path, root=functions)
+        target = recorded_target(recorded.path, root=functions)
         with without_collecting():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
-            raise PlanError(f"{shown_path(path)}: nothing to judge: it has no rows")
+            raise PlanError(f"{shown_path(recorded.path)}: nothing to judge: it has no rows")
         _refuse_unknown_inputs(config, cases)
         notices = _notices({target.name: config})
         if all(case.case is None for case in cases):
-            notices += (f"{shown_path(path)}: nothing to hold it against is named; metrics that need it have no score",)
+            notices += (
+                f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
+            )
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.engine.set_context import SetContext
@@ -14,9 +14,9 @@ from workbench.model.target import AgentKind, Target
 from workbench.store.datasets import Recorded, holds_rows, read_recorded
 
 
-def recorded_target(path: Path, *, root: Path) -> Target:
+def recorded_target(path: Path | str, *, root: Path) -> Target:
     """The target that stands for a dataset: functions of the user are imported from `root`."""
-    return Target(name=path.name, kind=AgentKind.RECORDED, location=str(path), path=root)
+    return Target(name=PurePosixPath(path).name, kind=AgentKind.RECORDED, location=str(path), path=root)
 
 
 def recordings_of(target: Target, eval_set: Path) -> Recorded:
@@ -25,7 +25,7 @@ def recordings_of(target: Target, eval_set: Path) -> Recorded:
     if own is not None and own != eval_set:
         return read_recorded(own, expected=eval_set)
     if holds_rows(eval_set):
-        return read_recorded(eval_set)
+        return read_recorded(eval_set, columns=dict(target.columns))
     raise PlanError(f'target {target.name!r}: found no recordings, expected target = "FILE" with recorded sessions')
 
 

@@ -100,7 +100,7 @@ class SetContext:
         return judged, _hash(self._config_hash, judged)
 
 
-_CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools"}
+_CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools", "columns"}
 """What of a target an agent cannot see; what is simulated counts by what it says, not by the file that says it."""
 
 _REACHES_AGENT: Any = {

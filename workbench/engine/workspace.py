@@ -21,6 +21,7 @@ from workbench.engine.once import Once, once_each
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
+from workbench.engine.recordings import recordings_of
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
 from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
@@ -40,9 +41,11 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
+from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
+from workbench.store.files import Signature, signature_of
 from workbench.store.history import History, StoredRun
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
@@ -82,6 +85,7 @@ class Workspace:
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
+        self._recorded: dict[str, tuple[Target, Signature, Recorded]] = {}
         self._verdicts = StoredVerdicts(project.root)
 
     @classmethod
@@ -150,6 +154,20 @@ class Workspace:
         with self._documents_lock:
             return self._documents.document_on_disk(relative)
 
+    def recorded(self, relative: str) -> Recorded:
+        """What a recorded target holds against a set, or the rows of its dataset, as on disk now.
+
+        Raises PlanError where there is no such set of a recorded target, and StoreError where nothing can be read.
+        """
+        entry = next((entry for entry in self._project.eval_sets if entry.relative == relative), None)
+        if entry is None or entry.target is None:
+            raise PlanError(f"{relative}: no target with recorded sessions has such a set")
+        target, signature = self._project.targets[entry.target], signature_of(entry.path)
+        known = self._recorded.get(relative)
+        if known is None or known[:2] != (target, signature):
+            known = self._recorded[relative] = (target, signature, recordings_of(target, entry.path))
+        return known[2]
+
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """What a run of these cases would do; without selections but with a run to resume, of that run's cases.
 
@@ -188,14 +206,15 @@ class Workspace:
 
     def plan_recorded(
         self,
-        path: Path,
+        path: Path | str,
         options: RunOptions,
         *,
         expected: Path | None = None,
+        columns: Mapping[str, str] | None = None,
         config: EvalConfig | None = None,
     ) -> Plan:
         """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
-        return self._planner().plan_recorded(path, options, expected=expected, config=config)
+        return self._planner().plan_recorded(path, options, expected=expected, columns=columns, config=config)
 
     def plan_rescoring(
         self,
@@ -302,6 +321,30 @@ class Workspace:
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
 
+    def tools_of(self, target: str) -> frozenset[str]:
+        """The names of the tools that the agent of a target has, as its process tells without running it. Blocking.
+
+        Raises PlanError where there is no such target, or its tools are not known.
+        """
+        from workbench.engine.describing import NotDescribed, described
+
+        found = self._project.targets.get(target)
+        if found is None:
+            raise PlanError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
+        if self._thread is None:
+            self._thread = EngineThread()
+        run = self.settings.run
+        host = self._hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
+        try:
+            work = described(found, host, timeout_seconds=run.timeout_seconds)
+            description = self._thread.submit(work).result()
+        except NotDescribed as error:
+            raise PlanError(str(error)) from error
+        tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
+        if not tools:
+            raise PlanError(f"{target}: it is not known which tools the agent has: name them as tools of the target")
+        return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
+
     def generate(
         self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
     ) -> Generation:
@@ -380,6 +423,10 @@ class Workspace:
         judges, self._judges = self._judges, None
         if judges is not None:
             await judges.close()
+
+
+_HANDS_OVER = "transfer_to_agent"
+"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
 
 
 def _load(plan: Plan) -> None:

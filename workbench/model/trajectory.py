@@ -36,7 +36,7 @@ def read_trajectory(value: Any) -> list[ToolCall]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TrajectoryError(place="", expected="a list of tool calls or the JSON text of one") from None
     if not isinstance(value, list | tuple):
         raise TrajectoryError(place="", expected="a list of tool calls")
@@ -55,7 +55,7 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
     if isinstance(args, str):
         try:
             args = json.loads(args)
-        except ValueError:
+        except (ValueError, RecursionError):
             args = args or None  # Vertex sends an empty text for a call without arguments
     if args is not None and not isinstance(args, Mapping):
         raise TrajectoryError(place=f"{place}.{'tool_input' if 'tool_input' in item else 'args'}", expected="an object")

@@ -28,6 +28,7 @@ _SENTENCES = {
 class StoreError(Exception):
     """Something in a file, or the file itself, is not as it must be.
 
+    `path` is text where that is no file of this machine: the address of one elsewhere, or what a value is called.
     `place` is the JSON path of the value ("" for the file as a whole); `line` and `column` count characters from 1 and
     are None where the error has no place in the text. Give either a `message` or `found` and `expected`. The text of
     the error is one sentence such as
@@ -36,7 +37,7 @@ class StoreError(Exception):
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         message: str | None = None,
         *,
         place: str = "",
@@ -104,8 +105,19 @@ class FileChanged(StoreError):
         self.theirs = theirs
 
 
-def shown_path(path: Path) -> str:
+class IsDataset(StoreError):
+    """What was asked for as an eval set is a dataset by its name: its rows can be judged, and are not edited here."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, "is a dataset, which is not edited here; `workbench dataset convert` makes an eval set of it"
+        )
+
+
+def shown_path(path: Path | str) -> str:
     """The path as people see it: relative to the working directory where it lies below that."""
+    if isinstance(path, str):
+        return path
     try:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -78,7 +78,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     return data, _stamp(data, status)
 
 
-def decode_utf8(path: Path, data: bytes) -> str:
+def decode_utf8(path: Path | str, data: bytes) -> str:
     """The bytes as text. Raises StoreError with line, column and byte offset of the first byte that is not UTF-8."""
     try:
         return data.decode("utf-8")

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from workbench.model.base import Fact
 from workbench.model.target import DEPLOYED, AgentKind
 from workbench.model.text import did_you_mean
+from workbench.store.datasets.columns import check_columns
 
 KINDS = ", ".join(kind.value for kind in AgentKind if kind is not AgentKind.RECORDED) + " or recorded"
 
@@ -106,6 +107,8 @@ class TargetSettings(Section):
     """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
     tools: tuple[str, ...] = Field(default=(), strict=False)
     """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """For recorded sessions: the names that columns have in their datasets, such as `{response = "answer"}`."""
     a2a: A2aSettings | None = None
     """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
     http: HttpSettings | None = None
@@ -143,6 +146,14 @@ class TargetSettings(Section):
             raise ValueError("no list here: only of a function it is not known which tools it has")
         if not all(map(_OBJECT.fullmatch, value)):
             raise ValueError("a list of module:function")
+        return value
+
+    @field_validator("columns")
+    @classmethod
+    def _are_known(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if value and info.data.get("kind") != AgentKind.RECORDED:
+            raise ValueError("no table here: only recorded sessions have columns")
+        check_columns(value)
         return value
 
     @field_validator(*KIND_TABLES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,14 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: s
 
     first, second = read(tmp_path, name, mark + text)
 
-    assert first[3:-1] == (
+    assert first[3:-2] == (
         ROWS[0]["prompt"],
         "done",
         None,
         [ToolCall("set", {"device": "d2", "updates": {"status": "OFF"}})],
         [],
     )
-    assert second[3:-1] == (None, "[a]", None, None, [ToolCall("x"), ToolCall("y")])
+    assert second[3:-2] == (None, "[a]", None, None, [ToolCall("x"), ToolCall("y")])
     assert (first.number, first.eval_id, second.number, second.eval_id) == (1, "row_1", 2, "row_2")
     assert [first.columns, second.columns] == rows
 
@@ -120,23 +121,6 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "place"),
     [
-        ("d.jsonl", '{"prompt": "a"}\n{"prompt": }', ":2:12: is not JSON: Expecting value"),
-        ("d.jsonl", '{"prompt": "a"}\n[1]', ":2:1: found a list, expected an object, the columns of a row"),
-        ("d.jsonl", "\n" + '{"prompt": 5}', ":2:12: prompt: found a number, expected text"),
-        (
-            "d.jsonl",
-            '{"predicted_trajectory": [{"tool_name": "a"}, {"tool_name": "b", "tool_input": [1]}]}',
-            ":1:80: predicted_trajectory[1].tool_input: found a list, expected an object",
-        ),
-        (
-            "d.jsonl",
-            '{"reference_trajectory": {"a": 1}}',
-            ":1:26: reference_trajectory: found an object, expected a list",
-        ),
-        ("d.jsonl", "[" * 100_000, ":1:1: is nested too deeply"),
-        ("d.jsonl", '{"text": "a"}', ": found the columns text, expected at least one of prompt, response, reference"),
-        ("d.json", '[{"prompt": "a"},\n 7]', ":2:2: [1]: found a number, expected an object"),
-        ("d.json", '[{"prompt": "a"},\n {"response": []}]', ":2:15: [1].response: found a list, expected text"),
         ("d.json", '"text"', ":1:1: found text, expected a list of rows, or an object of columns"),
         ("d.json", '{"prompt": "a"}', ":1:12: prompt: found text, expected a list with a value for each row"),
         (
@@ -144,51 +128,125 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
             '{"prompt": ["a"],\n"response": []}',
             ":2:13: response: found 0 rows, expected the 1 row that prompt",
         ),
-        ("d.json", '{"prompt": {"0": "a", "1": 3}}', ':1:28: prompt["1"]: found a number, expected text'),
-        ("d.json", '{"reference_trajectory": [[], [3]]}', ":1:32: reference_trajectory[1][0]: found a number"),
         ("d.json", '[{"prompt": "a"]', ":1:16: "),
         ("d.csv", "", ":1:1: found nothing, expected a header"),
         ("d.csv", "a,prompt,a\n", ":1:1: found the column 'a' twice, expected columns of different names"),
-        ("d.csv", "prompt,response\na,b\nc\n", ":3:1: found 1 cell, expected 2 as in the header"),
-        ("d.csv", 'prompt\n"a\n', ":2:1: is not CSV: unexpected end of data"),
-        ("d.csv", 'prompt,predicted_trajectory\n"x\ny",no\n', ":2:1: predicted_trajectory: found text that is no JSON"),
-        (
-            "d.csv",
-            'predicted_trajectory\n"[{""name"": 3}]"',
-            ":2:1: predicted_trajectory[0]: found an object, expected an obj",
-        ),
-        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv or .json"),
+        ("d.csv", b"\xff\xfea\x00", ": found UTF-16 text, expected UTF-8 text"),
+        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv, .json or .parquet"),
+        ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no row can be read: the first
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, name: str, text: str, place: str) -> None:
+def test_a_file_that_holds_no_rows_is_one_error(tmp_path: Path, name: str, text: str | bytes, place: str) -> None:
     with pytest.raises(StoreError) as raised:
         read(tmp_path, name, text)
 
     assert str(raised.value).startswith(f"{tmp_path / name}{place}")
 
 
-@pytest.mark.parametrize("column", ["predicted_trajectory", "note"])
-def test_cells_as_pandas_writes_them_are_one_error_with_the_remedy(tmp_path: Path, column: str) -> None:
-    with pytest.raises(StoreError) as raised:
-        read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("d.jsonl", '{"prompt": "a"}\n{"prompt": }', ":2:12: is not JSON: Expecting value"),
+        ("d.jsonl", '{"prompt": "a"}\n[1]', ":2:1: found a list, expected an object, the columns of a row"),
+        ("d.jsonl", '{"prompt": "a"}\n' + '{"prompt": 5}', ":2:12: prompt: found a number, expected text"),
+        ("d.jsonl", '{"prompt": "a"}\n{"eval_id": {}}', ":2:13: eval_id: found an object, expected text or a number"),
+        (
+            "d.jsonl",
+            '{"prompt": "a"}\n{"predicted_trajectory": [{"tool_name": "a"}, {"tool_name": "b", "tool_input": [1]}]}',
+            ":2:80: predicted_trajectory[1].tool_input: found a list, expected an object",
+        ),
+        (
+            "d.jsonl",
+            '{"prompt": "a"}\n{"reference_trajectory": {"a": 1}}',
+            ":2:26: reference_trajectory: found an object, expected a list",
+        ),
+        ("d.jsonl", '{"prompt": "a"}\n' + "[" * 100_000, ":2:1: is nested too deeply"),
+        ("d.jsonl", '{"prompt": "a"}\n{"prompt": ' + "1" * 5000, ":2:1: is not JSON: Exceeds the limit"),
+        ("d.jsonl", b'{"prompt": "a"}\n{"prompt": "\xff"}', ":2:13: found the byte 0xff, expected UTF-8 text"),
+        (
+            "d.jsonl",
+            '{"prompt": "a"}\n' + json.dumps({"predicted_trajectory": "[" * 100_000}),
+            ":2:26: predicted_trajectory: found text, expected a list of tool calls",
+        ),
+        ("d.json", '[{"prompt": "a"},\n 7]', ":2:2: [1]: found a number, expected an object"),
+        ("d.json", '[{"prompt": "a"},\n {"response": []}]', ":2:15: [1].response: found a list, expected text"),
+        ("d.json", '{"prompt": {"0": "a", "1": 3}}', ':1:28: prompt["1"]: found a number, expected text'),
+        ("d.json", '{"reference_trajectory": [[], [3]]}', ":1:32: reference_trajectory[1][0]: found a number"),
+        ("d.csv", "prompt,response\na,b\nc\n", ":3:1: found 1 cell, expected 2 as in the header"),
+        ("d.csv", "prompt,response\na,b,c\nc,d\n", ":2:1: found 3 cells, expected 2 as in the header"),
+        ("d.csv", 'prompt\na\n"b\n', ":3:1: is not CSV: unexpected end of data"),
+        ("d.csv", 'prompt\na\n"b"c\nd', ":3:1: is not CSV: ',' expected after"),
+        ("d.csv", b"prompt\na\n\xff\n", ":3:1: prompt: found the byte 0xff, expected UTF-8 text"),
+        (
+            "d.csv",
+            'prompt,predicted_trajectory\n"x\ny",no\nz,[]',
+            ":2:1: predicted_trajectory: found text that is no JSON",
+        ),
+        (
+            "d.csv",
+            'predicted_trajectory\n[]\n"[{""name"": 3}]"',
+            ":3:1: predicted_trajectory[0]: found an object, expected an obj",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_with_its_place_and_hides_no_other(
+    tmp_path: Path, name: str, text: str | bytes, place: str
+) -> None:
+    rows = read(tmp_path, name, text)
 
-    assert str(raised.value) == (
-        f"{tmp_path / 'd.csv'}:3:1: {column}: found a value as Python prints it, expected JSON: write the cells with "
-        "json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
+    (problem,) = [problem for row in rows for problem in row.problems]
+    assert str(problem).startswith(f"{tmp_path / name}{place}")
+    assert sum(not row.problems for row in rows) == (2 if name == "d.csv" and '"c\n' in str(text) else 1)
+
+
+def test_what_can_be_read_of_a_broken_row_is_there(tmp_path: Path) -> None:
+    _, row = read(
+        tmp_path, "d.jsonl", '{"prompt": "a"}\n{"eval_id": "x", "prompt": "b", "response": 1, "reference": []}'
     )
 
-
-def test_large_cells_are_read(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, "d.csv", "prompt\n" + "x" * 1_000_000)
-
-    assert len(row.prompt or "") == 1_000_000
+    assert (row.eval_id, row.prompt, row.response) == ("x", "b", None)
+    assert [problem.place for problem in row.problems] == ["response", "reference"]
 
 
-def test_a_file_that_is_missing_or_no_utf_8_is_an_error(tmp_path: Path) -> None:
+def test_a_quotation_mark_without_an_end_costs_its_row_alone(tmp_path: Path) -> None:
+    rows = read(tmp_path, "d.csv", 'prompt,response\na,b\n"c,d\ne,f\n')
+
+    assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, "a", 0), (3, None, 1), (4, "e", 0)]
+
+
+@pytest.mark.parametrize("column", ["predicted_trajectory", "note"])
+def test_cells_as_pandas_writes_them_are_explained_row_by_row(tmp_path: Path, column: str) -> None:
+    first, *others = read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
+
+    assert first.problems == ()
+    assert [str(problem) for row in others for problem in row.problems] == [
+        f"{tmp_path / 'd.csv'}:{line}:1: {column}: found a value as Python prints it, expected JSON: write the cells "
+        "with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
+        for line in (3, 4)
+    ]
+    assert [row.prompt for row in others] == ["b", "c"]
+
+
+def test_thousands_of_broken_rows_are_named_in_the_time_that_reading_takes(tmp_path: Path) -> None:
+    text = json.dumps([{"prompt": "a"}, *({"prompt": number} for number in range(20_000))], indent=1)
+    started = time.process_time()
+
+    rows = read(tmp_path, "d.json", text)
+
+    assert time.process_time() - started < 5  # seconds; looking for each from the start takes minutes
+    assert rows[-1].problems[0].line == text.count("\n") - 1
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [("d.csv", "prompt\n", ""), ("d.jsonl", '{"prompt": "', '"}')])
+def test_large_cells_are_read(tmp_path: Path, name: str, before: str, after: str) -> None:
+    (row,) = read(tmp_path, name, before + "x" * 10_000_000 + after)
+
+    assert len(row.prompt or "") == 10_000_000
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no such file"):
         read_dataset(tmp_path / "none.jsonl")
-    with pytest.raises(StoreError, match=r"d\.jsonl:2:13: found the byte 0xff"):
-        read(tmp_path, "d.jsonl", b'{"prompt": ""}\n{"prompt": "\xff"}')
 
 
 NAMES = st.text(max_size=5)

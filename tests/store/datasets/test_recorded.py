@@ -82,6 +82,17 @@ def test_what_a_row_does_not_have_stays_absent(tmp_path: Path) -> None:
     assert actual.invocation.intermediate_data is None
 
 
+def test_a_file_without_a_column_that_metrics_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a", "answer": "b"}')
+
+    with pytest.raises(StoreError, match="found the columns answer, text, expected at least one of prompt, response"):
+        read_recorded(path)
+
+    (row,) = read_recorded(path, columns={"response": "answer"}).cases
+    assert row.columns["response"] == "b"
+
+
 def test_rows_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"eval_id": "x", "prompt": "a"}\n' * 2)

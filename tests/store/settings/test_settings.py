@@ -92,7 +92,7 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation, "
         "confirm; did you mean 'concurrency'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
-        "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools, a2a, http; did you mean "
+        "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools, columns, a2a, http; did you mean "
         "'python'?",
         "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, simulation, watch, tui, keys; "
         "did you mean 'judge'?",
@@ -135,6 +135,18 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
             "[targets.x]\ntarget='a'\nkind = 'function'",
             2,
             "targets.x.target: found 'a', expected package.module:callable",
+        ),
+        (
+            "[targets.x]\nkind = 'recorded'\n[targets.x.columns]\nrespons = 'a'",
+            3,
+            "targets.x.columns: found a table, expected one of prompt, response, reference, predicted_trajectory, "
+            "reference_trajectory, eval_id, latency_in_seconds, messages, reference_messages before the name; did you "
+            "mean 'response'?",
+        ),
+        (
+            "[targets.x]\nkind = 'adk'\ntarget = 'a'\ncolumns = {response = 'a'}",
+            4,
+            "targets.x.columns: found a table, expected no table here: only recorded sessions have columns",
         ),
         ("[targets.x]\nkind = 'adk'", 1, "targets.x.target: found nothing, expected the folder of the agent"),
         (

@@ -3,12 +3,16 @@
 from workbench.store.datasets.reading import read_dataset
 from workbench.store.datasets.recorded import Recorded, RecordedCase, holds_rows, read_recorded, rows_as_recorded
 from workbench.store.datasets.rows import Dataset, Row
+from workbench.store.datasets.values import dataset_of_columns, dataset_of_frame, dataset_of_rows
 
 __all__ = [
     "Dataset",
     "Recorded",
     "RecordedCase",
     "Row",
+    "dataset_of_columns",
+    "dataset_of_frame",
+    "dataset_of_rows",
     "holds_rows",
     "read_dataset",
     "read_recorded",

@@ -2,54 +2,99 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.model.text import counted
-from workbench.store.datasets.rows import ID, TEXTS, TRAJECTORIES, Fault, Record
+from workbench.store.datasets.columns import Columns
+from workbench.store.datasets.rows import (
+    AS_PYTHON_PRINTS,
+    ID,
+    REMEDY,
+    TEXTS,
+    TRAJECTORIES,
+    Fault,
+    Record,
+    broken_record,
+    is_python,
+)
+from workbench.store.datasets.text import no_text_in
 from workbench.store.errors import StoreError
 
-_REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 _PLAIN = frozenset((*TEXTS, ID))
 
 
-def csv_records(path: Path, text: str) -> Iterator[Record]:
+class _Column(NamedTuple):
+    """A column by its name in the file, and by the name that is known here."""
+
+    name: str
+    meaning: str
+
+
+def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
     """The rows of a CSV file with a header.
 
     Cells of `prompt`, `response`, `reference` and `eval_id` are text. Cells of trajectories are JSON; other cells are
-    where they look like an object or a list. An empty cell is a missing value. Raises StoreError.
+    where they look like an object or a list. An empty cell is a missing value. `columns` tells which those are where
+    they have other names. Raises StoreError where there is no header.
     """
     csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = _header(path, lines)
+    lines = list(io.StringIO(text, newline=""))
+    names, line = _header(path, lines)
+    known = {name: column for column, name in columns.items()}
+    header = [_Column(name, known.get(name, name)) for name in names]
+    while line < len(lines):
+        line = yield from _rows(path, header, lines, line)
+
+
+def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
+    """The rows from a line on (lines count from 0); gives the line from which to read on.
+
+    A quotation mark without an end takes everything behind it: reading goes on in the next line then.
+    """
+    reader = csv.reader(islice(lines, start, None), strict=True)
     while True:
-        line = lines.line_num + 1
+        first = start + reader.line_num
         try:
-            cells = next(lines, None)
+            cells = next(reader, None)
         except csv.Error as error:
-            raise StoreError(path, f"is not CSV: {error}", line=line) from None
-        if cells is None:
-            return
-        if not cells:
+            yield broken_record(StoreError(path, f"is not CSV: {error}", line=first + 1))
+            if start + reader.line_num >= len(lines):
+                return first + 1
             continue
-        if len(cells) != len(header):
-            raise StoreError(
-                path, line=line, found=counted(len(cells), "cell"), expected=f"{len(header)} as in the header"
-            )
-        columns = {name: _value(path, line, name, cell) for name, cell in zip(header, cells, strict=True)}
-        yield Record(columns, line, partial(_error, path, line))
+        if cells is None:
+            return len(lines)
+        if cells:
+            yield _record(path, header, cells, line=first + 1)
 
 
-def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
+def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: int) -> Record:
+    if len(cells) != len(header):
+        found, expected = counted(len(cells), "cell"), f"{len(header)} as in the header"
+        return broken_record(StoreError(path, line=line, found=found, expected=expected))
+    columns: dict[str, Any] = {}
+    problems = []
+    for column, cell in zip(header, cells, strict=True):
+        value = _value(column, cell)
+        if isinstance(value, Fault):
+            problems.append(_error(path, line, value))
+        else:
+            columns[column.name] = value
+    return Record(columns, line, partial(_error, path, line), tuple(problems))
+
+
+def _header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
+    """The names of the columns, and the number of lines that they take."""
+    reader = csv.reader(lines, strict=True)
     try:
-        header = next(lines, [])
+        header = next(reader, [])
     except csv.Error as error:
         raise StoreError(path, f"is not CSV: {error}", line=1) from None
     if not header:
@@ -57,33 +102,27 @@ def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise StoreError(path, line=1, found=f"the column {twice[0]!r} twice", expected="columns of different names")
-    return header
+    return header, reader.line_num
 
 
-def _value(path: Path, line: int, column: str, cell: str) -> Any:
+def _value(column: _Column, cell: str) -> Any:
+    """What a cell says, or the Fault that it is."""
+    if (byte := no_text_in(cell)) is not None:
+        return Fault(column.name, byte.found, "UTF-8 text")
     if cell == "":
         return None
-    if column in _PLAIN or (column not in TRAJECTORIES and cell[0] not in "[{"):
+    if column.meaning in _PLAIN or (column.meaning not in TRAJECTORIES and cell[0] not in "[{"):
         return cell
     try:
         return json.loads(cell)
     except (ValueError, RecursionError) as error:
-        if _is_python(cell):
-            raise _error(path, line, Fault(column, "a value as Python prints it", _REMEDY)) from None
-        if column in TRAJECTORIES:
-            fault = Fault(column, "text that is no JSON", f"a list of tool calls as JSON ({error})")
-            raise _error(path, line, fault) from None
+        if is_python(cell):
+            return Fault(column.name, AS_PYTHON_PRINTS, REMEDY)
+        if column.meaning in TRAJECTORIES:
+            return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
         return cell
 
 
-def _is_python(cell: str) -> bool:
-    try:
-        ast.literal_eval(cell)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return False
-    return True
-
-
-def _error(path: Path, line: int, fault: Fault) -> StoreError:
+def _error(path: Path | str, line: int, fault: Fault) -> StoreError:
     place = f"{fault.column}{fault.inner}"
     return StoreError(path, place=place, line=line, found=fault.found, expected=fault.expected)

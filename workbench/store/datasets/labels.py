@@ -7,8 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workbench.store.datasets.kinds import kind_of
 from workbench.store.datasets.reading import read_records
-from workbench.store.datasets.rows import Fault, Record, kind_of
+from workbench.store.datasets.rows import Fault, Record
 from workbench.store.errors import StoreError, raise_all
 
 _COLUMNS = ("eval_id", "label", "eval_set", "repeat", "turn", "criterion", "rubric")
@@ -46,6 +47,9 @@ def read_labels(path: Path) -> list[Label]:
     errors: list[StoreError] = []
     told: set[Fault] = set()
     for row, record in enumerate(read_records(path), start=1):
+        if record.problems:
+            errors += record.problems
+            continue
         fault = _fault_of_columns(record)
         if fault is not None:
             if fault not in told:  # the header of a table says it for every row

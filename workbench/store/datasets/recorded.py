@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
 from workbench.model.text import counted
 from workbench.model.trajectory import ToolCall
+from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.reading import read_dataset
-from workbench.store.datasets.rows import Dataset, Row
+from workbench.store.datasets.rows import LATENCY, MESSAGES, TEXTS, TRAJECTORIES, Dataset, Row
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.names import EVAL_SET_SUFFIXES
@@ -36,7 +37,7 @@ class RecordedCase:
     """One case to judge, or the problem that keeps it from being judged.
 
     `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
-    dataset. `occurrence` tells apart cases that share an id.
+    dataset. `occurrence` tells apart cases that share an id. `errors` are what the problem of a row is made of.
     """
 
     eval_id: str
@@ -45,31 +46,44 @@ class RecordedCase:
     execution: Execution = field(default_factory=Execution)
     columns: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
+    errors: tuple[StoreError, ...] = ()
 
 
 @dataclass(frozen=True)
 class Recorded:
     """What a file has recorded."""
 
-    path: Path
+    path: Path | str
     eval_set_id: str
     cases: tuple[RecordedCase, ...]
 
 
-def read_recorded(path: Path, *, expected: Path | None = None) -> Recorded:
-    """Read a dataset, or an eval set of recorded sessions and the eval set of what was expected of them.
+def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
+    """Read a dataset (an address is text), or an eval set of recorded sessions and the one that was expected.
 
     Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
-    case with a problem. Without `expected` there is nothing to hold sessions against. Raises StoreError where a file
-    cannot be read at all.
+    case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
+    `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
     """
     with without_collecting():
-        if not holds_rows(path):
+        if isinstance(path, Path) and not holds_rows(path):
+            if columns:
+                raise StoreError(path, "is an eval set: only columns of a dataset can be named")
             return _read_sessions(path, expected)
         if expected is not None:
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
-        dataset = read_dataset(path)
-        return Recorded(path, path.name.removesuffix(path.suffix), rows_as_recorded(dataset))
+        dataset = read_dataset(path, columns=columns)
+        _refuse_without_known_columns(dataset)
+        return Recorded(dataset.source, PurePosixPath(dataset.source).stem, rows_as_recorded(dataset))
+
+
+def _refuse_without_known_columns(dataset: Dataset) -> None:
+    named = (*TEXTS, *TRAJECTORIES, MESSAGES)
+    known = {name for row in dataset.rows for name in row.columns}
+    if dataset.rows and known.isdisjoint(named):
+        found = ", ".join(sorted(known)[:5]) or "none"
+        expected = f"at least one of {', '.join(named)}, or columns that are named for them: response=answer"
+        raise StoreError(dataset.source, found=f"the columns {found}", expected=expected)
 
 
 def holds_rows(path: Path) -> bool:
@@ -106,6 +120,8 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
             case=_read_case({"eval_id": row.eval_id, "conversation": [expected]}),
             execution=_read_execution({"turns": ({"invocation": actual, "duration_seconds": _seconds(row)},)}),
             columns=row.columns,
+            problem="; ".join(map(str, row.problems)) or None,
+            errors=row.problems,
         )
 
 
@@ -121,7 +137,7 @@ def _invocation(user_content: Content, answer: str | None, calls: list[ToolCall]
 
 def _seconds(row: Row) -> float:
     """How long the turn took, where the row says so."""
-    seconds = row.columns.get("latency_in_seconds")
+    seconds = row.columns.get(LATENCY)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
         return float(seconds)
     return 0.0

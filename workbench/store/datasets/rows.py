@@ -5,6 +5,7 @@ The names of the columns are those of the Vertex AI documentation, "Evaluate Gen
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -13,18 +14,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.model.trajectory import ToolCall, TrajectoryError, read_trajectory
+from workbench.store.datasets.kinds import kind_of
+from workbench.store.datasets.messages import MessageError, is_messages, read_messages
 from workbench.store.errors import StoreError
 
 TEXTS = ("prompt", "response", "reference")
 TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
 ID = "eval_id"
+LATENCY = "latency_in_seconds"
+
+MESSAGES = "messages"
+REFERENCE_MESSAGES = "reference_messages"
+
+AS_PYTHON_PRINTS = "a value as Python prints it"
+REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 
 
 class Row(NamedTuple):
     """One row. What the dataset does not have is None; an empty trajectory is one without calls.
 
     `number` counts rows from 1, `line` is where the row begins in the file (None in a file without rows of lines).
-    `columns` holds everything as JSON values, the named columns included.
+    `columns` holds everything as JSON values, the named columns included, also where a list of messages says them.
+    `problems` keep the row from being judged; what else of it could be read is there.
     """
 
     number: int
@@ -36,13 +47,14 @@ class Row(NamedTuple):
     predicted_trajectory: list[ToolCall] | None
     reference_trajectory: list[ToolCall] | None
     columns: Mapping[str, Any]
+    problems: tuple[StoreError, ...] = ()
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The rows of a file."""
+    """The rows of a file; `source` is text where they come from elsewhere, as in StoreError."""
 
-    path: Path
+    source: Path | str
     rows: tuple[Row, ...]
 
 
@@ -56,55 +68,110 @@ class Fault(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row as its format gives it; `error` says where in the file a fault is."""
+    """A row as its format gives it; `error` says where in the file a fault is.
+
+    `problems` are what the format itself could not read of the row; a column of which that is so is absent.
+    """
 
     columns: dict[str, Any]
     line: int | None
     error: Callable[[Fault], StoreError]
+    problems: tuple[StoreError, ...] = ()
+
+
+def broken_record(problem: StoreError) -> Record:
+    """A row of which nothing can be read."""
+    return Record({}, problem.line, lambda _: problem, (problem,))
 
 
 def row_of(record: Record, *, number: int) -> Row:
-    """The row with its named columns read. Raises StoreError with the place of what cannot be."""
+    """The row with its named columns read; what of them cannot be is a problem of the row."""
     columns = record.columns
-    given = columns.get(ID)
+    problems = list(record.problems)
+    for name, value in columns.items():
+        if _is_nan(value):
+            columns[name] = None  # so pandas writes what is missing
+    _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
+    _read_conversation(
+        record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"
+    )
     return Row(
         number,
         record.line,
-        f"row_{number}" if given is None or given == "" else str(given),
-        _text(record, "prompt"),
-        _text(record, "response"),
-        _text(record, "reference"),
-        _trajectory(record, "predicted_trajectory"),
-        _trajectory(record, "reference_trajectory"),
+        _id(record, problems) or f"row_{number}",
+        _text(record, "prompt", problems),
+        _text(record, "response", problems),
+        _text(record, "reference", problems),
+        _trajectory(record, "predicted_trajectory", problems),
+        _trajectory(record, "reference_trajectory", problems),
         columns,
+        tuple(problems),
     )
 
 
-def kind_of(value: Any) -> str:
-    """What a value is, in the words of JSON."""
-    names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}
-    return names.get(type(value), "a number")
+def is_python(text: str) -> bool:
+    """Whether a text is a value as Python prints it, and not as JSON has it."""
+    if text[:1] not in ("[", "{", "("):
+        return False
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
+    return True
 
 
-def _text(record: Record, column: str) -> str | None:
+def _read_conversation(
+    record: Record, column: str, problems: list[StoreError], *, prompt: str, answer: str, calls: str
+) -> None:
+    """Take from a list of messages what the columns themselves do not say.
+
+    A column that is no such list is any other column, unless nothing else says what happened.
+    """
+    columns = record.columns
+    value = columns.get(column)
+    if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
+        return
+    try:
+        conversation = read_messages(value)
+    except MessageError as error:
+        problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
+        return
+    trajectory = [{"name": call.name, "args": call.args} for call in conversation.calls]
+    for name, found in ((prompt, conversation.prompt), (answer, conversation.answer), (calls, trajectory)):
+        if columns.get(name) is None:
+            columns[name] = found
+
+
+def _id(record: Record, problems: list[StoreError]) -> str | None:
+    value = record.columns.get(ID)
+    if isinstance(value, dict | list):
+        problems.append(record.error(Fault(ID, kind_of(value), "text or a number")))
+        return None
+    return None if value is None else str(value)
+
+
+def _text(record: Record, column: str, problems: list[StoreError]) -> str | None:
     value = record.columns.get(column)
     if value is None or isinstance(value, str):
         return value
-    if _is_nan(value):
-        return None
-    raise record.error(Fault(column, kind_of(value), "text"))
+    problems.append(record.error(Fault(column, kind_of(value), "text")))
+    return None
 
 
-def _trajectory(record: Record, column: str) -> list[ToolCall] | None:
+def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
     """The calls; JSON text is read, and stands in the columns as what it says."""
     value = record.columns.get(column)
-    if value is None or value == "" or _is_nan(value):
+    if value is None or value == "":
         return None
     try:
         calls = read_trajectory(value)
     except TrajectoryError as error:
+        if isinstance(value, str) and not error.place and is_python(value):
+            problems.append(record.error(Fault(column, AS_PYTHON_PRINTS, REMEDY)))
+            return None
         found = kind_of(_value_at(error.place, value))
-        raise record.error(Fault(column, found, error.expected, inner=error.place)) from None
+        problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
+        return None
     if isinstance(value, str):
         record.columns[column] = [{"name": call.name, "args": call.args} for call in calls]
     return calls
@@ -120,5 +187,4 @@ def _value_at(place: str, value: Any) -> Any:
 
 
 def _is_nan(value: Any) -> bool:
-    """pandas writes what is missing as NaN."""
     return isinstance(value, float) and math.isnan(value)

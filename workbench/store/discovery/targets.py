@@ -62,6 +62,7 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
         simulate_tools=_existing(settings.simulate_tools, path, root) if settings.simulate_tools is not None else None,
         tools=settings.tools,
         options=settings.options,
+        columns=tuple(settings.columns.items()),
         **found,
     )
 

@@ -18,7 +18,7 @@ class Problem(Fact):
     `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1.
     """
 
-    path: Path
+    path: Path | str
     rule: str
     message: str
     severity: Severity = "error"

@@ -22,7 +22,7 @@ _CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_c
 class Loaded:
     """A JSON file in memory: its data, and its text to find a place of the data in."""
 
-    path: Path
+    path: Path | str
     data: Any
     text: str
     masked: Masked
@@ -52,7 +52,7 @@ def read_json(path: Path) -> Loaded:
     return json_in(path, data, stamp)
 
 
-def json_in(path: Path, data: bytes, stamp: Stamp) -> Loaded:
+def json_in(path: Path | str, data: bytes, stamp: Stamp) -> Loaded:
     """The content of a JSON file, as `read_json` reads it. Raises StoreError."""
     text = decode_utf8(path, data)
     has_mark = text.startswith(_BYTE_ORDER_MARK)

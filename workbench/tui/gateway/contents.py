@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.store.errors import StoreError
+from workbench.engine.plan import PlanError
+from workbench.store.errors import IsDataset, StoreError
+from workbench.tui.gateway.datasets import contents_of_rows, revision_of
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser.content import CaseContent, Hashes, content_of, content_of_broken
 from workbench.tui.state.browser.listed import ListedSet
@@ -62,9 +64,22 @@ class Contents:
                 return
             yield found
 
-    def _begin(self, workspace: Workspace, listed: ListedSet) -> _Reading | None:
+    def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
+        revision = revision_of(workspace, listed.relative)
+        known = self._known.get(listed.relative)
+        if known is not None and known.revision == revision:
+            return None
+        try:
+            return _ReadingRows(contents_of_rows(workspace, listed), revision)
+        except (StoreError, PlanError):
+            self._known.pop(listed.relative, None)
+            return None
+
+    def _begin(self, workspace: Workspace, listed: ListedSet) -> _Reading | _ReadingRows | None:
         try:
             document = workspace.document(listed.relative)
+        except IsDataset:
+            return self._begin_rows(workspace, listed)
         except StoreError:
             self._known.pop(listed.relative, None)
             return None
@@ -79,6 +94,25 @@ class Contents:
         # Where the reading is given up half-way, the next one goes on from there.
         self._known[listed.relative] = _Known(0, hashes, known.cases)
         return _Reading(document, listed, context, known.cases)
+
+
+class _ReadingRows:
+    """The rows of a dataset, which are read as they are listed: there is one stretch of them."""
+
+    def __init__(self, found: Sequence[CaseContent], revision: int) -> None:
+        self._found = found
+        self._revision = revision
+        self.is_done = False
+
+    def known(self) -> _Known:
+        """What to keep of it."""
+        return _Known(self._revision, None, {})
+
+    def step(self) -> Sequence[CaseContent]:
+        """All rows, and nothing behind them."""
+        found, self._found = self._found, ()
+        self.is_done = not found
+        return found
 
 
 class _Reading:

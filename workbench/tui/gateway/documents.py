@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
+from workbench.tui.gateway.datasets import problems_of_rows
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.problems import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.documents import DocumentStanding, Done, FoundEdits, OpenDocuments, Versions
+    from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
     from workbench.model.results import CaseResult
     from workbench.store.documents import EvalSetDocument, Recovery
@@ -97,7 +100,7 @@ class Documents:
 
     async def problems(self, eval_set: str) -> Sequence[SetProblem]:
         """What is wrong with a set, its file, and its cases."""
-        return await self._ask(lambda documents: _problems(documents, eval_set))
+        return await self._call(lambda workspace: _problems(workspace, eval_set))
 
     async def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
         """Make an eval set without cases."""
@@ -145,9 +148,12 @@ class Documents:
             self.changes += 1
 
 
-def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
+def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    documents = workspace.documents
     try:
         standing = documents.standing(eval_set)
+    except IsDataset:
+        return _problems_of_dataset(workspace, eval_set)
     except StoreError as error:
         return [_of_error(error)]
     document = documents.document(eval_set)
@@ -161,7 +167,7 @@ def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
     if standing.problem is not None:
         found.append(_of_error(standing.problem, note="; what is shown is its last good state"))
     found += [
-        SetProblem(item.path, item.message, place=item.place, line=item.line, column=item.column)
+        SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column)
         for item in document.problems
     ]
     broken = [entry for entry in document.entries if entry.problem is not None]
@@ -173,7 +179,17 @@ def _problems(documents: OpenDocuments, eval_set: str) -> Sequence[SetProblem]:
     return found
 
 
+def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    try:
+        found = problems_of_rows(workspace, eval_set)
+    except StoreError as error:
+        return [_of_error(error)]
+    more = len(found) - MOST_PROBLEMS
+    rest = [SetProblem(found[0].path, f"{more:,} more problems")] if more > 0 else []
+    return [*found[:MOST_PROBLEMS], *rest]
+
+
 def _of_error(error: StoreError, *, note: str = "", case: tuple[str, int] | None = None) -> SetProblem:
     return SetProblem(
-        error.path, error.message + note, place=error.place, line=error.line, column=error.column, case=case
+        Path(error.path), error.message + note, place=error.place, line=error.line, column=error.column, case=case
     )

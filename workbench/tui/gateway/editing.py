@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
+from workbench.tui.gateway.datasets import open_row
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.editor.opened import Edited, Opened
@@ -61,7 +62,10 @@ def _document(workspace: Workspace, opened: Opened) -> EvalSetDocument:
 
 
 def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
-    document = workspace.documents.document(edited.eval_set)
+    try:
+        document = workspace.documents.document(edited.eval_set)
+    except IsDataset:
+        return open_row(workspace, edited, known)
     is_changed = _is_changed(document, edited)
     now = (edited, document.revision, is_changed)
     if known is not None and (known.edited, known.revision, known.is_changed) == now:

@@ -13,9 +13,10 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
 from workbench.store.history import StoredJob
 from workbench.store.history.database import file_of
+from workbench.tui.gateway.datasets import find_row, list_rows
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser import ListedSet, case_row
@@ -91,6 +92,8 @@ class Projects:
         try:
             document = workspace.documents.document(listed.relative)
             broken = workspace.documents.standing(listed.relative).problem  # what is listed is then the last good state
+        except IsDataset:
+            return self._list_dataset(workspace, listed)
         except StoreError as error:
             self._listed.pop(listed.relative, None)
             return replace(listed, problem=str(error), cases=None)
@@ -113,6 +116,12 @@ class Projects:
         self._listed[listed.relative] = (entries, read)
         return read
 
+    def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
+        try:
+            return list_rows(workspace, listed)
+        except (StoreError, PlanError) as error:
+            return replace(listed, problem=str(error), cases=None)
+
 
 def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
     try:
@@ -124,9 +133,21 @@ def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
         for entry in document.entries:
             if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
                 return ReadCase(key, document.case(entry.index), stored=results)
+    except IsDataset:
+        return _read_row(workspace, key, results)
     except StoreError as error:
         return ReadCase(key, None, str(error), results)
     return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
+
+
+def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+    try:
+        row = find_row(workspace, key)
+    except (StoreError, PlanError) as error:
+        return ReadCase(key, None, str(error), results)
+    if row is None:
+        return ReadCase(key, None, "the row is no longer in its file", results)
+    return ReadCase(key, row.case, row.problem or "", results)
 
 
 def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:

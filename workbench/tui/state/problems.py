@@ -226,7 +226,7 @@ def _of_error(source: Source, error: StoreError) -> ListedProblem:
         error.message,
         shown=error.location if error.line is None else error.location.rsplit(":", 2)[0],
         place=error.place,
-        path=error.path,
+        path=Path(error.path),
         line=error.line,
         column=error.column,
     )

@@ -115,7 +115,7 @@ class CasePane(OutlinePane):
     async def action_duplicate(self) -> None:
         """Repeat an item after itself, or a key under another name."""
         row, opened = self.desk.row, self.desk.opened
-        if row is None or opened is None:
+        if row is None or opened is None or not self._may_edit():
             return
         if not row.is_key:
             self._edit_row(lambda row, opened: copy_of_item(row, opened.data), verb="duplicate")
@@ -128,7 +128,7 @@ class CasePane(OutlinePane):
     async def action_rename(self) -> None:
         """Give a key of the user's another name."""
         row, opened = self.desk.row, self.desk.opened
-        if row is None or opened is None or not row.is_key:
+        if row is None or opened is None or not row.is_key or not self._may_edit():
             return
         key = await self._ask_key("The new key", opened, row.place[:-1], value=str(row.place[-1]))
         if key is not None:
@@ -137,6 +137,8 @@ class CasePane(OutlinePane):
     @work(group="ask")
     async def action_add(self) -> None:
         """Choose what to add, and type it."""
+        if not self._may_edit():
+            return
         possible, opened = self.desk.additions(), self.desk.opened
         if not possible or opened is None:
             say(self, "there is nothing to add here")
@@ -158,7 +160,7 @@ class CasePane(OutlinePane):
     def action_edit_external(self) -> None:
         """Edit the row in the user's own editor."""
         row, opened = self.desk.row, self.desk.opened
-        if row is not None and opened is not None:
+        if row is not None and opened is not None and self._may_edit():
             self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
 
     async def may_leave(self) -> bool:
@@ -183,7 +185,16 @@ class CasePane(OutlinePane):
 
     # Typing.
 
+    def _may_edit(self) -> bool:
+        """Whether what is open can be edited; says why not."""
+        reason = "" if self.desk.opened is None else self.desk.opened.read_only
+        if reason:
+            say(self, reason, severity="warning")
+        return not reason
+
     def _begin(self, slot: Slot) -> None:
+        if not self._may_edit():
+            return
         draft = self.desk.begin(slot)
         if draft.is_too_long:
             self.desk.leave()
@@ -317,6 +328,8 @@ class CasePane(OutlinePane):
             opened, row = self.desk.opened, self.desk.row
             if meant is None or opened is None or (row is None and slot is None):
                 return "there is nothing to edit"
+            if opened.read_only:
+                return opened.read_only
             if opened.edited != meant:  # it had to wait, and the user has gone on
                 return "something else was selected meanwhile; nothing was changed"
             try:

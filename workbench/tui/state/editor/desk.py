@@ -36,7 +36,7 @@ class Desk:
         """What is to be said about what is open."""
         if self.opened is None:
             return ()
-        notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note]
+        notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note, self.opened.read_only]
         if self.opened.is_changed:
             notes.append("* unsaved edits")
         if count := self._drafts.count(self.opened.edited):

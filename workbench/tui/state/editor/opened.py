@@ -26,7 +26,8 @@ class Opened:
     """A case or set, read and laid out in rows.
 
     `index` is that of the case in its document, None for the set itself. `revision` tells whether the document has
-    changed since. `problem` says what is wrong with it, `note` what is to be known about it; both may be empty.
+    changed since. `problem` says what is wrong with it, `note` what is to be known about it, `read_only` why it cannot
+    be edited; each may be empty.
     """
 
     edited: Edited
@@ -37,6 +38,7 @@ class Opened:
     is_changed: bool
     problem: str = ""
     note: str = ""
+    read_only: str = ""
 
 
 def changed_places(old: Any, new: Any) -> frozenset[Place]:

@@ -1,0 +1,257 @@
+"""Datasets, eval sets and messages as each other: what comes back, and what is said to be lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workbench.engine.converting import Converted, Form, convert, form_of
+from workbench.engine.converting.sessions import Side
+from workbench.engine.plan import PlanError
+from workbench.model.trajectory import ToolCall
+from workbench.store.datasets import Row, dataset_of_rows, read_dataset
+from workbench.store.documents import validate
+from workbench.store.errors import StoreError
+
+quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+CALL = st.builds(
+    lambda name, args: {"tool_name": name} | ({} if args is None else {"tool_input": args}),
+    TEXT,
+    st.none() | st.dictionaries(TEXT, JSON, max_size=2),
+)
+CALLS = st.none() | st.lists(CALL, max_size=3)
+ROW = st.fixed_dictionaries(
+    {
+        "prompt": TEXT,
+        "response": st.none() | TEXT,
+        "reference": st.none() | TEXT,
+        "predicted_trajectory": CALLS,
+        "reference_trajectory": CALLS,
+    }
+)
+ROWS = st.lists(ROW, min_size=1, max_size=4)
+
+
+def write_rows(folder: Path, rows: list[dict[str, Any]], name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def converted(source: Path, to: Path, form: Form | None = None, side: Side | None = None) -> Converted:
+    result = convert(source, to, form=form or form_of(to), side=side)
+    to.write_bytes(result.content)
+    return result
+
+
+def facts_of(rows: tuple[Row, ...]) -> list[tuple[Any, ...]]:
+    return [row[3:8] for row in rows]
+
+
+@quickly
+@given(rows=st.lists(st.tuples(ROW, JSON).map(lambda pair: {**pair[0], "note": pair[1]}), min_size=1, max_size=4))
+@pytest.mark.parametrize("name", ["b.csv", "b.json", "b.jsonl"])
+def test_rows_come_back_from_every_format_but_for_what_was_said_to_be_lost(
+    tmp_path: Path, name: str, rows: list[dict[str, Any]]
+) -> None:
+    result = converted(write_rows(tmp_path, rows), tmp_path / name)
+
+    back = read_dataset(tmp_path / name).rows
+    assert facts_of(back) == facts_of(dataset_of_rows(rows).rows)
+    if not result.losses:
+        assert [dict(row.columns) for row in back] == rows
+
+
+@pytest.mark.needs_pandas
+@quickly
+@given(rows=ROWS)
+def test_rows_come_back_from_parquet(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    result = converted(write_rows(tmp_path, rows), tmp_path / "b.parquet")
+
+    assert result.losses == ()
+    assert facts_of(read_dataset(tmp_path / "b.parquet").rows) == facts_of(dataset_of_rows(rows).rows)
+
+
+@quickly
+@given(rows=ROWS, side=st.sampled_from(["reference", "response"]))
+def test_either_side_of_rows_comes_back_from_an_eval_set(
+    tmp_path: Path, rows: list[dict[str, Any]], side: Side
+) -> None:
+    there, back = tmp_path / "b.evalset.json", tmp_path / "c.jsonl"
+    converted(write_rows(tmp_path, rows), there, side=side)
+    converted(there, back, side=side)
+
+    names = (
+        "prompt",
+        *(("reference", "reference_trajectory") if side == "reference" else ("response", "predicted_trajectory")),
+    )
+    expected = dataset_of_rows([{name: row[name] for name in names} for row in rows]).rows
+    assert facts_of(read_dataset(back).rows) == facts_of(expected)
+    assert [str(problem) for problem in validate([there]) if problem.severity == "error"] == []
+
+
+@quickly
+@given(rows=ROWS)
+@pytest.mark.parametrize("form", ["openai", "langchain"])
+def test_what_was_answered_comes_back_from_messages(tmp_path: Path, form: Form, rows: list[dict[str, Any]]) -> None:
+    there = tmp_path / "b.jsonl"
+    result = converted(write_rows(tmp_path, rows), there, form, "response")
+
+    for row, back in zip(rows, read_dataset(there).rows, strict=True):
+        calls = dataset_of_rows([row]).rows[0].predicted_trajectory
+        assert (back.prompt, back.response) == (row["prompt"], row["response"])
+        assert back.predicted_trajectory == [ToolCall(call.name, call.args or {}) for call in calls or ()]
+        assert (back.reference, back.reference_trajectory) == dataset_of_rows([row]).rows[0][5:8:2]
+        if calls is None:
+            assert any("not known which tools" in line for line in result.losses)
+
+
+TURN = st.fixed_dictionaries(
+    {
+        "user_content": TEXT.map(lambda text: {"role": "user", "parts": [{"text": text}]}),
+        "final_response": TEXT.map(lambda text: {"role": "model", "parts": [{"text": text}]}),
+        "intermediate_data": st.lists(
+            st.fixed_dictionaries({"name": TEXT, "args": st.dictionaries(TEXT, JSON, max_size=2)}), max_size=2
+        ).map(
+            lambda calls: {
+                "tool_uses": calls,
+                "tool_responses": [{"name": call["name"], "response": {"ok": True}} for call in calls],
+                "intermediate_responses": [],
+            }
+        ),
+    }
+)
+
+
+@quickly
+@given(conversation=st.lists(TURN, min_size=1, max_size=3))
+@pytest.mark.parametrize("form", ["openai", "langchain"])
+def test_sessions_of_several_turns_come_back_from_messages(
+    tmp_path: Path, form: Form, conversation: list[dict[str, Any]]
+) -> None:
+    source, there, back = tmp_path / "a.evalset.json", tmp_path / "b.jsonl", tmp_path / "c.evalset.json"
+    case = {
+        "eval_id": "x",
+        "conversation": [{"invocation_id": f"x_{n}", **turn} for n, turn in enumerate(conversation, 1)],
+    }
+    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [case]}))
+
+    first = converted(source, there, form)
+    second = converted(there, back)
+
+    assert (first.losses, second.losses) == ((), ())
+    assert json.loads(back.read_text())["eval_cases"] == [case]
+
+
+def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
+    turn: dict[str, Any] = {
+        "user_content": {"role": "user", "parts": [{"text": "hi"}, {"inline_data": {"mime_type": "image/png"}}]},
+        "final_response": {"parts": [{"text": "I think", "thought": True}, {"text": "hello"}]},
+        "intermediate_data": {
+            "tool_uses": [{"name": "f"}],
+            "tool_responses": [{"name": "f", "response": {}}],
+            "intermediate_responses": [["helper", [{"text": "wait"}]]],
+        },
+        "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "kind"}}],
+    }
+    rich = {
+        "eval_id": "rich",
+        "conversation": [turn, turn],
+        "session_input": {"app_name": "a", "user_id": "u", "state": {"k": 1}},
+        "final_session_state": {"k": 2},
+    }
+    scenario = {"eval_id": "s", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}}
+    broken = {"eval_id": "b", "conversation": 7}
+    source = tmp_path / "a.evalset.json"
+    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [rich, scenario, broken]}))
+
+    result = converted(source, tmp_path / "b.jsonl")
+
+    first, second = read_dataset(tmp_path / "b.jsonl").rows
+    assert (first.eval_id, second.eval_id, first.reference) == ("rich_turn_1", "rich_turn_2", "hello")
+    assert first.reference_trajectory == [ToolCall("f")]
+    assert sorted(line for line in result.losses if "broken" not in line and "cannot be read" not in line) == [
+        "a conversation scenario is left out: nothing was said yet (1 case: s)",
+        "how the session starts (session_input) (1 case: rich)",
+        "parts that are no text: inline_data (1 case: rich)",
+        "rubrics (1 case: rich)",
+        "that turns belong together: each becomes a row of its own (1 case: rich)",
+        "the state in which it should end (final_session_state) (1 case: rich)",
+        "thoughts (1 case: rich)",
+        "what tools gave back (1 case: rich)",
+        "what was said on the way (1 case: rich)",
+    ]
+    assert sum("a case that cannot be read is left out" in line for line in result.losses) == 1
+
+
+def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"eval_id": "x", "prompt": "a", "reference": "b", "response": "c", "cost": 2},
+        {"eval_id": "x", "prompt": "d", "reference": "e"},
+        {"prompt": 7},
+    ]
+
+    result = converted(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
+
+    cases = json.loads((tmp_path / "b.evalset.json").read_text())["eval_cases"]
+    assert [case["eval_id"] for case in cases] == ["x", "x_2"]
+    assert result.number == 2
+    assert list(result.losses) == [
+        "the column response (1 case: x)",
+        "the column cost (1 case: x)",
+        "an id that another case has: it is numbered (1 case: x)",
+        f"a row that cannot be read is left out: {tmp_path / 'rows.jsonl'}:3:12: prompt: found a number, expected text "
+        "(1 case: row_3)",
+    ]
+
+
+def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "", "cost": 1.5, "note": "[1]", "context": [1]},
+        {"prompt": "a", "cost": 2.5, "note": "[b]", "context": None},
+    ]
+    source = write_rows(tmp_path, rows)
+
+    assert converted(source, tmp_path / "b.csv").losses == (
+        "empty text becomes a missing value: prompt (1 case: row_1)",
+        "numbers and truth values become text: cost (2 cases, the first: row_1)",
+        "text that is JSON becomes what it says: note (1 case: row_1)",
+    )
+    messages = write_rows(tmp_path, [{"messages": [["human", "a"], ["ai", "b"], ["human", "c"]]}], "m.jsonl")
+    assert converted(messages, tmp_path / "c.json").losses == (
+        "all of messages but prompt, calls and answer (1 case: row_1)",
+    )
+
+
+@pytest.mark.needs_pandas
+def test_what_parquet_cannot_hold_is_said_or_refused(tmp_path: Path) -> None:
+    result = converted(write_rows(tmp_path, [{"prompt": "a", "context": [1]}]), tmp_path / "b.parquet")
+
+    assert result.losses == ("lists and objects become text: context (1 case: row_1)",)
+    with pytest.raises(StoreError, match=r"b\.parquet: cost: found values of several kinds, expected one kind"):
+        convert(write_rows(tmp_path, [{"prompt": "a", "cost": 1}, {"cost": "b"}]), tmp_path / "b.parquet", form="rows")
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path, [{"prompt": "a"}])
+    eval_set = tmp_path / "a.evalset.json"
+    converted(rows, eval_set)
+
+    with pytest.raises(PlanError, match="is an eval set already"):
+        convert(eval_set, tmp_path / "b.evalset.json", form="evalset")
+    with pytest.raises(PlanError, match="rows keep both sides"):
+        convert(rows, tmp_path / "b.csv", form="rows", side="response")
+    with pytest.raises(StoreError, match=r"is no dataset: expected a name that ends in \.jsonl, \.csv"):
+        convert(rows, tmp_path / "b.txt", form="rows")

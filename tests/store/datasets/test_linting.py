@@ -1,0 +1,89 @@
+"""What is probably not meant in a dataset: named by row and reason, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.store.datasets import dataset_of_rows, read_dataset
+from workbench.store.datasets.linting import lint
+
+GOOD: dict[str, Any] = {"prompt": "a", "reference": "b", "reference_trajectory": ["set_light"]}
+
+
+def found(*rows: dict[str, Any], tools: set[str] | None = None) -> list[tuple[int | None, str, str]]:
+    return [(item.row, item.rule, item.message) for item in lint(dataset_of_rows(rows), tools=tools)]
+
+
+def test_a_sound_dataset_has_no_findings() -> None:
+    rows = [{**GOOD, "prompt": str(number), "context": "[sic]"} for number in range(3)]
+
+    assert found(*rows, tools={"set_light"}) == []
+    assert lint(dataset_of_rows([])) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "rule", "message"),
+    [
+        ({"prompt": 5}, "unreadable", "row 2: prompt: found a number, expected text"),
+        ({"reference": None}, "missing-reference", "reference is missing, which other rows have"),
+        ({"reference_trajectory": None}, "missing-reference", "reference_trajectory is missing, which other rows have"),
+        ({"prompt": None}, "missing-value", "prompt is missing, which other rows have"),
+        ({"reference_trajectory": []}, "empty-trajectory", "reference_trajectory is empty: recall has no score"),
+        ({"context": "[{'a': 1}]"}, "python-repr", "context: found a value as Python prints it, which stays text; "),
+        ({"eval_id": "row_1"}, "duplicate-id", "eval_id 'row_1' stands in row 1 already"),
+        ({"prompt": "a"}, "duplicate-row", "the same as row 1"),
+        ({"reference_trajectory": ["set_lihgt"]}, "similar-tool", "reference_trajectory: 'set_lihgt' stands in no"),
+    ],
+)
+def test_each_finding_names_its_row_and_the_reason(row: dict[str, Any], rule: str, message: str) -> None:
+    ((number, found_rule, said),) = found(GOOD, {**GOOD, "prompt": "c", **row}, {**GOOD, "prompt": "d"})
+
+    assert (number, found_rule) == (2, rule)
+    assert said.startswith(message)
+
+
+def test_a_cell_as_python_prints_it_is_a_rule_of_its_own() -> None:
+    row = {**GOOD, "prompt": "c", "reference_trajectory": str([{"name": "set_light"}])}
+
+    assert [item[:2] for item in found(GOOD, row)] == [(2, "python-repr")]
+
+
+def test_tools_that_the_agent_does_not_have_are_named_with_the_nearest() -> None:
+    row = {**GOOD, "prompt": "c", "predicted_trajectory": ["set_lights", "set_lights"]}
+
+    assert found(GOOD, row, tools={"set_light"})[1:] == [
+        (2, "unknown-tool", "predicted_trajectory: the agent has no tool 'set_lights'; did you mean 'set_light'?"),
+        (2, "similar-tool", "predicted_trajectory: 'set_lights' stands in no other trajectory, and 'set_light' in 2"),
+    ]
+
+
+def test_a_dataset_without_any_reference_is_one_finding() -> None:
+    assert found({"prompt": "a"}, {"prompt": "b"}) == [
+        (
+            None,
+            "missing-reference",
+            "no row has a reference or a reference_trajectory: what compares with one has no score",
+        )
+    ]
+
+
+def test_conversations_that_lose_something_as_a_row_are_named() -> None:
+    said = [{"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "a"}]}, ["ai", "b"]]
+
+    (first, second) = found(
+        {"messages": [*said, ["human", "c"], ["ai", "d"]], "reference": "d", "predicted_trajectory": ["f"]}
+    )
+
+    assert first == (1, "several-turns", "messages: 2 turns, which are judged as one")
+    assert second == (1, "left-out", "messages: what is no text is left out (image_url)")
+
+
+def test_findings_have_the_line_of_their_row(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, [GOOD, {**GOOD, "prompt": 7}, GOOD])))
+
+    assert [(item.row, item.line, item.column) for item in lint(read_dataset(path))] == [(2, 3, 12), (3, 5, None)]

@@ -1,0 +1,170 @@
+"""Lists of messages as rows: what was asked, what was called, what was answered, in every form that has a name."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.model.trajectory import ToolCall
+from workbench.store.datasets import Row, dataset_of_rows, read_dataset
+from workbench.store.datasets.messages import Turn, read_messages
+from workbench.store.errors import StoreError
+
+CALL = ToolCall("set_light", {"room": "hall", "on": True})
+OPENAI: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "light"}, {"type": "image_url", "image_url": {"url": "x"}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "set_light", "arguments": json.dumps(CALL.args)}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": '{"ok": true}'},
+    {"role": "assistant", "content": "done"},
+]
+LANGCHAIN: list[dict[str, Any]] = [
+    {"type": "system", "content": "Be brief."},
+    {"type": "human", "content": "light"},
+    {"type": "ai", "content": "", "tool_calls": [{"name": "set_light", "args": CALL.args, "id": "1"}]},
+    {"type": "tool", "content": '{"ok": true}', "tool_call_id": "1"},
+    {"type": "ai", "content": "done", "tool_calls": []},
+]
+CLASSES = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
+FORMS: dict[str, list[Any]] = {
+    "openai": OPENAI,
+    "langchain": LANGCHAIN,
+    "message_to_dict": [{"type": each["type"], "data": each} for each in LANGCHAIN],
+    "dumpd": [
+        {"lc": 1, "type": "constructor", "id": ["langchain", "messages", CLASSES[each["type"]]], "kwargs": each}
+        for each in LANGCHAIN
+    ],
+}
+
+
+def facts_of(row: Row) -> tuple[Any, ...]:
+    return row.prompt, row.response, row.predicted_trajectory, row.problems
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["d.jsonl", "bare.jsonl", "d.json", "bare.json", "one.json", "only.json", "d.csv"])
+def test_a_conversation_is_a_row_in_every_form_and_format(tmp_path: Path, form: str, name: str) -> None:
+    messages = FORMS[form]
+    path = tmp_path / name
+    text = json.dumps(messages)
+    path.write_text(
+        {
+            "d.jsonl": json.dumps({"messages": messages}),
+            "bare.jsonl": text,
+            "d.json": json.dumps([{"messages": messages}]),
+            "bare.json": json.dumps([messages]),
+            "one.json": json.dumps({"messages": messages}),
+            "only.json": text,
+            "d.csv": 'messages\n"' + text.replace('"', '""') + '"',
+        }[name]
+    )
+
+    (row,) = read_dataset(path).rows
+
+    assert facts_of(row) == ("light", "done", [CALL], ())
+    assert row.columns["response"] == "done"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("langchain_core") is None, reason="needs langchain-core")
+def test_langchains_own_messages_are_read_as_they_are_and_as_it_writes_them() -> None:
+    from langchain_core.load import dumpd
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, messages_to_dict
+
+    messages = [
+        HumanMessage("light"),
+        AIMessage("", tool_calls=[{"name": "set_light", "args": dict(CALL.args or {}), "id": "1"}]),
+        ToolMessage('{"ok": true}', tool_call_id="1"),
+        AIMessage("done"),
+    ]
+    forms: list[Any] = [messages, messages_to_dict(messages), [dumpd(message) for message in messages]]
+
+    for row in dataset_of_rows([{"messages": form} for form in forms]).rows:
+        assert facts_of(row) == ("light", "done", [CALL], ())
+
+
+def test_a_conversation_of_several_turns_is_read_turn_by_turn() -> None:
+    again = [{"role": "user", "content": "and"}, {"role": "user", "content": "more"}, *OPENAI[2:4]]
+    said = {**OPENAI[2], "content": "wait"}
+
+    conversation = read_messages([*OPENAI[:4], said, OPENAI[4], *again])
+
+    assert conversation.system == "Be brief."
+    first, second = conversation.turns
+    assert (first.prompt, first.calls, first.said, first.answer) == ("light", [CALL, CALL], ["wait"], "done")
+    assert first.left_out == ["image_url"]
+    assert [tuple(result) for result in first.results] == [("set_light", '{"ok": true}')]
+    assert (second.prompt, second.calls, second.answer) == ("and\n\nmore", [CALL], None)
+    assert conversation.prompt == "light\n\nand\n\nmore"
+    assert conversation.calls == [CALL] * 3
+
+
+def test_an_agent_may_speak_first() -> None:
+    assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [Turn(answer="hello"), Turn(prompt="hi")]
+
+
+def test_columns_of_their_own_count_before_messages(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    rows = [
+        {"messages": OPENAI, "reference_messages": LANGCHAIN, "response": "given", "eval_id": "x"},
+        {"messages": ["of another kind"], "prompt": "p"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+    first, second = read_dataset(path).rows
+
+    assert facts_of(first) == ("light", "given", [CALL], ())
+    assert (first.reference, first.reference_trajectory) == ("done", [CALL])
+    assert facts_of(second) == ("p", None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ([], ":2:14: messages: found an empty list, expected a list of messages"),
+        ("no", ":2:14: messages: found text, expected a list of messages or the JSON text of one"),
+        (
+            [{"role": "user", "content": "a"}, {"role": "judge"}],
+            ":2:49: messages[1]: found an object, expected a message",
+        ),
+        ([{"role": "user", "content": 5}], ":2:43: messages[0].content: found a number, expected text"),
+        (
+            [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}],
+            ":2:52: messages[0].tool_calls[0]: found text that is no JSON, expected arguments as JSON",
+        ),
+        (
+            [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}],
+            ":2:52: messages[0].tool_calls[0]: found null, expected a tool call with a name",
+        ),
+    ],
+)
+def test_messages_that_cannot_be_read_are_a_problem_of_their_row(tmp_path: Path, messages: Any, place: str) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"prompt": "a"}\n' + json.dumps({"messages": messages}))
+
+    _, row = read_dataset(path).rows
+
+    assert str(row.problems[0]).startswith(f"{path}{place}")
+
+
+def test_the_place_of_what_is_wrong_is_told_also_in_bare_lists(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text('[[["user", "a"]],\n [["user", "a"],\n  ["nobody", "b"]]]')
+
+    _, row = read_dataset(path).rows
+
+    assert [str(problem) for problem in row.problems] == [
+        f"{path}:3:3: [1][1]: found a list, expected a message with a role"
+    ]
+    path.write_text('[{"role": "user", "content": 7}]')
+    with pytest.raises(StoreError, match=r":1:30: \[0\]\.content: found a number"):
+        read_dataset(path)

@@ -1,0 +1,100 @@
+"""Datasets in memory: frames of pandas, dicts of columns, lists of rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from workbench.model.trajectory import ToolCall
+from workbench.store.datasets import dataset_of_columns, dataset_of_frame, dataset_of_rows
+from workbench.store.errors import StoreError
+
+CALLS = [{"tool_name": "set", "tool_input": {"device": "d2"}}]
+
+
+@pytest.mark.needs_pandas
+def test_a_frame_gives_rows_of_json_values_whatever_its_index() -> None:
+    import numpy
+    import pandas
+
+    frame = pandas.DataFrame(
+        {
+            "prompt": ["a", "b", "c", None],
+            "response": ["x", float("nan"), pandas.NA, "y"],
+            "predicted_trajectory": [CALLS, numpy.array(CALLS, dtype=object), json.dumps(CALLS), numpy.nan],
+            "count": numpy.array([1, 2, 3, 4], dtype="int64"),
+            "share": numpy.array([0.5, numpy.nan, 1.0, 2.0], dtype="float32"),
+            "when": [datetime(2026, 1, 2), pandas.NaT, pandas.NaT, pandas.NaT],
+            "vector": [numpy.array([1.5, 2.5])] * 4,
+        },
+        index=[7, 7, 3, 0],
+    )
+
+    dataset = dataset_of_frame(frame[frame["count"] > 1])
+
+    first, second, third = dataset.rows
+    assert [row.number for row in dataset.rows] == [1, 2, 3]
+    assert [row.prompt for row in dataset.rows] == ["b", "c", None]
+    assert [row.response for row in dataset.rows] == [None, None, "y"]
+    assert first.predicted_trajectory == second.predicted_trajectory == [ToolCall("set", {"device": "d2"})]
+    assert third.predicted_trajectory is None
+    assert not any(row.problems for row in dataset.rows)
+    assert json.loads(json.dumps(third.columns, allow_nan=False)) == third.columns
+    assert (third.columns["count"], third.columns["share"], third.columns["vector"]) == (4, 2.0, [1.5, 2.5])
+    assert first.columns["share"] is None
+
+
+@pytest.mark.needs_pandas
+def test_a_row_of_a_frame_that_cannot_be_read_is_named_and_hides_no_other() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"prompt": ["a", 5, "c"], "reference_trajectory": [[], [], str(CALLS)]}, index=[4, 6, 9])
+
+    first, second, third = dataset_of_frame(frame).rows
+
+    assert first.problems == ()
+    assert [str(problem) for problem in (*second.problems, *third.problems)] == [
+        "data frame: row 2 (index 6): prompt: found a number, expected text",
+        "data frame: row 3 (index 9): reference_trajectory: found a value as Python prints it, expected JSON: write "
+        "the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl",
+    ]
+
+
+@pytest.mark.needs_pandas
+def test_a_frame_with_two_columns_of_a_name_is_refused() -> None:
+    import pandas
+
+    with pytest.raises(StoreError, match="data frame: found the column 'a' twice"):
+        dataset_of_frame(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_columns_and_rows_in_memory_are_the_same_dataset() -> None:
+    columns: dict[str, Any] = {"prompt": ["a", "b"], "answer": ["x", None], "cost": [Decimal("1.5"), {1: (2,)}]}
+    rows = [{name: values[index] for name, values in columns.items()} for index in range(2)]
+
+    of_columns = dataset_of_columns(columns, columns={"response": "answer"})
+
+    assert of_columns == dataset_of_rows(rows, columns={"response": "answer"})
+    assert [row.response for row in of_columns.rows] == ["x", None]
+    assert [row.columns["cost"] for row in of_columns.rows] == [1.5, {"1": [2]}]
+
+
+def test_what_is_no_row_is_named() -> None:
+    rows: list[Any] = [{"prompt": "a"}, 7]
+
+    _, second = dataset_of_rows(rows, name="my rows").rows
+
+    assert [str(problem) for problem in second.problems] == [
+        "my rows: row 2: found int, expected a mapping, the columns of a row"
+    ]
+    with pytest.raises(StoreError, match="dataset: b: found 1 row, expected the 2 rows that a has"):
+        dataset_of_columns({"a": [1, 2], "b": [1]})
+
+
+def test_a_column_that_no_row_has_is_named_with_the_nearest() -> None:
+    with pytest.raises(StoreError, match="expected 'anser', which was named for response; did you mean 'answer'"):
+        dataset_of_rows([{"answer": "a"}], columns={"response": "anser"})

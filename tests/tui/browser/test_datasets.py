@@ -1,0 +1,109 @@
+"""Datasets in the browser: their rows are cases, judged as `score` does it, and edited by nobody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETTINGS = """
+[targets.stored]
+kind = "recorded"
+eval_sets = ["*.jsonl", "*.csv"]
+columns = {response = "answer"}
+"""
+CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
+ROWS: list[dict[str, Any]] = [
+    {
+        "eval_id": "on",
+        "prompt": "Light in the hall!",
+        "answer": "It is on.",
+        "reference": "It is on.",
+        "predicted_trajectory": [CALL],
+        "reference_trajectory": [CALL],
+    },
+    {
+        "eval_id": "off",
+        "prompt": "No light!",
+        "answer": "Which one?",
+        "reference": "It is off.",
+        "predicted_trajectory": ["list_lights"],
+        "reference_trajectory": [CALL],
+    },
+    {"eval_id": "bad", "prompt": 7},
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "workbench.toml").write_text(SETTINGS)
+    (tmp_path / "test_config.json").write_text('{"criteria": {"trajectory_exact_match": 1.0}}')
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return tmp_path
+
+
+async def _go_to(screen: Any, label: str) -> None:
+    await screen.until(f" {label}  ")
+    rows = screen.state.browser.rows
+    screen.state.browser.move_to(next(index for index, row in enumerate(rows) if row.label == label))
+    screen.app.screen._after_cursor()
+
+
+async def test_rows_are_listed_as_cases_with_what_is_wrong_with_them(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("rows.jsonl", "on", "off", "bad", "broken")
+        await screen.press("exclamation_mark")
+        await screen.until("rows.jsonl:3:30  prompt: found a number, expected text")
+
+        assert [row.label for row in screen.state.browser.rows][-3:] == ["on", "off", "bad"]
+
+
+async def test_rows_are_judged_and_compared(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await screen.press("R")
+        await screen.until("finished", "✓1", "✗1", "!1")
+        await _go_to(screen, "off")
+        await screen.press("2")
+        await screen.until("list_lights", "trajectory_exact_match 0.00 < 1.00")
+        await screen.press("4")
+        await screen.until("score 0, needs at least 1")
+
+
+async def test_a_row_is_shown_and_whoever_would_edit_it_is_told_why_not(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    before = (project / "rows.jsonl").read_bytes()
+    async with open_app(project) as screen:
+        await _go_to(screen, "on")
+        await screen.press("1", "e")
+        await screen.until("a dataset is shown and judged here, and not edited", "Light in the hall!")
+        await screen.press("enter")
+        await screen.until("▌ a dataset is shown and judged here")
+
+        assert not [row for row in screen.state.browser.rows if row.problem and row.label == "on"]
+    assert (project / "rows.jsonl").read_bytes() == before
+
+
+async def test_a_dataset_that_changes_is_listed_anew(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        (project / "rows.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "another"}))
+        await screen.until("another")
+        await screen.until_gone("off ")
+        (project / "rows.jsonl").write_text("{")
+        await screen.until("rows.jsonl", "broken")
+
+
+async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("off")
+        await screen.press("slash", *"hall!")
+        await screen.until_gone("bad ")
+
+        assert [row.label for row in screen.state.browser.rows if row.case is not None] == ["on"]

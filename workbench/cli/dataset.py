@@ -1,0 +1,134 @@
+"""`workbench dataset ...`: look through datasets, and convert them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import columns_option, dataset_argument
+from workbench.cli.streams import message, write_document, write_lines
+
+if TYPE_CHECKING:
+    from workbench.engine.converting import Form
+    from workbench.engine.converting.sessions import Side
+    from workbench.store.datasets import Dataset
+    from workbench.store.datasets.linting import Finding
+
+_FOUND = 1
+SCHEMA_VERSION = 1
+
+
+@click.group()
+def dataset() -> None:
+    """Look through datasets, and convert them."""
+
+
+@dataset.command()
+@dataset_argument
+@columns_option
+@click.option("--agent", metavar="TARGET", help="Also name tools that this agent does not have.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of what is found."
+)
+def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, report_format: str) -> int:
+    """Name the rows of a dataset that are probably not meant, and why.
+
+    Found are rows that cannot be read, missing references, empty trajectories, values as Python prints them, rows and
+    ids that stand twice, tools that the agent does not have, and tools of one trajectory alone with almost the name of
+    another.
+
+    Exits with 1 where something was found, with 2 where nothing of the dataset can be read.
+    """
+    from workbench.model.text import counted, neutralise, redact
+    from workbench.store.datasets import read_dataset
+    from workbench.store.datasets.linting import lint as look_through
+
+    read = read_dataset(dataset, columns=columns)
+    found = look_through(read, tools=None if agent is None else _tools_of(agent, dataset))
+    if report_format == "json":
+        write_document(_as_json(read, found))
+    else:
+        write_lines(redact(neutralise(_line(read, finding))) for finding in found)
+        rows = len({finding.row for finding in found if finding.row is not None})
+        message(
+            f"{counted(len(read.rows), 'row')}: "
+            + (f"{counted(len(found), 'finding')} in {counted(rows, 'row')}" if found else "nothing found")
+        )
+    return _FOUND if found else 0
+
+
+@dataset.command()
+@dataset_argument
+@click.argument("to", type=click.Path(dir_okay=False, path_type=Path))
+@columns_option
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["rows", "evalset", "openai", "langchain"]),
+    help="What the new file holds, where its name does not tell: messages are a column of rows.",
+)
+@click.option(
+    "--side",
+    type=click.Choice(["reference", "response"]),
+    help="The side of the rows that an eval set or messages are: what should have been done, or what was.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file where it is there already.")
+def convert(
+    *, dataset: Path | str, to: Path, columns: dict[str, str], form: Form | None, side: Side | None, force: bool
+) -> int:
+    """Write a dataset, or an eval set, in another format: the name of TO tells which.
+
+    Rows are .jsonl, .csv, .json or .parquet, eval sets *.evalset.json or *.test.json; with --to openai or langchain the
+    rows are lists of messages. What the new format cannot hold is reported.
+    """
+    from workbench.engine.converting import convert as converted
+    from workbench.engine.converting import form_of
+    from workbench.model.text import counted, neutralise
+    from workbench.store.files import write_atomic, write_new
+
+    if to.exists() and not force:
+        raise click.UsageError(f"{to} is there already; --force overwrites it.")
+    result = converted(dataset, to, form=form or form_of(to), side=side, columns=columns)
+    if force:
+        write_atomic(to, result.content)
+    else:
+        write_new(to, result.content)
+    write_lines([neutralise(f"{to}: {counted(result.number, 'case')} written")])
+    for line in result.losses:
+        message(f"lost: {line}", prefix="")
+    return 0
+
+
+def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:
+    from workbench.cli.selecting import root_of
+    from workbench.engine.workspace import Workspace
+
+    with Workspace.open(root_of([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
+        return workspace.tools_of(agent)
+
+
+def _line(read: Dataset, finding: Finding) -> str:
+    from workbench.store.errors import shown_path
+
+    place = shown_path(read.source)
+    if finding.line is not None:
+        place += f":{finding.line}:{finding.column or 1}"
+    row = "" if finding.row is None else f"row {finding.row}: "
+    return f"{place}: {row}{finding.rule}: {finding.message}"
+
+
+def _as_json(read: Dataset, found: list[Finding]) -> str:
+    from dataclasses import asdict
+
+    from workbench.report.json_format import dump
+    from workbench.store.errors import shown_path
+
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "dataset": shown_path(read.source),
+        "rows": len(read.rows),
+        "findings": [asdict(finding) for finding in found],
+    }
+    return dump(record, indent=2) + "\n"

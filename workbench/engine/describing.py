@@ -1,0 +1,41 @@
+"""What an agent says of itself: told by its process, without running it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workbench.agents.host import AgentError, AgentHost, SessionRequest
+from workbench.engine.case import DEFAULT_USER
+from workbench.model.agent import AgentDescription, AgentPart
+from workbench.model.target import Target
+
+
+class NotDescribed(Exception):
+    """An agent could not say what it is, for the reason that the text gives."""
+
+
+async def described(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
+    """What the agent says of itself, in a process that ends with that. Raises NotDescribed."""
+    request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
+    session = await host.open(request, on_span=lambda _: None)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return _with_tools_of(target, await session.describe())
+    except AgentError as error:
+        raise NotDescribed(f"{target.name}: {error.failure.message}") from error
+    except TimeoutError:
+        raise NotDescribed(f"{target.name} did not tell what it is within {timeout_seconds:g} s") from None
+    finally:
+        await session.kill()
+
+
+def _with_tools_of(target: Target, description: AgentDescription) -> AgentDescription:
+    """Of the functions of the agent's modules those alone that the target says are its tools, where it says so."""
+    names = {each.rpartition(":")[2].rpartition(".")[2] for each in target.tools}
+    if not names:
+        return description
+
+    def with_these(part: AgentPart) -> AgentPart:
+        return part.model_copy(update={"tools": tuple(tool for tool in part.tools if tool.get("name") in names)})
+
+    return description.model_copy(update={"agents": tuple(map(with_these, description.agents))})

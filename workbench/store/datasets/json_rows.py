@@ -1,0 +1,188 @@
+"""JSON: rows of lines, a list of rows, or an object of columns."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.text import counted
+from workbench.store.datasets.kinds import kind_of
+from workbench.store.datasets.messages import is_messages
+from workbench.store.datasets.rows import MESSAGES, Fault, Record, broken_record
+from workbench.store.datasets.text import no_text_in
+from workbench.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from workbench.store.documents import Loaded
+    from workbench.store.documents.places import Member, Place
+
+_A_ROW = "an object, the columns of a row"
+
+
+def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
+    """The rows of JSON lines; a line that is none is a row with a problem."""
+    for number, line in enumerate(lines, start=1):
+        if not line or line.isspace():
+            continue
+        if (byte := no_text_in(line)) is not None:
+            problem = StoreError(path, line=number, column=byte.offset + 1, found=byte.found, expected="UTF-8 text")
+            yield broken_record(problem)
+            continue
+        try:
+            columns = json.loads(line)
+        except json.JSONDecodeError as error:
+            problem = StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1)
+        except RecursionError:
+            problem = StoreError(path, "is nested too deeply", line=number)
+        except ValueError as error:  # a number of thousands of digits
+            problem = StoreError(path, f"is not JSON: {error}", line=number)
+        else:
+            row = {MESSAGES: columns} if is_messages(columns) else columns
+            if isinstance(row, dict):
+                yield Record(row, number, partial(_error_in_line, path, number, line))
+                continue
+            problem = StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW)
+        yield broken_record(problem)
+
+
+def records_of_json(loaded: Loaded) -> Iterator[Record]:
+    """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
+    if is_messages(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
+        return _record_of_messages(loaded, loaded.data)
+    if isinstance(loaded.data, list):
+        return _records_of_list(loaded, loaded.data)
+    if isinstance(loaded.data, dict):
+        return _records_of_columns(loaded, loaded.data)
+    raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
+
+
+def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
+    """The only row of a file that is one conversation: a list of messages, or an object with one."""
+    places = _Places(loaded)
+    if isinstance(data, list):
+        yield Record({MESSAGES: data}, None, partial(_error_in_messages, places, ()))
+    else:
+        yield Record(data, None, partial(_error_in_row, places))
+
+
+def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
+    from workbench.store.documents.places import format_place, locate, parse_place
+
+    place = (fault.column, *parse_place(fault.inner))
+    return StoreError(
+        path,
+        place=format_place(place),
+        line=number,
+        column=locate(line, place) + 1,
+        found=fault.found,
+        expected=fault.expected,
+    )
+
+
+def _records_of_list(loaded: Loaded, rows: list[Any]) -> Iterator[Record]:
+    places = _Places(loaded)
+    for index, columns in enumerate(rows):
+        if is_messages(columns):
+            yield Record({MESSAGES: columns}, None, partial(_error_in_messages, places, (index,)))
+        elif isinstance(columns, dict):
+            yield Record(columns, None, partial(_error_in_list, places, index))
+        else:
+            yield broken_record(places.error((index,), found=kind_of(columns), expected=_A_ROW))
+
+
+def _records_of_columns(loaded: Loaded, columns: dict[str, Any]) -> Iterator[Record]:
+    """Rows of `{"column": [values]}` or of pandas' `{"column": {"0": value}}`: all columns have the same rows."""
+    by_index: dict[str, dict[int | str, Any]] = {}
+    for name, values in columns.items():
+        if not isinstance(values, list | dict):
+            raise loaded.error((name,), found=kind_of(values), expected="a list with a value for each row")
+        by_index[name] = dict(enumerate(values)) if isinstance(values, list) else values
+    first, *others = by_index.items() if by_index else [("", {})]
+    for name, indexed in others:
+        if indexed.keys() != first[1].keys():
+            raise loaded.error(
+                (name,),
+                found=counted(len(indexed), "row"),
+                expected=f"the {counted(len(first[1]), 'row')} that {first[0]} has",
+            )
+    places = _Places(loaded)
+    for key in first[1]:
+        row = {name: values[key] for name, values in by_index.items()}
+        yield Record(row, None, partial(_error_in_column, places, key))
+
+
+def _error_in_list(places: _Places, index: int, fault: Fault) -> StoreError:
+    from workbench.store.documents.places import parse_place
+
+    return places.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_messages(places: _Places, above: Place, fault: Fault) -> StoreError:
+    """The error in a row that is a list of messages, and not an object that has one."""
+    from workbench.store.documents.places import parse_place
+
+    return places.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_row(places: _Places, fault: Fault) -> StoreError:
+    from workbench.store.documents.places import parse_place
+
+    return places.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_column(places: _Places, key: int | str, fault: Fault) -> StoreError:
+    from workbench.store.documents.places import parse_place
+
+    return places.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+class _Places:
+    """Where values stand in the text of a file. What was looked through is kept: thousands of rows may be broken."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._members: dict[int, list[Member]] = {}
+
+    def error(self, place: Place, *, found: str, expected: str) -> StoreError:
+        """The error that says what is wrong at a place."""
+        from workbench.store.documents.places import format_place
+
+        offset = self._locate(place)
+        line = bisect_right(self._line_starts, offset)
+        return StoreError(
+            self._loaded.path,
+            place=format_place(place),
+            line=line,
+            column=offset - self._line_starts[line - 1] + 1,
+            found=found,
+            expected=expected,
+        )
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        for line in self._loaded.text.split("\n"):
+            starts.append(starts[-1] + len(line) + 1)
+        return starts[:-1]
+
+    def _locate(self, place: Place) -> int:
+        """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
+        from workbench.store.documents.jsontext import skip_space
+        from workbench.store.documents.places import member_at, members
+
+        text = self._loaded.masked.text
+        position = skip_space(text, 0)
+        for step in place:
+            if text[position] not in "{[":
+                break
+            if position not in self._members:
+                self._members[position] = members(text, position)[0]
+            member = member_at(self._members[position], step, free=True)
+            if member is None:
+                break
+            position = member.start
+        return position
