@@ -36,7 +36,9 @@ class SetContext:
 
     @cached_property
     def _target_hash(self) -> str:
-        return _hash(self.target.model_dump_json(exclude=_CHANGES_NO_ANSWER))
+        # A root agent leaves the hash what it was before others could be named.
+        no_matter = _CHANGES_NO_ANSWER if self.target.sub_agent else {*_CHANGES_NO_ANSWER, "sub_agent"}
+        return _hash(self.target.model_dump_json(exclude=no_matter))
 
     @cached_property
     def _user_hash(self) -> str:

@@ -29,7 +29,7 @@ class Target(Fact):
     from which the agent's modules are imported and in which it runs; `python` the interpreter (None: ours); `config`
     the criteria file; `scripted_models` the script that answers for models there is no key for; `simulate_tools` the
     file that says which tools are simulated; `tools` the functions that are the agent's tools, as `module:name`, where
-    the agent is a function.
+    the agent is a function. `sub_agent` names the one below the root agent that is tested in its place (ADK).
     """
 
     name: str
@@ -45,3 +45,4 @@ class Target(Fact):
     scripted_models: Path | None = None
     simulate_tools: Path | None = None
     tools: tuple[str, ...] = ()
+    sub_agent: str | None = None

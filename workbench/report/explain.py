@@ -156,15 +156,23 @@ def value_text(value: Any) -> str:
 
 
 def _told_apart(difference: Difference) -> str:
-    """Both values. Where they look the same (cut, or in characters that do), from where they part, and escaped."""
-    wanted, given = value_text(difference.expected), value_text(difference.actual)
+    wanted, given = both_texts(difference.expected, difference.actual)
+    return f"expected {wanted}, got {given}"
+
+
+def both_texts(expected: Any, actual: Any) -> tuple[str, str]:
+    """Two values that differ, as JSON on a line each.
+
+    Where they look the same (cut, or in characters that do), from where they part, and escaped.
+    """
+    wanted, given = value_text(expected), value_text(actual)
     if normalize("NFC", wanted) == normalize("NFC", given):
-        texts = [redact(json.dumps(value, default=repr)) for value in (difference.expected, difference.actual)]
+        texts = [redact(json.dumps(value, default=repr)) for value in (expected, actual)]
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""
         wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
-    return f"expected {wanted}, got {given}"
+    return wanted, given
 
 
 def path_text(path: Path) -> str:
