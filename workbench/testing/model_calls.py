@@ -6,36 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.testing.session import RECORD_OPTION, ModelCalls
+
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan
-
-RECORD_OPTION = "--workbench-record"
-"""The option of pytest that records instead of replaying."""
-
-
-@dataclass(frozen=True)
-class ModelCalls:
-    """Where models that judge or play users answer from: `file`, or with `record` themselves, and into the file.
-
-    Without a file they are asked, and nothing is written.
-    """
-
-    file: Path | None = None
-    record: bool = False
-
-
-class CurrentCalls:
-    """What holds for the test that runs now. The pytest plugin sets it."""
-
-    def __init__(self) -> None:
-        self.calls = ModelCalls()
-
-
-current = CurrentCalls()
 
 _begun: set[Path] = set()  # files that this process has recorded into: what it records later is added
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from workbench.engine.workspace import Workspace
 from workbench.store.discovery import Project
 from workbench.store.settings import LoadedSettings
+from workbench.testing.session import session
 
 _OF_PYTEST = "PYTEST_"
 """How variables begin that are another in every test, and are nothing to agents."""
@@ -28,18 +29,13 @@ class _Shared:
 class SharedWorkspaces:
     """One workspace for each project, as long as its settings and our environment variables are what they were.
 
-    Agents inherit the variables of this process when theirs starts. Nothing is kept before `keep` was called, so that
-    no process is left behind where nobody calls `close`. May be used from any thread.
+    Agents inherit the variables of this process when theirs starts. Outside of a session of pytest, where nobody would
+    call `close`, nothing is kept. May be used from any thread.
     """
 
     def __init__(self) -> None:
         self._open: dict[Path, _Shared] = {}
         self._lock = threading.Lock()
-        self._keeps = False
-
-    def keep(self) -> None:
-        """From now on keep workspaces until `close`."""
-        self._keeps = True
 
     @contextmanager
     def use(self, root: Path, loaded: LoadedSettings) -> Iterator[Workspace]:
@@ -54,7 +50,6 @@ class SharedWorkspaces:
         """End all of them."""
         with self._lock:
             shared, self._open = list(self._open.values()), {}
-            self._keeps = False
         for each in shared:
             each.workspace.close()
 
@@ -76,7 +71,7 @@ class SharedWorkspaces:
         with self._lock:
             shared.users -= 1
             is_current = self._open.get(root) is shared
-            if shared.users or (is_current and self._keeps):
+            if shared.users or (is_current and session.is_open):
                 return
             if is_current:
                 del self._open[root]

@@ -35,7 +35,8 @@ from workbench.store.settings import LoadedSettings
 from workbench.testing.agent_evaluator.csv_rows import append_csv
 from workbench.testing.agent_evaluator.modules import find_agent_module
 from workbench.testing.agent_evaluator.verdicts import EvaluationIncomplete, case_verdict, failure_message
-from workbench.testing.model_calls import current, with_calls
+from workbench.testing.model_calls import with_calls
+from workbench.testing.session import session
 from workbench.testing.workspaces import shared_workspaces
 
 NUM_RUNS = 2
@@ -83,8 +84,8 @@ class AgentEvaluator:
         files = _test_files(Path(eval_dataset_file_path_or_dir))
         with _wrong_input():
             project, loaded = _project(agent_module, agent_name, files)
-            session = None if initial_session_file is None else Path(initial_session_file)
-            documents = {entry.relative: _open(entry.path, session) for entry in project.eval_sets}
+            initial = None if initial_session_file is None else Path(initial_session_file)
+            documents = {entry.relative: _open(entry.path, initial) for entry in project.eval_sets}
         sets = _Sets(project, loaded, documents)
         await _evaluate(
             sets, agent_module, num_runs=num_runs, details=print_detailed_results, output_file=output_file, config=None
@@ -139,9 +140,9 @@ class AgentEvaluator:
         """
         if not old_eval_data_file or not new_eval_data_file:
             raise ValueError("old_eval_data_file and new_eval_data_file: found an empty name, expected two files")
-        session = None if initial_session_file is None else Path(initial_session_file)
+        initial = None if initial_session_file is None else Path(initial_session_file)
         with _wrong_input():
-            left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=session)
+            left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=initial)
         if left:
             warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(left)}", stacklevel=2)
 
@@ -173,7 +174,7 @@ async def _evaluate(
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
         if plan.problems:
             raise PlanError(*plan.problems)
-        with with_calls(plan, current.calls) as ready:
+        with with_calls(plan, session.calls) as ready:
             cases = await _carry_out(ready, workspace)
         if output_file is not None:
             append_csv(Path(output_file), cases)
@@ -256,9 +257,9 @@ def _of_sub_agent(target: Target, agent_name: str) -> Target:
     return target.model_copy(update={"name": f"{target.name}/{agent_name}", "sub_agent": agent_name})
 
 
-def _open(file: Path, session: Path | None) -> EvalSetDocument:
+def _open(file: Path, initial_session: Path | None) -> EvalSetDocument:
     document = EvalSetDocument.open(file)
-    return document if session is None else with_initial_session(document, session)
+    return document if initial_session is None else with_initial_session(document, initial_session)
 
 
 def _document(eval_set: Any) -> EvalSetDocument:
