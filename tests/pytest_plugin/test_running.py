@@ -96,6 +96,13 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
     done.stdout.fnmatch_lines(['*-   room: "kitchen"', '*[+]   room: "hall"'])
 
 
+def test_the_agent_is_not_imported_by_pytest(project: PytestProject) -> None:
+    project.write("home/__init__.py", "import sys\n\nassert 'pytest' not in sys.modules\n")
+    project.add_set("home/light.evalset.json", good=GOOD)
+
+    project.pytest("--workbench").assert_outcomes(passed=1)
+
+
 def test_the_first_failure_ends_the_session_where_that_is_wanted(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 60", "done: 60")])
 

@@ -29,6 +29,12 @@ _ABOUT_STATE = ("session_state", "final_state")
 
 def explain(case: ReportedCase) -> list[str]:
     """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
+    failed = [metric for metric in case.judged if metric.status is MetricStatus.FAILED]
+    return [*reasons(case), *(_difference_lines(case, failed) if failed else ())]
+
+
+def reasons(case: ReportedCase) -> list[str]:
+    """What went wrong without what differed, for places that show both sides themselves."""
     lines = list(_failure_lines(case))
     bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
     if case.result.failure is not None:  # it is why they have no score
@@ -36,11 +42,9 @@ def explain(case: ReportedCase) -> list[str]:
     lines += _metric_lines(bad)
     if not case.judged and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
-    failed = [metric for metric in bad if metric.status is MetricStatus.FAILED]
-    for metric in failed:
-        lines += [safe(line) for line in judging_lines(metric)]
-    if failed:
-        lines += _difference_lines(case, failed)
+    for metric in bad:
+        if metric.status is MetricStatus.FAILED:
+            lines += [safe(line) for line in judging_lines(metric)]
     return lines
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
+from _pytest.outcomes import Failed
 
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, one_line, redact
 from workbench.report.aligned import aligned_lines
-from workbench.report.explain import describe_metric, explain, explain_at_length
+from workbench.report.explain import explain, explain_at_length, reasons
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS
 from workbench.store.errors import StoreError
@@ -44,11 +45,11 @@ class EvalSetFile(pytest.File):
                 yield EvalCaseItem.from_parent(self, name=name, runs=runs, job=job, planned=case)
 
 
-class CaseNotPassed(Exception):
-    """A case did not pass."""
+class CaseNotPassed(Failed):
+    """A case did not pass. pytest looks for no source to show with it, which would take longer than many a case."""
 
     def __init__(self, case: ReportedCase) -> None:
-        super().__init__(case.result.status.value)
+        super().__init__(case.result.status.value, pytrace=False)
         self.case = case
 
 
@@ -64,7 +65,10 @@ class EvalCaseItem(pytest.Item):
 
     def setup(self) -> None:
         """Wait for the result. An ERROR is an error of the set-up for pytest, which tells it from a failure so."""
-        result = self._runs.result_of(self)
+        try:
+            result = self._runs.result_of(self)
+        except (PlanError, StoreError) as error:
+            pytest.fail(_safe(str(error)), pytrace=False)
         self.case = ReportedCase(result, self.planned.case)
         self.user_properties += _properties(self.case, run_id=self._runs.run_id_of(self))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
@@ -89,8 +93,6 @@ class EvalCaseItem(pytest.Item):
         """What went wrong, without a traceback of ours."""
         if isinstance(excinfo.value, CaseNotPassed):
             return CaseRepr(excinfo.value.case, path=self._shown_path(), verbose=self.config.option.verbose > 0)
-        if isinstance(excinfo.value, (PlanError, StoreError)):
-            return _safe(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
@@ -109,10 +111,9 @@ class CaseRepr(TerminalRepr):
 
     def __init__(self, case: ReportedCase, *, path: str, verbose: bool) -> None:
         status = case.result.status
-        reasons = explain(case)
-        title = f"{status.value}: {reasons[0]}" if reasons else status.value
-        self.reprcrash = ReprFileLocation(path, 0, title)
-        lines = [*_reasons(case, reasons), *_at_length(case, verbose=verbose)]
+        lines = _explained(case)
+        self.reprcrash = ReprFileLocation(path, 0, f"{status.value}: {lines[0]}" if lines else status.value)
+        lines += _at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
 
     def __str__(self) -> str:
@@ -142,7 +143,7 @@ class SessionHooks:
         """An ERROR is told without a traceback, too. The time is the case's, not how long pytest has waited for it."""
         report = yield
         if isinstance(item, EvalCaseItem):
-            if report.failed and call.excinfo is not None:
+            if call.excinfo is not None and isinstance(call.excinfo.value, CaseNotPassed):
                 report.longrepr = item.repr_failure(call.excinfo)
             report.duration = item.seconds_in(call.when)
         return report
@@ -168,14 +169,10 @@ def _runs_of(config: pytest.Config) -> SessionRuns:
     return runs
 
 
-def _reasons(case: ReportedCase, reasons: list[str]) -> Iterator[str]:
-    """Why it did not pass, then expected and actual, in place of the list of their differences."""
+def _explained(case: ReportedCase) -> list[str]:
+    """Why it did not pass, with expected and actual aligned where they can be."""
     aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
-    if not aligned:
-        yield from reasons
-        return
-    yield from (describe_metric(metric) for metric in case.judged if metric.status.value != CaseStatus.PASSED.value)
-    yield from aligned
+    return [*reasons(case), *aligned] if aligned else explain(case)
 
 
 def _at_length(case: ReportedCase, *, verbose: bool) -> list[str]:

@@ -64,14 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.getoption("workbench_record") and _is_distributed(config):
         raise pytest.UsageError(f"{RECORD_OPTION}: several processes cannot record into one file; leave -n out")
-    session.is_open = True
+    session.depth += 1
 
 
 def pytest_unconfigure() -> None:
     """End every process of ours."""
-    session.is_open = False
+    session.depth = max(session.depth - 1, 0)  # one that could not be configured is not counted
     workspaces = sys.modules.get("workbench.testing.workspaces")
-    if workspaces is not None:
+    if workspaces is not None and not session.is_open:
         workspaces.shared_workspaces.close()
 
 
@@ -87,7 +87,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
             return None
     from workbench.testing.pytest_items import EvalSetFile
 
-    return EvalSetFile.from_parent(parent, path=file_path)
+    # Not below its folder: where that is a package pytest would import it, and with it the agent.
+    return EvalSetFile.from_parent(parent.session, path=file_path)
 
 
 @pytest.hookimpl(tryfirst=True)

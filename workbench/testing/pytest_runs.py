@@ -46,6 +46,7 @@ class SessionRuns:
         self._alone = hasattr(config, "workerinput")
         self._stack = ExitStack()
         self._projects: dict[Path, _OpenProject] = {}
+        self._roots: dict[Path, Path] = {}
         self._chosen: Sequence[EvalCaseItem] = ()
         self._started: dict[JobKey, _Started | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
@@ -101,20 +102,26 @@ class SessionRuns:
         self._stack.close()
 
     def _project_of(self, file: Path) -> _OpenProject:
-        root = root_of([file])
+        root = self._root_of(file)
         if root not in self._projects:
             loaded = load_settings(root)
             workspace = self._stack.enter_context(shared_workspaces.use(root, loaded))
             self._projects[root] = _OpenProject(discover(root, loaded), workspace)
         return self._projects[root]
 
+    def _root_of(self, file: Path) -> Path:
+        """The project that an eval set belongs to; looked for once."""
+        if file not in self._roots:
+            self._roots[file] = root_of([file])
+        return self._roots[file]
+
     def _is_with(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
         """Whether two cases belong to the same run."""
-        return root_of([one.path]) == root_of([other.path])
+        return self._root_of(one.path) == self._root_of(other.path)
 
     def _start(self, item: EvalCaseItem, together: Sequence[EvalCaseItem]) -> None:
         """Run these cases, of which `item` is one."""
-        opened = self._projects[root_of([item.path])]
+        opened = self._project_of(item.path)
         jobs = [each.job for each in together]
         started: _Started | PlanError | StoreError
         try:

@@ -24,13 +24,19 @@ class ModelCalls:
 class TestSession:
     """The pytest session that goes on in this process, and the calls of models of the test that runs now.
 
-    `is_open`: somebody will close what tests share; without a session nothing is shared.
+    Sessions may be nested, as where a plugin is tested. While one `is_open` somebody will close what tests share;
+    without one nothing is shared.
     """
 
     __test__ = False  # it is no test, whatever its name begins with
 
-    is_open: bool = False
+    depth: int = 0
     calls: ModelCalls = ModelCalls()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a session goes on."""
+        return self.depth > 0
 
 
 session = TestSession()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import counted
 from workbench.report.aligned import aligned_lines
-from workbench.report.explain import describe_metric, explain, safe, score_text
+from workbench.report.explain import describe_metric, explain, reasons, safe, score_text
+from workbench.report.judging import judging_lines
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS
 
@@ -47,8 +48,9 @@ def case_verdict(name: str, runs: Sequence[ReportedCase]) -> CaseVerdict:
         statuses.add(status)
         if status is not CaseStatus.PASSED:
             lines.append(line)
+            lines += dict.fromkeys(safe(told) for result in results for told in judging_lines(result))
     if not metrics:
-        lines += explain(runs[0])
+        lines += reasons(runs[0])
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
     if status is not CaseStatus.PASSED:
         lines += _difference_lines(runs)
