@@ -9,7 +9,7 @@ import pytest
 from tests.engine.judged import SAMPLES, judged_folder, judging
 from tests.llm.servers import Server
 
-from .conftest import PytestProject
+from .conftest import PytestProject, turn
 
 
 @pytest.fixture
@@ -85,3 +85,36 @@ def test_nothing_but_a_recording_is_written_over(judged: PytestProject, server: 
     done.assert_outcomes(errors=2)
     done.stdout.fnmatch_lines(["notes.txt: line 1 is no recorded call: *"])
     assert (judged.root / "notes.txt").read_text() == "dear to somebody"
+
+
+TEST = """
+import pytest
+from workbench.testing import AgentEvaluator
+
+
+@pytest.mark.asyncio
+@pytest.mark.workbench_calls("calls.jsonl")
+async def test_both():
+    for name in ("one", "two"):
+        await AgentEvaluator.evaluate("judged", f"judged/{name}.test.json", num_runs=1)
+"""
+
+
+def test_the_marker_names_the_file_of_one_test(
+    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "judged.agent:answer"\n')
+    judged.write("judged/agent.py", "def answer(prompt):\n    return prompt.upper()\n")
+    for name in ("one", "two"):
+        judged.add_set(f"judged/{name}.test.json", good=[turn(f"good {name}", "GOOD")])
+    judged.write("judged/test_config.json", (judged.root / "test_config.json").read_text())
+    judged.write("tests/test_judged.py", TEST)
+    options = ("-o", "pythonpath=.", "tests")
+
+    judged.pytest(*options, "--workbench-record").assert_outcomes(passed=1)
+    assert len(server.calls) == len((judged.root / "tests" / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    server.calls.clear()
+    forget_key(judged, monkeypatch)
+
+    judged.pytest(*options).assert_outcomes(passed=1)
+    assert server.calls == []
