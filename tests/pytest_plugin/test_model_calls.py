@@ -68,6 +68,28 @@ def test_a_call_that_was_not_recorded_is_an_error_that_says_how(judged: PytestPr
     done.stdout.fnmatch_lines(["*has no answer of gemini-2.5-flash to this request*in pytest --workbench-record*"])
 
 
+def test_what_is_recorded_again_replaces_itself_and_nothing_else(
+    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--workbench", "--workbench-calls", "calls.jsonl")
+    judged.pytest(*options, "--workbench-record")
+    judged.pytest(*options, "--workbench-record", "-k", "good")
+
+    assert len((judged.root / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    forget_key(judged, monkeypatch)
+    judged.pytest(*options).assert_outcomes(passed=1, failed=1)
+
+
+def test_nothing_is_asked_that_could_not_be_recorded(judged: PytestProject, server: Server) -> None:
+    judged.write("file", "")
+
+    done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "file/calls.jsonl", "-k", "good")
+
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["file: cannot create it: it exists already"])
+    assert server.calls == []
+
+
 def test_recording_wants_a_file_and_one_process(judged: PytestProject, server: Server) -> None:
     nowhere = judged.pytest("--workbench", "--workbench-record")
     spread = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "calls.jsonl", "-n", "2")
@@ -83,7 +105,7 @@ def test_nothing_but_a_recording_is_written_over(judged: PytestProject, server: 
     done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "notes.txt")
 
     done.assert_outcomes(errors=2)
-    done.stdout.fnmatch_lines(["notes.txt: line 1 is no recorded call: *"])
+    done.stdout.fnmatch_lines(["notes.txt:*"])
     assert (judged.root / "notes.txt").read_text() == "dear to somebody"
 
 

@@ -148,9 +148,10 @@ class SessionHooks:
             report.duration = item.seconds_in(call.when)
         return report
 
-    def pytest_sessionfinish(self) -> None:
-        """Stop what still runs: after -x, or Ctrl-C."""
-        self._runs.close()
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Stop what still runs: after -x, or Ctrl-C. Recorded calls that could not be kept are no success."""
+        if not self._runs.close():
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Where the results are, what models cost, and what should be known besides."""

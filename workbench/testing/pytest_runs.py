@@ -94,12 +94,17 @@ class SessionRuns:
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
         return lines
 
-    def close(self) -> None:
-        """Stop what still runs, and let go of everything."""
+    def close(self) -> bool:
+        """Stop what still runs, and let go of everything. Whether what was recorded could be kept."""
         for started in self._started.values():
             if isinstance(started, _Started) and not started.run.is_over:
                 started.run.close()
-        self._stack.close()
+        try:
+            self._stack.close()
+        except StoreError as error:
+            self._notices[str(error)] = None
+            return False
+        return True
 
     def _project_of(self, file: Path) -> _OpenProject:
         root = self._root_of(file)
