@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import subprocess
 import sys
 from pathlib import Path
 
@@ -213,3 +214,31 @@ def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester:
     project.write("test_example.py", example.replace(theirs, "from workbench.testing import AgentEvaluator"))
 
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+WITH_OBJECTS_OF_ADK = """
+import asyncio, json, pathlib
+from google.adk.evaluation.eval_config import EvalConfig
+from google.adk.evaluation.eval_set import EvalSet
+from workbench.testing import AgentEvaluator
+
+eval_set = EvalSet.model_validate_json(pathlib.Path("simple.test.json").read_text())
+lenient = {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}}
+config = EvalConfig.model_validate({"criteria": lenient})
+asyncio.run(AgentEvaluator.evaluate_eval_set("home_automation_agent", eval_set, eval_config=config))
+print("passed")
+config = EvalConfig.model_validate({"criteria": {"tool_trajectory_avg_score": 1.0}})
+asyncio.run(AgentEvaluator.evaluate_eval_set("home_automation_agent", eval_set, eval_config=config))
+"""
+
+
+def test_objects_of_adk_are_taken_too_and_nothing_runs_on_after_them(project: AgentProject) -> None:
+    project.add_set("simple.test.json", bad="the wrong one")
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_OBJECTS_OF_ADK], capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert (done.returncode, done.stdout.splitlines()[-1][:15]) == (1, "      set_devic")
+    assert "passed" in done.stdout.splitlines()
+    assert "AssertionError: 1 of 1 case of home_automation_agent did not pass" in done.stderr

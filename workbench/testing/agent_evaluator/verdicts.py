@@ -80,14 +80,15 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
 
 def _metric_verdict(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
     """One metric over all runs, and the line that says how it came out."""
-    scores = [result.score for result in results if result.score is not None]
+    scored = [result for result in results if result.score is not None]
+    scores = [result.score for result in scored if result.score is not None]
     threshold = results[0].threshold
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
     mean = sum(scores) / len(scores)
     passed = mean <= threshold if _lower_is_better(results) else mean >= threshold
     if len(scores) == 1:
-        line = describe_metric(results[0])
+        line = describe_metric(scored[0])
     else:
         merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
         line = f"{describe_metric(merged)}, the mean of {', '.join(map(score_text, scores))}"
