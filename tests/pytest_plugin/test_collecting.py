@@ -66,6 +66,13 @@ def test_a_broken_set_is_one_error_of_a_sentence(project: PytestProject) -> None
     assert "Traceback" not in done.stdout.str()
 
 
+def test_an_empty_set_is_like_a_module_without_tests(project: PytestProject) -> None:
+    project.add_set("home/empty.evalset.json")
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    assert collected(project, "--workbench") == ["home/light.evalset.json::hall"]
+
+
 def test_a_set_without_an_agent_says_what_to_do(project: PytestProject) -> None:
     project.write("workbench.toml", "")
     project.add_set("sets/light.evalset.json", hall=LIGHT)

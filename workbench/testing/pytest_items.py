@@ -11,7 +11,7 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 from _pytest.outcomes import Failed
 
-from workbench.engine.plan import PlanError, PlannedCase
+from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, one_line, redact
@@ -33,6 +33,8 @@ class EvalSetFile(pytest.File):
         runs = _runs_of(self.config)
         try:
             plan = runs.plan(self.path)
+        except NoCases:  # as a module without tests
+            return
         except (PlanError, StoreError) as error:
             raise self.CollectError(_safe(str(error))) from None
         several = plan.limits.runs > 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from workbench.engine.named import root_of, with_named_sets
-from workbench.engine.plan import NoCases, Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.events import CaseFinished, Notice, RunEvent
@@ -40,7 +40,6 @@ class SessionRuns:
 
     def __init__(self, config: pytest.Config) -> None:
         """Raises UsageError where an option is no number."""
-        self._config = config
         self._target = text_option(config, "target")
         self._options = _options(config)
         self._alone = hasattr(config, "workerinput")
@@ -52,14 +51,14 @@ class SessionRuns:
         self._notices: dict[str, None] = {}
 
     def plan(self, file: Path) -> Plan:
-        """What running a set would do. Raises PlanError and StoreError with everything that is wrong with it."""
+        """What running a set would do.
+
+        Raises PlanError and StoreError with everything that is wrong with it, and NoCases where it is empty.
+        """
         opened = self._project_of(file)
         project = with_named_sets(opened.project, [file], target=self._target)
         relative = relative_name(file.resolve(), project.root)
-        document = EvalSetDocument.open(file)
-        if not len(document):
-            raise NoCases(f"{relative}: there is no eval case in it")
-        plan = opened.workspace.plan_documents(project, {relative: document}, self._options)
+        plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
         if plan.problems:
             raise PlanError(*plan.problems)
         opened.plans[relative] = plan
