@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.base import Fact
 from workbench.store.errors import cannot, shown_path
 from workbench.store.json_lines import read_json_lines
 
