@@ -152,7 +152,7 @@ def test_a_call_that_was_not_recorded_is_an_error_that_says_what_to_do(
 
     assert (done.status, server.calls) == (3, [])
     assert "calls.jsonl has no answer of gemini-2.5-flash to this request" in done.out
-    assert "record it again (--record-calls calls.jsonl)" in done.out
+    assert "record it again (--record-calls calls.jsonl; in pytest --workbench-record)" in done.out
 
 
 @pytest.mark.parametrize("option", ["--record-calls", "--replay-calls"])

@@ -181,6 +181,7 @@ def worker_target(target: Target) -> dict[str, Any]:
         "location": target.location,
         "path": str(target.path),
         "env_file": None if target.env_file is None else str(target.env_file),
+        "sub_agent": target.sub_agent,
         "options": target.options,
     }
 

@@ -10,8 +10,8 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import CaseStatus, InvocationScore
 from workbench.model.text import neutralise, redact
-from workbench.model.trajectory import trajectory_of
 from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.turns import calls_text
 
 _STARS = "*" * 69
 _DASHES = "-" * 69
@@ -88,19 +88,12 @@ def _fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, 
         fields.append(("expected_response", _response(expected)))
     fields.append(("actual_response", _response(actual)))
     if expected is not None:
-        fields.append(("expected_tool_calls", _calls(expected)))
-    return [*fields, ("actual_tool_calls", _calls(actual))]
+        fields.append(("expected_tool_calls", calls_text(expected)))
+    return [*fields, ("actual_tool_calls", calls_text(actual))]
 
 
 def _response(invocation: Invocation) -> str:
     return invocation.final_response.text() if invocation.final_response is not None else ""
-
-
-def _calls(invocation: Invocation) -> str:
-    return "\n".join(
-        f"{call.name}({json.dumps(call.args, ensure_ascii=False, default=repr) if call.args is not None else ''})"
-        for call in trajectory_of(invocation)
-    )
 
 
 def _score(score: InvocationScore) -> str:

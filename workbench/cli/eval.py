@@ -23,9 +23,6 @@ from workbench.cli.options import (
 
 if TYPE_CHECKING:
     from workbench.cli.arguments import Named
-    from workbench.model.target import Target
-    from workbench.store.discovery import Project
-    from workbench.store.settings import LoadedSettings
 
 
 @click.command("eval")
@@ -69,6 +66,7 @@ def evaluate(
     from workbench.cli.running import Display, carry_out, command_line
     from workbench.cli.selecting import only_cases, select
     from workbench.cli.streams import write_lines
+    from workbench.engine.named import project_of
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.engine.workspace import Workspace
 
@@ -76,7 +74,7 @@ def evaluate(
         raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
     _switch_features(enable=enable_features, disable=disable_features)
     named = named_sets(agent, sets)
-    project, loaded = project_of(agent, named)
+    project, loaded = project_of(agent, [name.path for name in named])
     with Workspace(project, loaded) as workspace:
         selections = select(project, named)
         if cases:
@@ -138,41 +136,6 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     if problems:
         raise PlanError(*problems)
     return found
-
-
-def project_of(agent: Path, named: Iterable[Named]) -> tuple[Project, LoadedSettings]:
-    """A project of this agent and these sets alone: nothing else is looked for.
-
-    The agent is the target of workbench.toml that lives in this folder, if there is one, else the ADK agent in it.
-    """
-    from workbench.cli.selecting import entry_of, relative_name, root_of
-    from workbench.store.discovery import Project, adk_target
-    from workbench.store.settings import load_settings
-
-    root = root_of([agent])
-    if root == agent.resolve():
-        root = root.parent  # where ADK keeps its agents, and looks for their .env
-    loaded = load_settings(root)
-    target = _configured(agent, loaded, root=root) or adk_target(agent, root=root)
-    entries = {relative_name(name.path, root): entry_of(name.path, root=root, target=target) for name in named}
-    project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
-    return project, loaded
-
-
-def _configured(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
-    """The first target of workbench.toml whose code lives in this folder."""
-    from workbench.store.discovery.targets import configured_target, folder_of
-    from workbench.store.errors import StoreError
-
-    for name, settings in loaded.settings.targets.items():
-        try:
-            target = configured_target(name, settings, root=root)
-        except StoreError:
-            continue  # a target that is broken and lives elsewhere is not this agent
-        folder = folder_of(target)
-        if folder is not None and folder.resolve() == agent.resolve():
-            return target
-    return None
 
 
 def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:

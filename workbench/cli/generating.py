@@ -130,13 +130,13 @@ def generate_eval_cases(
 
 def _project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
     """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
-    from workbench.cli.eval import project_of
-    from workbench.cli.selecting import relative_name
+    from workbench.engine.named import project_of
     from workbench.engine.plan import PlanError
     from workbench.model.text import did_you_mean
     from workbench.store.discovery.pairing import claims
     from workbench.store.discovery.targets import configured_target, folder_of
     from workbench.store.errors import StoreError
+    from workbench.store.files import relative_name
 
     project, loaded = project_of(agent, [])
     configured = loaded.settings.targets
@@ -145,7 +145,7 @@ def _project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, Lo
             raise PlanError(f"no such target: {name!r}{did_you_mean(name, configured)}")
         found = configured_target(name, configured[name], root=project.root)
         return project.model_copy(update={"targets": {name: found}}), loaded
-    relative = relative_name(eval_set, project.root)
+    relative = relative_name(eval_set.resolve(), project.root)
     for each, settings in configured.items():
         try:
             target = configured_target(each, settings, root=project.root)

@@ -123,7 +123,8 @@ def run(
 def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Workspace, list[Named]]:
     """The workspace that the arguments belong to, and the arguments split."""
     from workbench.cli.arguments import split_argument
-    from workbench.cli.selecting import only_target, root_of, split_names, with_named_sets
+    from workbench.cli.selecting import only_target, split_names
+    from workbench.engine.named import root_of, with_named_sets
     from workbench.engine.workspace import Workspace
     from workbench.store.discovery import discover
     from workbench.store.settings import load_settings
@@ -137,7 +138,7 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
     def narrow(project: Project) -> Project:
         if target is not None and not what:
             project = only_target(project, target)
-        return with_named_sets(project, named, target=target)
+        return with_named_sets(project, [name.path for name in named], target=target)
 
     return Workspace(narrow(project), loaded, narrow=narrow), named
 

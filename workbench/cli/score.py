@@ -62,7 +62,7 @@ def score(
     Exit status as of `workbench run`: with nothing but metrics without thresholds nothing is judged, which is 1.
     """
     from workbench.cli.running import Display, carry_out, command_line
-    from workbench.cli.selecting import root_of
+    from workbench.engine.named import root_of
     from workbench.engine.plan import RunOptions
     from workbench.engine.workspace import Workspace
     from workbench.store.discovery import Project

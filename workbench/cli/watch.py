@@ -55,9 +55,9 @@ def watch(
     from workbench.cli.interrupt import INTERRUPTED
     from workbench.cli.run import open_workspace, selections_of
     from workbench.cli.running import command_line
-    from workbench.cli.selecting import is_marked
     from workbench.cli.streams import message
     from workbench.cli.watch_lines import JsonLines, TextLines
+    from workbench.engine.named import is_marked
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.watch.opening import open_watch
 

@@ -36,7 +36,9 @@ class SetContext:
 
     @cached_property
     def _target_hash(self) -> str:
-        no_matter = _CHANGES_NO_ANSWER if self.target.options else {*_CHANGES_NO_ANSWER, "options"}
+        # What is not set leaves the hash what it was before it could be.
+        unset = {name for name in ("options", "sub_agent") if not getattr(self.target, name)}
+        no_matter = {*_CHANGES_NO_ANSWER, *unset}
         return _hash(self.target.model_dump_json(exclude=no_matter))
 
     @cached_property

@@ -183,6 +183,27 @@ class Workspace:
             planned = self._planner().plan(selections or selections_of(run), options, config=config)
             return resumed(planned, history, run)
 
+    def plan_documents(
+        self,
+        project: Project,
+        documents: Mapping[str, EvalSetDocument],
+        options: RunOptions,
+        *,
+        config: EvalConfig | None = None,
+    ) -> Plan:
+        """The plan for all cases of these sets, which need not be on disk.
+
+        `documents` are by name; `project` has their targets and criteria and need not be the one that is open here.
+        `config` counts before every configuration file. Raises PlanError.
+        """
+        planner = Planner(
+            project,
+            self._loaded,
+            open_document=documents.__getitem__,
+            open_history=self._history_if_there_is_one,
+        )
+        return planner.plan([Selection(eval_set=name) for name in documents], options, config=config)
+
     def plan_what_is_there(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
         return self._planner().plan_what_is_there(selections, options)

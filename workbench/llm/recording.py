@@ -11,7 +11,7 @@ from typing import Any
 from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.base import Fact
-from workbench.store.errors import cannot
+from workbench.store.errors import cannot, shown_path
 from workbench.store.json_lines import read_json_lines
 
 FORMAT = "workbench-calls-1"
@@ -83,10 +83,11 @@ class Replay:
         """The answer that was recorded, once more. Raises ModelError, too where that was recorded."""
         calls = self._calls.get(request.key)
         if not calls:
+            name = shown_path(self._path)
             raise ModelError(
                 Trouble.NOT_RECORDED,
-                f"{self._path} has no answer of {request.model} to this request: what is asked has changed since; "
-                f"record it again (--record-calls {self._path})",
+                f"{name} has no answer of {request.model} to this request: what is asked has changed since; "
+                f"record it again (--record-calls {name}; in pytest --workbench-record)",
             )
         call = calls[0] if len(calls) == 1 else calls.popleft()  # the last one goes on being the answer
         if call.trouble is not None:

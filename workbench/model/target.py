@@ -40,10 +40,11 @@ class Target(Fact):
     a path it is relative to `path` (or absolute). `path` is the folder from which the agent's modules are imported and
     in which it runs; `python` the interpreter (None: ours); `config` the criteria file; `scripted_models` the script
     that answers for models there is no key for; `simulate_tools` the file that says which tools are simulated; `tools`
-    the functions that are the agent's tools, as `module:name`, where the agent is a function; `options` the table of
-    settings that only its kind has, for its adapter; `columns` the known names of columns in datasets of recorded
-    sessions, each with the name that it has there, where that is another. In URLs and options `${NAME}` stands for an environment variable:
-    the adapter alone looks it up.
+    the functions that are the agent's tools, as `module:name`, where the agent is a function; `columns` the known names
+    of columns in datasets of recorded sessions, each with the name that it has there, where that is another;
+    `sub_agent` the one below the root agent that is tested in its place (ADK); `options` the table of settings that
+    only its kind has, for its adapter. In URLs and options `${NAME}` stands for an environment variable: the adapter
+    alone looks it up.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Target(Fact):
     scripted_models: Path | None = None
     simulate_tools: Path | None = None
     tools: tuple[str, ...] = ()
+    sub_agent: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
     options: dict[str, Any] = Field(default_factory=dict)
 

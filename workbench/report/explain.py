@@ -29,6 +29,12 @@ _ABOUT_STATE = ("session_state", "final_state")
 
 def explain(case: ReportedCase) -> list[str]:
     """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
+    failed = [metric for metric in case.judged if metric.status is MetricStatus.FAILED]
+    return [*reasons(case), *(_difference_lines(case, failed) if failed else ())]
+
+
+def reasons(case: ReportedCase) -> list[str]:
+    """What went wrong without what differed, for places that show both sides themselves."""
     lines = list(_failure_lines(case))
     bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
     if case.result.failure is not None:  # it is why they have no score
@@ -36,11 +42,9 @@ def explain(case: ReportedCase) -> list[str]:
     lines += _metric_lines(bad)
     if not case.judged and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
-    failed = [metric for metric in bad if metric.status is MetricStatus.FAILED]
-    for metric in failed:
-        lines += [safe(line) for line in judging_lines(metric)]
-    if failed:
-        lines += _difference_lines(case, failed)
+    for metric in bad:
+        if metric.status is MetricStatus.FAILED:
+            lines += [safe(line) for line in judging_lines(metric)]
     return lines
 
 
@@ -156,15 +160,23 @@ def value_text(value: Any) -> str:
 
 
 def _told_apart(difference: Difference) -> str:
-    """Both values. Where they look the same (cut, or in characters that do), from where they part, and escaped."""
-    wanted, given = value_text(difference.expected), value_text(difference.actual)
+    wanted, given = both_texts(difference.expected, difference.actual)
+    return f"expected {wanted}, got {given}"
+
+
+def both_texts(expected: Any, actual: Any) -> tuple[str, str]:
+    """Two values that differ, as JSON on a line each.
+
+    Where they look the same (cut, or in characters that do), from where they part, and escaped.
+    """
+    wanted, given = value_text(expected), value_text(actual)
     if normalize("NFC", wanted) == normalize("NFC", given):
-        texts = [redact(json.dumps(value, default=repr)) for value in (difference.expected, difference.actual)]
+        texts = [redact(json.dumps(value, default=repr)) for value in (expected, actual)]
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""
         wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
-    return f"expected {wanted}, got {given}"
+    return wanted, given
 
 
 def path_text(path: Path) -> str:

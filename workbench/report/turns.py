@@ -6,6 +6,7 @@ responses and the words of sub-agents are compared only where the case has some:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -85,6 +86,14 @@ def calls_of(invocation: Invocation) -> list[FunctionCall]:
     if isinstance(data, IntermediateData):
         return data.tool_uses
     return [part.function_call for part in _parts(data) if part.function_call is not None]
+
+
+def calls_text(invocation: Invocation) -> str:
+    """The tool calls of an invocation as text, a line for each, in the order of its trajectory."""
+    return "\n".join(
+        f"{call.name}({'' if call.args is None else json.dumps(call.args, ensure_ascii=False, default=repr)})"
+        for call in trajectory_of(invocation)
+    )
 
 
 def responses_of(invocation: Invocation) -> list[FunctionResponse]:

@@ -27,7 +27,7 @@ from workbench.store.documents.environment_file import load_environment
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.generation_file import load_generation
-from workbench.store.documents.migrating import migrate
+from workbench.store.documents.migrating import migrate, with_initial_session
 from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.problems import Problem
 from workbench.store.documents.reader import Loaded, load_config, read_json
@@ -69,4 +69,5 @@ __all__ = [
     "refuse_older_format",
     "validate",
     "validated",
+    "with_initial_session",
 ]

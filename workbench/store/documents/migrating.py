@@ -14,7 +14,7 @@ from workbench.store.documents.legacy import session_input_of
 from workbench.store.documents.manner import Manner, write_value
 from workbench.store.documents.places import Place, format_place
 from workbench.store.documents.reader import read_json
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import write_new
 from workbench.store.names import name_of_file
 
@@ -38,17 +38,34 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tup
     document = EvalSetDocument.open(old)
     if document.format is DocumentFormat.CURRENT:
         raise StoreError(old, found="an eval set in the current format", expected="one in an old format")
-    session = None if initial_session is None else _read_session(initial_session)
-    now = time.time()
-    cases = [_migrated(document, index, session, now=now) for index in range(len(document))]
-    name = name_of_file(new)
-    data = {"eval_set_id": name, "name": name, "eval_cases": cases, "creation_timestamp": now}
-    write_new(new, (write_value(data, Manner(), indentation="") + "\n").encode())
+    write_new(new, _migrated_set(document, name_of_file(new), initial_session))
     return tuple(
         format_place((*document.place_of_case(index), *place))
         for index in range(len(document))
         for place in _left_behind(document.raw_case(index), document.format)
     )
+
+
+def with_initial_session(document: EvalSetDocument, initial_session: Path) -> EvalSetDocument:
+    """An old document in the current format, its session taken from the file in which the older format kept it.
+
+    Nothing is written. Raises StoreError, also for a document in the current format, which says itself how sessions
+    start.
+    """
+    if document.format is DocumentFormat.CURRENT:
+        message = f"its cases have their own session_input: there is no room for {shown_path(initial_session)}"
+        raise StoreError(document.path, message)
+    data = _migrated_set(document, name_of_file(document.path), initial_session)
+    return EvalSetDocument(document.path, data, None)
+
+
+def _migrated_set(document: EvalSetDocument, name: str, initial_session: Path | None) -> bytes:
+    """The content of the file in the current format."""
+    session = None if initial_session is None else _read_session(initial_session)
+    now = time.time()
+    cases = [_migrated(document, index, session, now=now) for index in range(len(document))]
+    data = {"eval_set_id": name, "name": name, "eval_cases": cases, "creation_timestamp": now}
+    return (write_value(data, Manner(), indentation="") + "\n").encode()
 
 
 def _migrated(document: EvalSetDocument, index: int, session: dict[str, Any] | None, *, now: float) -> dict[str, Any]:

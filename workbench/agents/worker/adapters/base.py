@@ -69,7 +69,7 @@ class Session:
 
 
 class Adapter:
-    """One agent in one process. `target` has `kind`, `name`, `location`, `path`, `env_file`, `options` of a Target."""
+    """One agent in one process. `target` is what the engine tells of a Target (`target` in PROTOCOL.md)."""
 
     preload: Tuple[str, ...] = ()
     """Modules that the process imports before it forks, where more than one case waits. Never the target's own."""

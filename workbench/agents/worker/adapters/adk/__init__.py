@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from .. import base
-from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file
+from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file, sub_agent
 from .session import AdkSession, open_session
 from .tools import refuse_unknown_tools
 
@@ -77,15 +77,18 @@ class Adapter(base.Adapter):
         source = self._source
         assert source is not None
         agent, stack = (source.agent, None) if source.factory is None else await make_agent(source)
+        app = source.app
+        name = self.target.get("sub_agent")
+        if name:
+            agent = sub_agent(agent if app is None else app.root_agent, name)
+            app = app if app is None else app.model_copy(update={"root_agent": agent})
         if tools is not None:
-            refuse_unknown_tools(tools, agent if source.app is None else source.app.root_agent)
+            refuse_unknown_tools(tools, agent if app is None else app.root_agent)
         # An agent that a factory made is this session's alone; any other is closed by the last session that uses it.
         users = self._users if source.factory is None else set()
         user = object()
         release = functools.partial(_release, users, user)
-        opened = await open_session(
-            session, emit_span, app=source.app, agent=agent, release=release, stack=stack, tools=tools
-        )
+        opened = await open_session(session, emit_span, app=app, agent=agent, release=release, stack=stack, tools=tools)
         users.add(user)
         return opened
 

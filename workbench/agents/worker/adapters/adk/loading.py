@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ..base import LoadError
+from .structure import agents_of
 
 _FACTORIES = ("get_agent_async", "get_agent")
 _SOUGHT = "`root_agent`, `app` (a google.adk App), `get_agent_async` or `get_agent`"
@@ -97,6 +98,16 @@ async def make_agent(source: AgentSource) -> tuple[Any, Any]:
     if not isinstance(agent, BaseNode):
         raise LoadError(f"{source.place}() gave {_kind(agent)}, expected an agent (or an agent and an exit stack)")
     return agent, stack
+
+
+def sub_agent(root: Any, name: str) -> Any:
+    """The agent of this name: the root agent or one below it. Raises LoadError where there is none."""
+    known = list(agents_of(root))
+    for agent in known:
+        if agent.name == name:
+            return agent
+    listed = ", ".join(agent.name for agent in known)
+    raise LoadError(f"there is no agent {name!r} in {root.name}: it has {listed}")
 
 
 def _source_in(module: ModuleType | None) -> AgentSource | None:

@@ -1,0 +1,108 @@
+"""Which files pytest takes for eval sets, and what their cases are called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from .conftest import PytestProject, turn
+
+LIGHT = [turn("light hall", room="hall")]
+
+
+def collected(project: PytestProject, *arguments: str) -> list[str]:
+    lines = project.pytest("--collect-only", "-q", *arguments).outlines
+    return [line for line in lines if "::" in line]
+
+
+def test_nothing_is_collected_unasked(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+    project.write("test_own.py", "def test_own(): pass")
+
+    assert collected(project) == ["test_own.py::test_own"]
+
+
+def test_cases_are_collected_where_the_project_or_the_command_line_says_so(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT, kitchen=LIGHT)
+    project.add_set("home/unit.test.json", one=LIGHT)
+    ids = [
+        f"home/{case}" for case in ("light.evalset.json::hall", "light.evalset.json::kitchen", "unit.test.json::one")
+    ]
+
+    assert collected(project, "--workbench") == ids
+    assert collected(project, "-o", "workbench_collect=true") == ids
+    assert collected(project, "home/light.evalset.json") == ids[:2]
+    assert collected(project, "home/light.evalset.json::kitchen") == ids[1:2]
+    assert collected(project, "--workbench", "-k", "one or hall") == [ids[0], ids[2]]
+
+
+def test_json_of_other_programs_is_left_alone_until_it_is_named(project: PytestProject) -> None:
+    project.write("web.test.json", {"compilerOptions": {"strict": True}})
+    project.write("broken.test.json", "{ not even JSON")
+
+    assert collected(project, "--workbench") == []
+    named = project.pytest("web.test.json")
+    assert named.ret == 2
+    named.stdout.fnmatch_lines(["web.test.json:1:1: found an object without eval_cases, expected an eval set*"])
+
+
+def test_repeats_are_items_of_their_own(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT, kitchen=LIGHT)
+
+    names = [name.partition("::")[2] for name in collected(project, "--workbench", "--workbench-runs", "2")]
+
+    assert names == ["hall[1]", "hall[2]", "kitchen[1]", "kitchen[2]"]
+    assert len(collected(project, "--workbench-runs", "2", "home/light.evalset.json::hall")) == 2
+
+
+def test_a_broken_set_is_one_error_of_a_sentence(project: PytestProject) -> None:
+    project.write("home/light.evalset.json", '{"eval_set_id": "light", "eval_cases": 3}')
+
+    done = project.pytest("--workbench")
+
+    assert done.ret == 2
+    done.stdout.fnmatch_lines(["home/light.evalset.json:1:40: found 3 as eval_cases, expected a list of cases"])
+    assert "Traceback" not in done.stdout.str()
+
+
+def test_an_empty_set_is_like_a_module_without_tests(project: PytestProject) -> None:
+    project.add_set("home/empty.evalset.json")
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    assert collected(project, "--workbench") == ["home/light.evalset.json::hall"]
+
+
+def test_a_set_without_an_agent_says_what_to_do(project: PytestProject) -> None:
+    project.write("workbench.toml", "")
+    project.add_set("sets/light.evalset.json", hall=LIGHT)
+
+    done = project.pytest("--workbench")
+
+    assert done.ret == 2
+    done.stdout.fnmatch_lines(["sets/light.evalset.json: no agent was found near it: *"])
+
+
+def test_an_option_that_is_no_number_is_refused(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    done = project.pytest("--workbench", "--workbench-runs", "two")
+
+    assert "--workbench-runs: found 'two', expected a number of at least 1" in done.stdout.str() + done.stderr.str()
+    assert done.ret != 0
+
+
+def test_a_session_without_eval_sets_imports_nothing_of_ours(project: PytestProject) -> None:
+    project.write("test_own.py", "def test_own(): pass")
+    code = (
+        "import json, sys, pytest; pytest.main(['-q', '-p', 'no:cacheprovider']); "
+        "print(json.dumps(sorted(name for name in sys.modules if name.split('.')[0] in ('workbench', 'pydantic'))))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.root, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert json.loads(done.stdout.splitlines()[-1]) == [
+        "workbench", "workbench.testing", "workbench.testing.pytest_plugin", "workbench.testing.session",
+    ]  # fmt: skip

@@ -1,0 +1,142 @@
+"""Judges that answer from a file, so that tests need no key and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.judged import SAMPLES, judged_folder, judging
+from tests.llm.servers import Server
+
+from .conftest import PytestProject, turn
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with judging(monkeypatch) as started:
+        yield started
+
+
+@pytest.fixture
+def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server) -> PytestProject:
+    """A project with a good and a bad case, whose only criterion is asked of a judge."""
+    monkeypatch.setenv("COLUMNS", "300")
+    judged_folder(pytester.path, good="good", bad="bad")
+    return PytestProject(pytester)
+
+
+def forget_key(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in CI: no key, nothing known from before."""
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    (project.root / ".workbench" / "replies.db").unlink(missing_ok=True)
+
+
+def test_recorded_judges_answer_without_key_and_network(
+    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged.write("pytest.ini", "[pytest]\nworkbench_collect = true\nworkbench_calls = calls/judge.jsonl\n")
+    judged.pytest("--workbench-record").assert_outcomes(passed=1, failed=1)
+    assert len(server.calls) == 2 * SAMPLES
+    server.calls.clear()
+    forget_key(judged, monkeypatch)
+
+    replayed = judged.pytest()
+
+    replayed.assert_outcomes(passed=1, failed=1)
+    assert server.calls == []
+    judged.pytest("-n", "2").assert_outcomes(passed=1, failed=1)
+
+
+def test_missing_recordings_say_how_to_record(judged: PytestProject, server: Server) -> None:
+    done = judged.pytest("--workbench", "--workbench-calls", "calls.jsonl")
+
+    done.assert_outcomes(errors=2)
+    done.stdout.fnmatch_lines(
+        ["calls.jsonl: there are no recorded answers of models; record them with `pytest --workbench-record`"]
+    )
+    assert server.calls == []
+
+
+def test_a_call_that_was_not_recorded_is_an_error_that_says_how(judged: PytestProject, server: Server) -> None:
+    options = ("--workbench", "--workbench-calls", "calls.jsonl")
+    judged.pytest(*options, "--workbench-record", "-k", "good")
+
+    done = judged.pytest(*options)
+
+    done.assert_outcomes(passed=1, errors=1)
+    done.stdout.fnmatch_lines(["*has no answer of gemini-2.5-flash to this request*in pytest --workbench-record*"])
+
+
+def test_what_is_recorded_again_replaces_itself_and_nothing_else(
+    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--workbench", "--workbench-calls", "calls.jsonl")
+    judged.pytest(*options, "--workbench-record")
+    judged.pytest(*options, "--workbench-record", "-k", "good")
+
+    assert len((judged.root / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    forget_key(judged, monkeypatch)
+    judged.pytest(*options).assert_outcomes(passed=1, failed=1)
+
+
+def test_nothing_is_asked_that_could_not_be_recorded(judged: PytestProject, server: Server) -> None:
+    judged.write("file", "")
+
+    done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "file/calls.jsonl", "-k", "good")
+
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["file: cannot create it: it exists already"])
+    assert server.calls == []
+
+
+def test_recording_wants_a_file_and_one_process(judged: PytestProject, server: Server) -> None:
+    nowhere = judged.pytest("--workbench", "--workbench-record")
+    spread = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "calls.jsonl", "-n", "2")
+
+    nowhere.stdout.fnmatch_lines(["--workbench-record: no file is named; expected --workbench-calls FILE too"])
+    assert "several processes cannot record into one file; leave -n out" in spread.stderr.str()
+    assert server.calls == []
+
+
+def test_nothing_but_a_recording_is_written_over(judged: PytestProject, server: Server) -> None:
+    judged.write("notes.txt", "dear to somebody")
+
+    done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "notes.txt")
+
+    done.assert_outcomes(errors=2)
+    done.stdout.fnmatch_lines(["notes.txt:*"])
+    assert (judged.root / "notes.txt").read_text() == "dear to somebody"
+
+
+TEST = """
+import pytest
+from workbench.testing import AgentEvaluator
+
+
+@pytest.mark.asyncio
+@pytest.mark.workbench_calls("calls.jsonl")
+async def test_both():
+    for name in ("one", "two"):
+        await AgentEvaluator.evaluate("judged", f"judged/{name}.test.json", num_runs=1)
+"""
+
+
+def test_the_marker_names_the_file_of_one_test(
+    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "judged.agent:answer"\n')
+    judged.write("judged/agent.py", "def answer(prompt):\n    return prompt.upper()\n")
+    for name in ("one", "two"):
+        judged.add_set(f"judged/{name}.test.json", good=[turn(f"good {name}", "GOOD")])
+    judged.write("judged/test_config.json", (judged.root / "test_config.json").read_text())
+    judged.write("tests/test_judged.py", TEST)
+    options = ("-o", "pythonpath=.", "tests")
+
+    judged.pytest(*options, "--workbench-record").assert_outcomes(passed=1)
+    assert len(server.calls) == len((judged.root / "tests" / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    server.calls.clear()
+    forget_key(judged, monkeypatch)
+
+    judged.pytest(*options).assert_outcomes(passed=1)
+    assert server.calls == []

@@ -1,0 +1,171 @@
+"""How cases run under pytest, and how their verdicts are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from xml.etree import ElementTree
+
+from .conftest import PytestProject, turn
+
+GOOD = [turn("light hall", room="hall")]
+BAD = [turn("light hall", room="kitchen")]
+RAISES = [turn("raise it", room="hall")]
+
+
+def test_passed_failed_and_error_are_told_apart(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", good=GOOD, bad=BAD, raises=RAISES, nothing=[])
+
+    assert project.status_lines("--workbench") == {
+        "home/light.evalset.json::good": "PASSED",
+        "home/light.evalset.json::bad": "FAILED",
+        "home/light.evalset.json::raises": "ERROR",
+        "home/light.evalset.json::nothing": "FAILED",
+    }
+
+
+def test_a_failure_shows_both_sides_aligned_and_no_traceback(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=BAD)
+
+    done = project.pytest("--workbench")
+
+    done.stdout.fnmatch_lines(
+        [
+            "*home/light.evalset.json::bad*",
+            "✗ FAILED",
+            "  tool_trajectory_avg_score: 0.00 < 1.00",
+            "  turn 1: light hall",
+            "      set_light",
+            '    -   room: "kitchen"',
+            '    +   room: "hall"',
+            "FAILED home/light.evalset.json::bad - FAILED: tool_trajectory_avg_score: 0.00 < 1.00",
+        ]
+    )
+    assert ".py:" not in done.stdout.str()
+
+
+def test_an_error_says_what_could_not_be_done_and_on_request_where(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", raises=RAISES)
+
+    brief, long = project.pytest("--workbench").stdout, project.pytest("--workbench", "-v").stdout
+
+    brief.fnmatch_lines(["! ERROR", "  agent, turn 1: ValueError: kaboom", "ERROR *::raises - ERROR: agent, turn 1: *"])
+    assert "Traceback" not in brief.str()
+    long.fnmatch_lines(["  traceback:", '*raise ValueError("kaboom")'])
+
+
+def test_a_case_that_nothing_could_judge_is_no_success(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", nothing=[])
+
+    done = project.pytest("--workbench")
+
+    assert done.ret == 1
+    done.stdout.fnmatch_lines(["[?] NOT_EVALUATED", "  *the case has no turns*"])
+
+
+def test_options_of_a_run_count(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 30", "done: 30")])
+    project.write("lenient.json", {"criteria": {"tool_trajectory_avg_score": 0.0}})
+
+    done = project.status_lines("--workbench", "--workbench-config", "lenient.json", "--workbench-timeout", "1")
+
+    assert list(done.values()) == ["PASSED", "ERROR"]
+
+
+def test_cases_run_together_while_pytest_asks_for_one_after_the_other(project: PytestProject) -> None:
+    project.add_set("home/slow.evalset.json", **{f"c{number}": [turn("sleep 4", "done: 4")] for number in range(8)})
+    project.write("home/test_config.json", {"criteria": {"response_match_score": 0.5}})
+
+    started = time.monotonic()
+    done = project.pytest("--workbench")
+
+    done.assert_outcomes(passed=8)
+    assert time.monotonic() - started < 24  # 32 s one after the other
+
+
+def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", good=GOOD, bad=BAD, raises=RAISES)
+
+    done = project.pytest("--workbench", "-n", "2")
+
+    done.assert_outcomes(passed=1, failed=1, errors=1)
+    done.stdout.fnmatch_lines(['*-   room: "kitchen"', '*[+]   room: "hall"'])
+
+
+def test_the_agent_is_not_imported_by_pytest(project: PytestProject) -> None:
+    project.write("home/__init__.py", "import sys\n\nassert 'pytest' not in sys.modules\n")
+    project.add_set("home/light.evalset.json", good=GOOD)
+
+    project.pytest("--workbench").assert_outcomes(passed=1)
+
+
+def test_the_first_failure_ends_the_session_where_that_is_wanted(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 60", "done: 60")])
+
+    started = time.monotonic()
+    done = project.pytest("--workbench", "-x")
+
+    done.assert_outcomes(failed=1)
+    assert time.monotonic() - started < 30
+
+
+def test_what_failed_last_runs_alone(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", good=GOOD, bad=BAD, raises=RAISES)
+    project.cached("--workbench")
+
+    again = project.cached("--workbench", "--lf")
+
+    again.assert_outcomes(failed=1, errors=1)
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> None:
+    project.add_set("home/slow.evalset.json", slow=[turn("sleep 61.5", "done: 61.5")])
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--workbench"]
+    started = project.root / "started"
+    project.write(
+        "home/agent.py", f"import time\ndef answer(prompt):\n    open({str(started)!r}, 'w'); time.sleep(60)\n"
+    )
+
+    process = subprocess.Popen(command, cwd=project.root, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == 2
+    assert "KeyboardInterrupt" in output
+
+
+def test_reports_have_the_time_of_the_case_and_its_scores(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", good=GOOD, slow=[turn("sleep 0.5")], raises=RAISES)
+
+    project.pytest("--workbench", "--junitxml", "junit.xml")
+
+    cases = {case.get("name"): case for case in ElementTree.parse(project.root / "junit.xml").iter("testcase")}
+    properties = {item.get("name"): item.get("value") for item in cases["good"].iter("property")}
+    assert (properties["target"], properties["status"]) == ("home", "PASSED")
+    assert properties["tool_trajectory_avg_score"] == "1.0"
+    assert 0.5 <= float(cases["slow"].get("time", 0)) < 5
+    assert cases["raises"].find("error") is not None
+
+
+def test_results_are_in_the_history(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", good=GOOD, bad=BAD)
+
+    done = project.pytest("--workbench", "-k", "bad")
+
+    run = next(line for line in done.outlines if line.startswith("run ")).split()[1]
+    command = [sys.executable, "-m", "workbench.cli.main", "report", run, "--format", "json"]
+    shown = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False).stdout
+    assert json.loads(shown)["summary"]["failed"] == json.loads(shown)["summary"]["total"] == 1
+
+
+def test_text_of_the_agent_cannot_command_the_terminal(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=[turn("light \x1b[31mred\x1b[0m", room="hall")])
+
+    assert "\x1b" not in project.pytest("--workbench", "--color=no").stdout.str()

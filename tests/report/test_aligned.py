@@ -1,0 +1,96 @@
+"""Expected and actual as lines of a diff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.model.evalset import EvalCase
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
+from workbench.report.aligned import aligned_lines
+from workbench.report.run_report import ReportedCase
+
+KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
+Calls = list[tuple[str, dict[str, Any] | None]]
+
+
+def invocation(calls: Calls, response: str | None) -> dict[str, Any]:
+    said = None if response is None else {"role": "model", "parts": [{"text": response}]}
+    return {
+        "user_content": {"role": "user", "parts": [{"text": "go"}]},
+        "final_response": said,
+        "intermediate_data": {"tool_uses": [{"name": name, "args": args} for name, args in calls]},
+    }
+
+
+def lines(expected: Calls, actual: Calls, *, says: tuple[str | None, str | None] = (None, None)) -> list[str]:
+    wanted = EvalCase.model_validate({"eval_id": "c", "conversation": [invocation(expected, says[0])]})
+    given_ = EvalCase.model_validate({"eval_id": "c", "conversation": [invocation(actual, says[1])]})
+    turns = tuple(TurnResult(invocation=turn, duration_seconds=0.0) for turn in given_.conversation or ())
+    result = CaseResult(case=KEY, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
+    return list(aligned_lines(ReportedCase(result, wanted)))
+
+
+def test_arguments_stand_below_each_other_key_by_key() -> None:
+    same = {"room": "hall", "light": {"id": 1, "on": True}}
+
+    assert lines([("set", same)], [("set", {"room": "attic", "light": {"id": 1, "on": False}, "now": True})]) == [
+        "turn 1: go",
+        "    set",
+        '  -   room: "hall"',
+        '  +   room: "attic"',
+        "  -   light.on: true",
+        "  +   light.on: false",
+        "  +   now: true",
+    ]
+
+
+def test_calls_that_one_side_has_or_has_elsewhere_say_so() -> None:
+    a, b, c = ("a", {"x": 1}), ("b", {}), ("c", {})
+
+    assert lines([a, b], [b, c, a]) == [
+        "turn 1: go",
+        "  - a (made as call 3)",
+        "  -   x: 1",
+        "    b",
+        "  + c (not expected)",
+        "  + a (expected as call 1)",
+        "  +   x: 1",
+    ]
+    assert lines([b, c], [b])[2:] == ["  - c (not made)"]
+
+
+def test_arguments_that_are_not_written_are_not_empty_ones() -> None:
+    assert lines([("set", None)], [("set", {})])[2:] == ["  -   no arguments written (args absent)", "  +   {}"]
+
+
+def test_responses_are_compared_where_one_is_expected() -> None:
+    assert lines([], [], says=("It is off.", "It is on.")) == [
+        "turn 1: go",
+        '  - response: "It is off."',
+        '  + response: "It is on."',
+    ]
+    assert lines([], [], says=("It is off.", None))[-1] == "  + response: (none)"
+    assert lines([], [], says=(None, "anything")) == []
+
+
+def test_long_responses_are_shown_from_where_they_part() -> None:
+    shown = lines([], [], says=("x" * 500 + " off", "x" * 500 + " on"))
+
+    assert [line[-5:] for line in shown[1:]] == [' off"', 'x on"']
+
+
+@given(st.text(alphabet="a\x1b\x9b\u202e\n\r-+"))
+def test_nothing_in_it_commands_a_terminal(text: str) -> None:
+    shown = lines([("set", {text: text})], [(text, {"k": [text]})], says=(text, text + "!"))
+
+    assert not [line for line in shown if any(sign in line for sign in "\x1b\x9b\u202e\n\r")]
+
+
+def test_what_is_as_expected_is_left_out() -> None:
+    call: Calls = [("set", {"x": 1})]
+
+    assert lines(call, call, says=("a", "a")) == []

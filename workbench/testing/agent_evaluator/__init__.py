@@ -1,0 +1,1 @@
+"""`AgentEvaluator`, for test code that was written against ADK's."""

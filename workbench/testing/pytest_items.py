@@ -1,0 +1,197 @@
+"""Eval sets and their cases as pytest collects, runs and reports them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+from _pytest.outcomes import Failed
+
+from workbench.engine.plan import NoCases, PlanError, PlannedCase
+from workbench.model.keys import JobKey
+from workbench.model.results import CaseStatus
+from workbench.model.text import neutralise, one_line, redact
+from workbench.report.aligned import aligned_lines
+from workbench.report.explain import explain, explain_at_length, reasons
+from workbench.report.run_report import ReportedCase
+from workbench.report.wording import SYMBOLS
+from workbench.store.errors import StoreError
+from workbench.testing.pytest_runs import SessionRuns
+
+_RUNS = pytest.StashKey[SessionRuns]()
+
+
+class EvalSetFile(pytest.File):
+    """An eval set: one item for each case and repeat."""
+
+    def collect(self) -> Iterator[EvalCaseItem]:
+        """The cases in the order of the file. What is wrong with the set is one error, in a sentence or more."""
+        runs = _runs_of(self.config)
+        try:
+            plan = runs.plan(self.path)
+        except NoCases:  # as a module without tests
+            return
+        except (PlanError, StoreError) as error:
+            raise self.CollectError(_safe(str(error))) from None
+        several = plan.limits.runs > 1
+        for case in plan.cases:
+            for repeat in range(plan.limits.runs):
+                name = one_line(case.key.eval_id) or "(no id)"
+                name += f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
+                name += f"[{repeat + 1}]" if several else ""
+                job = JobKey(case=case.key, repeat=repeat)
+                yield EvalCaseItem.from_parent(self, name=name, runs=runs, job=job, planned=case)
+
+
+class CaseNotPassed(Failed):
+    """A case did not pass. pytest looks for no source to show with it, which would take longer than many a case."""
+
+    def __init__(self, case: ReportedCase) -> None:
+        super().__init__(case.result.status.value, pytrace=False)
+        self.case = case
+
+
+class EvalCaseItem(pytest.Item):
+    """One case of one repeat. Its run is one of many that go on in the background; here its result is waited for."""
+
+    def __init__(self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, **others: Any) -> None:
+        super().__init__(**others)
+        self.job = job
+        self.planned = planned
+        self._runs = runs
+        self.case: ReportedCase | None = None
+
+    def setup(self) -> None:
+        """Wait for the result. An ERROR is an error of the set-up for pytest, which tells it from a failure so."""
+        try:
+            result = self._runs.result_of(self)
+        except (PlanError, StoreError) as error:
+            pytest.fail(_safe(str(error)), pytrace=False)
+        self.case = ReportedCase(result, self.planned.case)
+        self.user_properties += _properties(self.case, run_id=self._runs.run_id_of(self))
+        if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
+            pytest.skip(result.status.value.lower())
+        if result.status is CaseStatus.ERROR:
+            raise CaseNotPassed(self.case)
+
+    def runtest(self) -> None:
+        """Fail where the case did not pass."""
+        assert self.case is not None  # pytest sets up first
+        if self.case.result.status is not CaseStatus.PASSED:
+            raise CaseNotPassed(self.case)
+
+    def seconds_in(self, phase: str) -> float:
+        """How long the case took, in the phase that has the verdict."""
+        if self.case is None:
+            return 0.0
+        decides = "setup" if self.case.result.status is CaseStatus.ERROR else "call"
+        return self.case.result.duration_seconds if phase == decides else 0.0
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
+        """What went wrong, without a traceback of ours."""
+        if isinstance(excinfo.value, CaseNotPassed):
+            return CaseRepr(excinfo.value.case, path=self._shown_path(), verbose=self.config.option.verbose > 0)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
+        """File, no line, and what the item is called in headings."""
+        return self.path, None, f"{self._shown_path()}::{self.name}"
+
+    def _shown_path(self) -> str:
+        return self.nodeid.partition("::")[0]
+
+
+class CaseRepr(TerminalRepr):
+    """Why a case did not pass. `reprcrash` has the sentence for the short summary.
+
+    `verbose`: what the agent wrote and the traceback of its exception, too.
+    """
+
+    def __init__(self, case: ReportedCase, *, path: str, verbose: bool) -> None:
+        status = case.result.status
+        lines = _explained(case)
+        self.reprcrash = ReprFileLocation(path, 0, f"{status.value}: {lines[0]}" if lines else status.value)
+        lines += _at_length(case, verbose=verbose)
+        self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Write it: `-` and `+` in the colours of a diff."""
+        for number, line in enumerate(self._lines):
+            sign = line.strip()[:2]
+            tw.line(line, red=number == 0 or sign == "- ", green=sign == "+ ", bold=number == 0)
+
+
+class SessionHooks:
+    """What is hooked in once an eval set was collected."""
+
+    def __init__(self, runs: SessionRuns) -> None:
+        self._runs = runs
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note what was chosen of what was collected."""
+        self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """An ERROR is told without a traceback, too. The time is the case's, not how long pytest has waited for it."""
+        report = yield
+        if isinstance(item, EvalCaseItem):
+            if call.excinfo is not None and isinstance(call.excinfo.value, CaseNotPassed):
+                report.longrepr = item.repr_failure(call.excinfo)
+            report.duration = item.seconds_in(call.when)
+        return report
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Stop what still runs: after -x, or Ctrl-C. Recorded calls that could not be kept are no success."""
+        if not self._runs.close():
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Where the results are, what models cost, and what should be known besides."""
+        lines = self._runs.summary_lines()
+        if lines:
+            terminalreporter.section("workbench")
+            for line in lines:
+                terminalreporter.write_line(_safe(line))
+
+
+def _runs_of(config: pytest.Config) -> SessionRuns:
+    runs = config.stash.get(_RUNS, None)
+    if runs is None:
+        runs = config.stash[_RUNS] = SessionRuns(config)
+        config.pluginmanager.register(SessionHooks(runs), "workbench-session")
+    return runs
+
+
+def _explained(case: ReportedCase) -> list[str]:
+    """Why it did not pass, with expected and actual aligned where they can be."""
+    aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
+    return [*reasons(case), *aligned] if aligned else explain(case)
+
+
+def _at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
+    """The rest, of a case that could not run; without `verbose` a line says how to see it."""
+    lines = explain_at_length(case) if case.result.status is CaseStatus.ERROR else []
+    return lines if verbose or not lines else ["(-v shows tracebacks, and what the agent wrote)"]
+
+
+def _properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, object]]:
+    """For JUnit and other reports: the run, the agent, the status, and every score."""
+    yield "run_id", run_id
+    yield "target", _safe(case.result.case.target)
+    yield "status", case.result.status.value
+    for metric in case.result.metrics:
+        yield _safe(metric.name), metric.status.value if metric.score is None else metric.score
+
+
+def _safe(text: str) -> str:
+    return neutralise(redact(text))
