@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from workbench.store.new_target import NewTarget
 
 _KINDS = ("function", "adk", "langchain", "agent_engine", "a2a", "http", "command", "recorded")
-_LOCATIONS = {
-    "function": "the function, as package.module:callable",
-    "adk": "the folder of the agent",
-    "langchain": "the chain or graph, as package.module:name",
-    "agent_engine": "the object, as package.module:name, or projects/.../reasoningEngines/ID",
-    "a2a": "the URL of the agent or its card",
-    "http": "the URL",
-    "command": "the program with its arguments",
-    "recorded": "the file with the recorded sessions",
-}
 _ASKED = "asked for in a terminal"
 
 
@@ -63,7 +53,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
         return NewTarget(name=str(name), kind=str(kind), location=where, eval_sets=patterns)
 
     try:
-        where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text), root))
+        where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text)))
         if not patterns:
             usual = eval_sets_by_default(str(kind), str(name))
             if asks and missing:
@@ -81,9 +71,10 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
 def _ask(kind: str, check: Callable[[str], None]) -> str:
     """Where the agent is: asked until it fits the kind."""
     from workbench.store.errors import StoreError
+    from workbench.store.new_target import LOCATIONS
 
     while True:
-        where: str = click.prompt(_LOCATIONS[kind], err=True)
+        where: str = click.prompt(LOCATIONS[kind], err=True)
         try:
             check(where)
         except StoreError as error:

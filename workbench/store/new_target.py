@@ -12,6 +12,18 @@ from workbench.store.files import decode_utf8, read_bytes, write_atomic, write_n
 from workbench.store.settings import FILE_NAME, check_settings
 from workbench.store.toml import TomlFile, read_toml
 
+LOCATIONS = {
+    "function": "the function, as package.module:callable",
+    "adk": "the folder of the agent",
+    "langchain": "the chain or graph, as package.module:name",
+    "agent_engine": "the object, as package.module:name, or projects/.../reasoningEngines/ID",
+    "a2a": "the URL of the agent or its card",
+    "http": "the URL",
+    "command": "the program with its arguments",
+    "recorded": "the file with the recorded sessions",
+}
+"""What says where an agent is, by its kind: what a new target is asked for."""
+
 
 class NewTarget(Fact):
     """What is asked of a new target; `eval_sets` are patterns, none where its sets are found by their place."""
@@ -22,14 +34,11 @@ class NewTarget(Fact):
     eval_sets: tuple[str, ...] = ()
 
 
-def check_target(target: NewTarget, root: Path) -> None:
-    """Raise StoreError where a target cannot be added to the project at `root`: its `place` and `message` say why."""
-    path = root / FILE_NAME
+def check_target(target: NewTarget) -> None:
+    """Raise StoreError where no project could have such a target: its `place` and `message` say why. Reads nothing."""
     if not target.name or not target.name.isprintable():
-        raise StoreError(path, place="targets", found=repr(target.name), expected="the name of a target")
-    if target.name in read_toml(path).data.get("targets", {}):
-        raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
-    check_settings(TomlFile(path, _table(target)))
+        raise StoreError(Path(FILE_NAME), place="targets", found=repr(target.name), expected="the name of a target")
+    check_settings(TomlFile(Path(FILE_NAME), _table(target)))
 
 
 def add_target(target: NewTarget, root: Path) -> Path:
@@ -37,8 +46,10 @@ def add_target(target: NewTarget, root: Path) -> Path:
 
     Raises StoreError where that cannot be, and then nothing has changed.
     """
-    check_target(target, root)
+    check_target(target)
     path = root / FILE_NAME
+    if target.name in read_toml(path).data.get("targets", {}):
+        raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
     table = _table(target)
     if not path.exists():
         write_new(path, table.encode())

@@ -100,6 +100,15 @@ async def test_an_address_where_nobody_listens_is_infrastructure(bench: Any) -> 
     assert talk.message.startswith(f"POST http://127.0.0.1:{port}/ could not be reached: ")
 
 
+async def test_sessions_that_fail_leave_nothing_on_standard_error(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: web.Response(status=400))
+    host = bench.host(**site.target())
+
+    talks = [await bench.talk(host, "hi") for _ in range(3)]
+
+    assert [talk.error.failure.stderr_tail for talk in talks] == [None, None, None]
+
+
 async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
     async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -157,6 +157,7 @@ async def test_values_from_the_environment_are_never_told(bench: Any, serve: Any
     [
         ("just text", "just text", []),
         (web.Response(text="plain text", content_type="text/plain"), "plain text", []),
+        (web.Response(text="42", content_type="text/plain"), "42", []),
         ({"response": None, "predicted_trajectory": ["ring"]}, "", [("ring", None)]),
         (
             {

@@ -13,9 +13,10 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
-from workbench.store.errors import IsDataset, StoreError
+from workbench.store.errors import IsDataset, StoreError, shown_path
 from workbench.store.history import StoredJob
 from workbench.store.history.database import file_of
+from workbench.store.new_target import NewTarget, add_target
 from workbench.tui.gateway.datasets import find_row, list_rows
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.gateway.thread import Call
@@ -43,6 +44,10 @@ class Projects:
     async def reload(self) -> OpenedProject:
         """Look again what there is."""
         return await self._call(self._reload)
+
+    async def add_target(self, target: NewTarget) -> str:
+        """Write a new target into the settings; returns the file, as people see it. Raises StoreError."""
+        return await self._call(lambda workspace: shown_path(add_target(target, workspace.root)))
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
         """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""

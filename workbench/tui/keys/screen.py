@@ -48,6 +48,14 @@ PLACE = KeyPlace(
             explanation="have a model write scenarios for the selected eval set or agent, to be looked through",
         ),
         KeyAction(
+            "add_target",
+            "screen",
+            "alt+n",
+            "add_target",
+            "add an agent",
+            explanation="add an agent to workbench.toml: asked for its kind, name, place and eval sets",
+        ),
+        KeyAction(
             "run_failed",
             "screen",
             "f",

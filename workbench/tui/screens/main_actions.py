@@ -83,6 +83,10 @@ class MainActions(Screen[None]):
         """Have a model write scenarios for the selected set or agent."""
         self._visits.generate()
 
+    def action_add_target(self) -> None:
+        """Add an agent to workbench.toml."""
+        self._visits.add_target()
+
     def action_plan_selected(self) -> None:
         """See the plan of a run of the selected case, set or target."""
         self._start_selected(ask=True)

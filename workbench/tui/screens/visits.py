@@ -50,6 +50,13 @@ class Visits(Faceless):
             return
         await generate(self, self._hub, row)
 
+    @work(group="new_target", exclusive=True)
+    async def add_target(self) -> None:
+        """Add an agent to the settings of the project."""
+        from workbench.tui.screens.new_target import add_target  # seldom needed
+
+        await add_target(self, self._hub)
+
     @work(group="table", exclusive=True)
     async def open_table(self) -> None:
         """Show the newest results as a table, and go to the case that is chosen there."""

@@ -52,11 +52,14 @@ class Reading:
     def _parsed(self, text: str, *, content_type: str) -> Any:
         if not text.strip():
             raise base.AgentFault(f"answered with nothing, {self._expected}")
+        is_plain = content_type == "text/plain" and not self._paths
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            if content_type == "text/plain" and not self._paths:
+            if is_plain:
                 return text
+        else:
+            return value if isinstance(value, (dict, str)) or not is_plain else text  # a number, said as text
         kind = "no JSON"
         if content_type == "text/html" or text.lstrip()[:9].lower().startswith(("<!doctype", "<html")):
             kind = "HTML (a page for people, perhaps of an error or a login)"

@@ -85,8 +85,11 @@ class HttpSession(ForeignSession):
                 headers={"traceparent": traceparent, **shared.headers}, **sent
             )
             answer = self._read(status, content_type, shared.variables.conceal(text))
-        except base.AgentFault as error:
-            raise base.AgentFault(f"{self._called} {error}", kind=error.kind) from None
+        except BaseException as error:
+            self._client.detach()  # nobody closes a session that failed, and aiohttp complains of that
+            if isinstance(error, base.AgentFault):
+                raise base.AgentFault(f"{self._called} {error}", kind=error.kind) from None
+            raise
         answer["attributes"] = {
             "http.request.method": shared.sending.method,
             "url.full": shared.target["location"],
