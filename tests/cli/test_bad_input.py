@@ -105,6 +105,23 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
         ({"criteria": {"tool_trajectory_avg_score": "high"}}, "expected a number"),
         ({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "SOMEHOW"}}}, "match_type"),
         ([], "expected an object"),
+        (
+            {
+                "criteria": {"safety_v1": 1},
+                "judge_metrics": {"safety_v1": {"criteria": {"a": "b"}, "rating_rubric": {"0": "no", "1": "yes"}}},
+            },
+            "judge_metrics.safety_v1: found the name of a built-in metric, expected a name of its own",
+        ),
+        (
+            {"criteria": {"safety_v1": {"judge_model_options": {"judge_model_config": {"temprature": 0}}}}},
+            "criteria.safety_v1.judge_model_options.judge_model_config.temprature: found the unknown key 'temprature', "
+            "expected a key of GenerateContentConfig; did you mean 'temperature'?",
+        ),
+        (
+            {"criteria": {"safety_v1": 1.0}, "user_simulator_config": {"model_configuration": {"maxTokens": 1}}},
+            "user_simulator_config.model_configuration.maxTokens: found the unknown key 'maxTokens', expected a key of "
+            "GenerateContentConfig; did you mean 'maxOutputTokens'?",
+        ),
     ],
 )
 def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, config: Any, said: str) -> None:

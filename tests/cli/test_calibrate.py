@@ -124,7 +124,14 @@ def test_a_judge_without_a_score_leaves_its_label_unjudged(
         ([{"eval_id": "a", "label": "perhaps"}],
          "labels.jsonl:1:27: label: found 'perhaps', expected a number, or one of"),
         ([{"eval_id": "a", "label": "pass"}, {"eval_id": "b", "label": 3}],
-         "labels.jsonl:2:27: label: found 3, expected pass or fail, like the other labels"),
+         f"labels.jsonl:2:27: label: found 3, expected pass or fail (also 1 or 0), as {METRIC} gives them"),
+        ([{"eval_id": "a", "label": 3}], f"found 3, expected pass or fail (also 1 or 0), as {METRIC} gives them"),
+        ([{"eval_id": "a", "label": 0.5}, {"eval_id": "b", "label": 3}], "found 3, expected a rating from 0 to 1"),
+        ([{"id": "a", "label": "pass"}], "id: found the unknown column 'id', expected 'eval_id' (did you mean that?)"),
+        ([{"eval_id": "a", "verdict": "pass"}], "found the unknown column 'verdict', expected 'label' (did you mean"),
+        ([{"eval_id": "a", "said": 1}], "label: found only 'eval_id', 'said', expected 'label'"),
+        ([{"eval_id": "a", "label": 1, "criterion": "tone"}],
+         f"criterion: found 'tone', expected '{METRIC}', which --criterion says, or none"),
         ([{"eval_id": "a", "label": None}], "label: found nothing, expected a verdict or a rating"),
         ([{"label": "pass"}], "eval_id: found nothing, expected the id of a case"),
         ([{"eval_id": "a", "label": "pass", "turn": 2}], "turn: found 2, expected a number from 1 to 1"),
@@ -133,7 +140,7 @@ def test_a_judge_without_a_score_leaves_its_label_unjudged(
         ([{"eval_id": "a", "label": "pass", "rubric": "r"}], "rubric: found 'r', expected no rubric"),
         ([{"eval_id": "a", "label": "pass", "eval_set": "x"}], "found 'x', expected one of home/light.evalset.json"),
         ([{"eval_id": "a", "label": "pass", "criterion": "ton"}],
-         "criterion: found 'ton', by which no model judged"),
+         f"criterion: found 'ton', expected '{METRIC}'"),
         ([{"eval_id": "a", "lable": "pass"}], "found the unknown column 'lable', expected 'label'"),
         ([{"eval_id": "a", "label": 1}, {"eval_id": "a", "label": 0, "turn": 1}],
          "label: found a second label of what row 1 is about"),
@@ -149,6 +156,44 @@ def test_what_is_wrong_with_labels_is_told_with_row_found_and_expected(
 
     assert done.status == 2
     assert message in done.error
+
+
+def test_every_row_that_is_wrong_is_told_and_of_many_how_many_more(ran: CommandLine) -> None:
+    rows = [{"eval_id": name, "label": "pass"} for name in ("a", "x", "b", "y")]
+    ran.write("labels.jsonl", as_lines([*rows, {"eval_id": "c", "label": "perhaps"}]))
+
+    told = ran("calibrate", "labels.jsonl", "--criterion", METRIC).error.splitlines()
+
+    assert [line.split(":")[:3] for line in told if "labels.jsonl" in line][1:] == [
+        ["labels.jsonl", "4", "13"], ["labels.jsonl", "5", "27"],
+    ]  # fmt: skip
+    assert "workbench: labels.jsonl:2:13: eval_id: found 'x'" in told[0]
+
+    ran.write("labels.csv", "id,label\n" + "a,pass\n" * 3)
+    (told_once,) = ran("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
+    assert "found the unknown column 'id', expected 'eval_id'" in told_once
+
+    ran.write("labels.csv", "eval_id,label\n" + "a,\n" * 12)
+    told = ran("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
+    assert (len(told), told[-1]) == (11, "and 2 more")
+
+
+def test_a_rating_that_the_judge_cannot_give_is_refused(ran: CommandLine) -> None:
+    ran.write("labels.csv", "eval_id,label\na,5\nb,7\n")
+
+    done = ran("calibrate", "labels.csv", "--criterion", "tone")
+
+    assert done.status == 2
+    assert "labels.csv:3:1: label: found 7, expected a rating from 1 to 5, as tone gives them" in done.error
+
+
+def test_a_criterion_that_no_model_judged_by_is_told_with_those_that_one_did(ran: CommandLine) -> None:
+    ran.write("labels.jsonl", as_lines([{"eval_id": "a", "label": "pass", "criterion": "ton"}]))
+
+    done = ran("calibrate", "labels.jsonl")
+
+    assert "criterion: found 'ton', by which no model judged in run" in done.error
+    assert "did you mean 'tone'?" in done.error
 
 
 def test_of_several_criteria_one_must_be_named(ran: CommandLine) -> None:

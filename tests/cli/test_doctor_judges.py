@@ -98,6 +98,23 @@ def test_a_judge_that_does_not_answer_is_a_problem_with_its_reason(
     assert len(server.calls) == 1
 
 
+def test_a_missing_key_is_no_problem_where_a_script_stands_in(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    folder.write("script.json", '{"rules": [{"reply": "yes"}]}')
+    settings = workbench.root / "workbench.toml"
+    settings.write_text(
+        settings.read_text().replace("[targets.sample]", '[targets.sample]\nscripted_models = "script.json"')
+    )
+
+    done = workbench("doctor", "--check")
+
+    assert (done.status, server.calls) == (0, [])
+    assert "    where it has no key, script.json answers in its place" in done.out
+    assert "    not asked: there is no key for it" in done.out
+
+
 def test_a_missing_key_is_a_problem_once_it_is_checked(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

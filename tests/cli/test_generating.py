@@ -225,6 +225,17 @@ def test_without_a_key_the_sample_has_a_script_that_says_so(
     assert played.out.count("the user has finished") == before + 2
 
 
+def test_a_script_of_models_that_cannot_be_read_is_named(home: CommandLine, server: Server) -> None:
+    home.write("workbench.toml", SETTINGS.replace("[judge]", 'scripted_models = "script.json"\n[judge]'))
+    home.write("script.json", '{"rules": [{"whn": []}]}')
+
+    done = generate(home)
+
+    assert done.status == 2
+    assert "script.json: rules[0]" in done.error
+    assert "Traceback" not in done.error
+
+
 def test_a_target_can_be_named(home: CommandLine, server: Server) -> None:
     home.write("workbench.toml", f'{SETTINGS}\n[targets.other]\nkind = "function"\ntarget = "home.other:talk"\n')
     home.write("home/other.py", "def talk(prompt):\n    'Talks about the weather.'\n    return prompt\n")

@@ -162,7 +162,10 @@ def test_a_file_that_holds_no_calls_is_refused_before_anything_runs(
     done = workbench("run", option, "test_config.json")
 
     assert done.status == 2
-    assert "test_config.json: line 1 is no recorded call" in done.error
+    assert (
+        "test_config.json:1:" in done.error
+        and "expected the format of a recorded call (workbench-calls-1)" in done.error
+    )
     assert asked_of_the_agent(folder) == []
 
 

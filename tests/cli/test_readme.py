@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
+from tests.engine.judged import METRIC, judging
+from tests.llm.servers import gemini
 from workbench.cli.lazy import COMMANDS
 from workbench.cli.main import cli
 from workbench.metrics.registry import check_criteria, known_metrics
@@ -58,7 +60,7 @@ def test_the_first_two_commands_try_the_samples_and_run_the_tests() -> None:
     first, second = blocks("sh")[:2]
 
     assert first.rstrip().endswith("workbench demo")
-    assert second.rstrip().endswith("python -m pytest")
+    assert "python -m pytest -n auto" in second
 
 
 def test_every_command_is_listed_with_options_that_it_has() -> None:
@@ -143,6 +145,26 @@ def test_the_json_of_a_run_has_exactly_the_documented_keys(workbench: CommandLin
     real = workbench("run", "home", "--format", "json").data
 
     assert shape(real) == shape(documented)
+
+
+def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch, make_turn: Any
+) -> None:
+    workbench.write("home/agent.py", AGENT)
+    workbench.write("home/test_config.json", {"criteria": {METRIC: 1.0}})
+    workbench.add_set("home/light.evalset.json", {"off": [make_turn("hall", "done")], "no": [make_turn("raise x", "")]})
+    workbench.write("labels.csv", "eval_id,label\noff,pass\nno,fail\n")
+    opinion = {"reasoning": "r", "verdict": "valid"}
+    documented = [json.loads(block) for block in blocks("json") if '"schema_version"' in block][1:]
+
+    with judging(monkeypatch, lambda _: gemini(json.dumps(opinion))):
+        workbench("run", "home")
+        opinion["verdict"] = "invalid"
+        judged = workbench("judge", "--format", "json").data
+    calibrated = workbench("calibrate", "labels.csv", "--format", "json").data
+
+    assert [shape(judged), shape(calibrated)] == [shape(each) for each in documented]
+    assert (judged["criteria"][0]["kappa_of"], calibrated["criteria"][0]["kind"]) == ("cohen", "verdict")
 
 
 def expected_call(room: str) -> dict[str, Any]:

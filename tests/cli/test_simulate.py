@@ -119,10 +119,19 @@ def test_a_set_that_cannot_be_written_is_named(played: CommandLine) -> None:
     assert "*.evalset.json" in done.error
 
 
-def test_a_script_that_cannot_be_read_is_said_before_anything_is_played(played: CommandLine) -> None:
-    played.write("script.json", '{"rules": [{"whn": []}]}')
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [('{"rules": [{"whn": []}]}', "script.json: rules[0]"), (None, "script.json: cannot read it: there is no such")],
+)
+def test_a_script_that_cannot_be_read_is_said_and_nothing_is_played(
+    played: CommandLine, script: str | None, said: str
+) -> None:
+    (played.root / "script.json").unlink()
+    if script is not None:
+        played.write("script.json", script)
 
     done = played("simulate", "set.evalset.json")
 
     assert done.status == 2
-    assert "script.json" in done.error.splitlines()[0] and "rules[0]" in done.error
+    assert said in done.error.splitlines()[0]
+    assert done.out == ""

@@ -85,6 +85,18 @@ def test_a_configuration_that_is_wrong_runs_nothing(workbench: CommandLine) -> N
     assert not Path("called.txt").exists()
 
 
+def test_a_misspelt_key_for_the_model_of_tools_runs_nothing(workbench: CommandLine) -> None:
+    tool = {"tool_name": "set_light", "mock_strategy_type": "MOCK_STRATEGY_TOOL_SPEC"}
+    environment = {"tool_simulation_configs": [tool], "simulation_model_configuration": {"temperatur": 1}}
+    workbench.write("environment.json", environment)
+
+    done = workbench("run", "lights", "--simulate-tools", "environment.json")
+
+    assert done.status == 2
+    assert "environment.json: simulation_model_configuration.temperatur: found the unknown key" in done.error
+    assert "did you mean 'temperature'?" in done.error
+
+
 def test_doctor_reads_the_files_too(workbench: CommandLine) -> None:
     workbench.write(
         "workbench.toml",

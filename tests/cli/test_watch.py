@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.judged import AGENT, judged_folder, judging
 from tests.watch.watched import Folder
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
@@ -117,6 +119,37 @@ def test_lines_of_json(folder: Folder, watches: list[Watch]) -> None:
     assert (told[1]["path"], told[1]["line"]) == ("tools.py", 8)
     assert told[2]["stale"] == 2
     assert watch.stop(signal.SIGTERM) == 130
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """Two cases, each asked of a judge twice, at ten tokens and two a question."""
+    with judging(monkeypatch):
+        yield judged_folder(tmp_path, good="good", poor="poor")
+
+
+def test_what_judges_took_stands_below_the_summary(judged: Folder, watches: list[Watch]) -> None:
+    watch = Watch(judged, "--plain")
+    watches.append(watch)
+
+    (asked,) = watch.until("model gemini-2.5-flash: ")[-1:]
+    assert re.search(r"^ +model gemini-2.5-flash: 4 calls, \d+ tokens, \$0\.0", asked)
+
+    judged.write("agent.py", AGENT.replace("upper()", "lower()"))
+    (again,) = watch.until("model gemini-2.5-flash: ")[-1:]
+    assert "4 calls" in again  # of this change, and not of those before it
+    assert watch.stop() == 130
+
+
+def test_what_judges_took_is_told_in_json(judged: Folder, watches: list[Watch]) -> None:
+    watch = Watch(judged, "--format", "jsonl")
+    watches.append(watch)
+
+    known = json.loads(watch.until("all_known")[-1])
+
+    (model,) = known["summary"]["models"]
+    assert model.items() >= {"model": "gemini-2.5-flash", "calls": 4, "cached": 0, "failed": 0}.items()
+    assert 0 < model["cost"] < 0.01
 
 
 def test_stored_verdicts_are_shown_as_such(folder: Folder, watches: list[Watch]) -> None:

@@ -14,8 +14,8 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action
+from workbench.watch.affected import affected_part, decide_plan
+from workbench.watch.selection import Action, Reason, Why
 
 SET = Selection(eval_set="set.evalset.json")
 LOUD = {"criteria": {"Loud": "Is it loud?"}, "rating_rubric": {"1": "loud", "0": "not"}}
@@ -106,6 +106,41 @@ def test_that_there_is_a_newer_run_to_compare_with_judges_nothing_again(folder: 
     run(folder)
 
     assert decided(folder) == {Action.NOTHING}
+
+
+def test_what_had_no_run_to_compare_with_is_judged_again_once_there_is_one(folder: Folder, server: Server) -> None:
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    run(folder)
+    alone = decided(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt.upper()")
+    run(folder)
+    compared = decided(folder)
+    folder.write("agent.py", "def answer(prompt): return prompt")
+
+    assert (alone, compared) == ({Action.NOTHING}, {Action.NOTHING})
+    with Workspace.open(folder.root) as workspace:
+        undone = decide_plan(workspace, workspace.plan([SET], RunOptions()))
+        assert {(each.action, each.reasons) for each in undone} == {(Action.JUDGE, (Reason(Why.NEWER_RUN),))}
+        again = workspace.start(affected_part(workspace, workspace.plan([SET], RunOptions())))
+        list(again.iter_events())
+        assert scores({result.case.eval_id: result for result in again.results()}) == {"one": 0.0, "two": 0.5}
+    assert decided(folder) == {Action.NOTHING}
+
+
+def test_repeats_of_one_run_are_not_compared_with_each_other(folder: Folder, server: Server) -> None:
+    folder.write("agent.py", "import os\ndef answer(prompt):\n    return f'{prompt} {os.urandom(8).hex()}'\n")
+    judged_by(folder, own=LOUD)
+    with Workspace.open(folder.root) as workspace:
+        list(workspace.start(workspace.plan([SET], RunOptions(runs=2))).iter_events())
+    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+
+    with Workspace.open(folder.root) as workspace:
+        part = affected_part(workspace, workspace.plan([SET], RunOptions(runs=2)))
+        again = workspace.start(part)
+        list(again.iter_events())
+
+    assert not any(case.needs_agent for case in part.cases)
+    assert {result.status for result in again.results()} == {CaseStatus.NOT_EVALUATED}
 
 
 def decided(folder: Folder) -> set[Action]:
@@ -211,11 +246,13 @@ def test_scored_again_win_rates_stand_with_their_metric_and_nobody_is_asked(fold
     judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
-    _, results = run(folder)
+    louder, results = run(folder)
     asked = len(server.calls)
 
     with Workspace.open(folder.root) as workspace:
-        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}))
+        with workspace.history() as history:
+            criteria = history.run(louder).criteria
+        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}, criteria=criteria))
         list(again.iter_events())
         names = [metric.name for metric in again.results()[0].metrics]
 

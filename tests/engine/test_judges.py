@@ -84,6 +84,19 @@ def test_what_was_answered_once_is_asked_again_only_where_that_is_wanted(folder:
     assert len(server.calls) == 8
 
 
+def test_what_cannot_be_read_is_asked_for_anew_in_the_next_run(folder: Folder, server: Server) -> None:
+    server.answer = lambda _: gemini("I would rather not say.")
+    prose = run(folder)
+    assert {result.status for result in prose.values()} == {CaseStatus.ERROR}
+    assert "I would rather not say." in (prose["good"].metrics[0].reason or "")
+
+    server.answer = verdict
+    assert [result.status for _, result in sorted(run(folder).items())] == [CaseStatus.FAILED, CaseStatus.PASSED]
+    assert len(server.calls) == 8
+    run(folder)
+    assert len(server.calls) == 8
+
+
 def test_judgements_are_stored_with_all_that_was_said(folder: Folder, server: Server) -> None:
     told = run(folder)["bad"].metrics[0]
 

@@ -84,6 +84,18 @@ async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_mo
     assert (spent.calls, spent.untold, spent.cost) == (1, 1, None)
 
 
+async def test_an_answer_without_text_is_paid_for(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: gemini("", thoughts="hm", finish="MAX_TOKENS"))
+    account = Account(Prices({"gemini-test": OwnPrice(0.0, 1_000_000)}), Budget(cost=9.0))
+    models = open_models(server)
+
+    told = [await _trouble(models, account, number) for number in range(3)]
+
+    assert told == [Trouble.EMPTY, Trouble.EMPTY, Trouble.BUDGET]  # five tokens each, a dollar apiece
+    (spent,) = account.spending()
+    assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens, spent.cost) == (0, 2, 14, 10, 10.0)
+
+
 async def test_nobody_is_asked_beyond_a_number_of_calls(serve: Serve, open_models: OpenModels) -> None:
     said: list[str] = []
     server = serve(lambda _: gemini("yes", seconds=0.02))

@@ -210,19 +210,42 @@ def test_only_a_file_of_calls_is_begun_anew(tmp_path: Path) -> None:
     other.write_text("{}")
 
     Recording(calls)
-    with pytest.raises(StoreError, match="line 1 is no recorded call"):
+    with pytest.raises(StoreError, match="found nothing, expected the format of a recorded call"):
         Recording(other)
 
     assert other.read_text() == "{}"
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"format": "other"}', '{"format": "workbench-calls-1", "request": {}}'])
-def test_a_file_that_holds_no_calls_is_named_with_the_line(tmp_path: Path, line: str) -> None:
+ASKED = '{"format": "workbench-calls-1", "request": {"model": "m", "messages": [{"role": "user", "text": "q"}]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", ":2:2: found a line that is no JSON (Expecting property name"),
+        ("[]", ":2:1: found a list, expected a recorded call (workbench-calls-1)"),
+        ("{}", ":2:1: found nothing, expected the format of a recorded call (workbench-calls-1)"),
+        ('{"format": "other"}', ":2:12: format: found 'other', expected the format of"),
+        ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected request, which it must have"),
+        ('{"format": "workbench-calls-1", "request": 1}', ":2:44: request: found 1, expected an object"),
+        ('{"format": "workbench-calls-1", "request": {}}', ":2:44: request: found nothing, expected model, which"),
+        (ASKED + "}", ":2:1: found neither, expected exactly one of reply and trouble"),
+        (ASKED + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
+        (ASKED + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),
+        (ASKED + ', "replay": {}}', "replay: found an object, expected no key of this name"),
+    ],
+)
+def test_what_is_no_recorded_call_is_told_with_its_place_what_was_found_and_what_was_expected(
+    tmp_path: Path, line: str, said: str
+) -> None:
     file = tmp_path / "calls.jsonl"
     file.write_text(f"\n{line}\n")
 
-    with pytest.raises(StoreError, match=r"calls\.jsonl.*line 2 is no recorded call"):
+    with pytest.raises(StoreError) as refused:
         Replay(file)
+
+    assert said in str(refused.value)
+    assert str(refused.value).startswith(str(file))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.registry import check_criteria
+from workbench.model.criteria import read_config
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Failure, FailureKind, InvocationScore, MetricStatus
 
@@ -111,6 +113,15 @@ async def test_a_custom_metric_may_take_the_name_of_a_known_one(
     judged = await judge(criteria, actual=[turn("a")], expected=[turn("a")])
 
     assert judged["exact_match"].score == 0.25
+
+
+def test_a_judge_metric_must_not_be_called_like_a_known_one() -> None:
+    own = {"exact_match": {"metric_prompt_template": "Rate {response}"}}
+    config = read_config({"criteria": {"exact_match": 1}, "judge_metrics": own}, source="test_config.json")
+
+    (problem,) = check_criteria(config)
+
+    assert str(problem) == "judge_metrics.exact_match: found the name of a built-in metric, expected a name of its own"
 
 
 async def test_no_function_runs_where_no_turn_was_finished(config: Any, judge: Any, services: Any, turn: Any) -> None:

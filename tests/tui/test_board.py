@@ -133,6 +133,16 @@ def test_stored_results_never_replace_those_of_this_session(board: Board, make: 
     assert (record.standing, record.stored_at) == (Standing.PASSED, None)
 
 
+def test_results_that_somebody_else_has_stored_meanwhile_replace_older_stored_ones(board: Board, make: Any) -> None:
+    for status in (CaseStatus.FAILED, CaseStatus.PASSED):
+        stored = make.stored_job(make.result(make.key("a"), status))
+        board.show_stored({stored.case: [stored]})
+
+    assert _record(board, make.key("a")).standing is Standing.PASSED
+    assert board.counts()[Standing.PASSED] == 1
+    assert not board.counts()[Standing.FAILED]
+
+
 def test_a_run_that_ends_early_leaves_nothing_waiting(board: Board, make: Any) -> None:
     board.apply(_finished(make.result(make.key("a"), CaseStatus.PASSED)))
     _begin(board, make.key("a"), make.key("b"))

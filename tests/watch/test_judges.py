@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.engine.test_judge_metrics import LOUDER, answer
 from tests.engine.test_judges import METRIC, server, verdict
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watching
@@ -49,3 +51,21 @@ async def test_another_agent_that_says_the_same_is_judged_from_the_cache(folder:
 
         assert edited.verdicts == {"good": "PASSED", "bad": "FAILED"}
         assert len(server.calls) == 2
+
+
+async def test_each_run_of_a_watch_is_compared_with_the_one_before_it(folder: Folder, server: Server) -> None:
+    server.answer = answer
+    criteria = {"own": {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}}
+    metrics = {"own": {**LOUDER, "baseline": {"run": "latest"}}}
+    folder.write("test_config.json", json.dumps({"criteria": criteria, "judge_metrics": metrics}))
+    quiet = "def answer(prompt):\n    return prompt\n"
+    async with watching(folder.root) as watched:
+        first = await watched.until_quiet()
+        assert set(first.verdicts.values()) == {"NOT_EVALUATED"}
+
+        quieter = await watched.after(lambda: folder.write("agent.py", quiet))
+        assert set(quieter.verdicts.values()) == {"FAILED"}
+
+        back = await watched.after(lambda: folder.write("agent.py", quiet.replace("prompt\n", "prompt.upper()\n")))
+        assert set(back.verdicts.values()) == {"PASSED"}
+        assert back.change.run + back.change.judged == 2

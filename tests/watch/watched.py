@@ -21,6 +21,21 @@ from workbench.watch.session import WatchSession
 
 T = TypeVar("T")
 PATIENCE = 30.0
+AGENT = """
+import tools
+
+def answer(prompt):
+    return tools.upper(prompt) if prompt.startswith("up") else tools.lower(prompt)
+"""
+TOOLS = """
+PREFIX = ""
+
+def upper(text):
+    return PREFIX + text
+
+def lower(text):
+    return PREFIX + text
+"""
 
 
 class Folder:

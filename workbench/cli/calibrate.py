@@ -13,7 +13,7 @@ from workbench.cli.options import FILE
 @click.command()
 @click.argument("labels", type=FILE)
 @click.option("--run", default="latest", show_default=True, help="The run whose judges are held against the labels.")
-@click.option("--criterion", metavar="NAME", help="The criterion that labels without one are about.")
+@click.option("--criterion", metavar="NAME", help="The criterion that all labels are about; rows need not name it.")
 @click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
 @path_option
 def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:

@@ -72,8 +72,9 @@ def _machine() -> Iterator[str]:
     yield f"python       {platform.python_version()} ({sys.executable})"
     isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
     yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
+    yield "extras"
     for extra, package in _EXTRAS.items():
-        yield f"extra {extra:<9} {_version_of(package) or missing_extra(extra)}"
+        yield f"  {extra}: {_version_of(package) or missing_extra(extra)}"
     found = [name for name in _KEYS if os.environ.get(name)]
     yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
 

@@ -82,6 +82,7 @@ def ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[
 
 async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.environment import environment_of
+    from workbench.engine.users import is_scripted
     from workbench.llm.models import ModelOptions, Models
     from workbench.llm.requests import Message, ModelRequest
     from workbench.llm.trouble import ModelError
@@ -90,6 +91,9 @@ async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[M
     problems: list[str] = []
     timeout = min(workspace.settings.judge.timeout_seconds, _PATIENCE)
     for judge in judges:
+        if is_scripted(judge.target, judge.model):  # as in runs: the model is not asked
+            answers[_name(judge)] = "not asked: there is no key for it, and the script answers in its place"
+            continue
         models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
         question = Message(role="user", text="Answer with one word: yes.")
         try:

@@ -18,6 +18,7 @@ from workbench.model.text import counted, one_line
 from workbench.report.explain import explain, explain_at_length
 from workbench.report.json_format import case_record, dump
 from workbench.report.run_report import ReportedCase
+from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, counts_text, duration_text
 from workbench.store.history import History
 from workbench.watch.affected import results_of
@@ -44,15 +45,15 @@ class Lines(ABC):
     may go into a file of the project themselves, or somebody may write a log there.
     """
 
-    _last: WatchEvent | None = None
+    _last: AllKnown | None = None  # without what was spent; None where something else was told after it
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
         if isinstance(event, RunBegun | RunTold | Decided) or (isinstance(event, ChangeSeen) and not event.is_used):
             return
-        if not isinstance(event, AllKnown) or event != self._last:
+        if not isinstance(event, AllKnown) or event.summary.models or _standing(event) != self._last:
             self._print(event)
-        self._last = event
+        self._last = _standing(event) if isinstance(event, AllKnown) else None
 
     @abstractmethod
     def _print(self, event: WatchEvent) -> None: ...
@@ -118,6 +119,8 @@ class TextLines(Lines):
             stale = f", {event.stale} without a verdict that holds" if event.stale else ""
             total = counted(event.summary.total, "case")
             yield self._style.paint(f"{_time()}  {total}: {counts_text(event.summary)}{stale}", "2")
+            for spent in event.summary.models:
+                yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
@@ -137,6 +140,11 @@ class TextLines(Lines):
 
 
 _COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}
+
+
+def _standing(event: AllKnown) -> AllKnown:
+    """How all cases stand, without what it took to know that."""
+    return event.model_copy(update={"summary": event.summary.model_copy(update={"models": ()})})
 
 
 def _write(data: dict[str, Any]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.engine.accepting import Hunk, Refused, refusal, refusal_of_whole
 from workbench.engine.accepting.accept import accept
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.set_context import SetContext
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
@@ -34,6 +35,13 @@ class Acceptance:
     result: CaseResult
     hunks: Sequence[Hunk]
     is_whole: bool = False
+
+
+class _Judgement(NamedTuple):
+    """What a result was judged by."""
+
+    scoring_key: str
+    config: EvalConfig
 
 
 class Acceptances:
@@ -70,7 +78,12 @@ class Acceptances:
 
         `judged` is the case that they were held against. Raises PlanError.
         """
-        return self._workspace.plan_rescoring(self._repeats_of(result), judged={result.case: judged})
+        newest = self._newest_judgement(result)
+        return self._workspace.plan_rescoring(
+            self._repeats_of(result),
+            judged={result.case: judged},
+            criteria={} if newest is None else {result.case.eval_set: newest.config},
+        )
 
     def plans_after_undo(self, eval_sets: Collection[str]) -> Iterator[Plan]:
         """The plans that judge the newest results of cases again where accepting was undone, or done again.
@@ -111,17 +124,22 @@ class Acceptances:
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
         """Whether the case is another than the result was judged by, as far as the history knows."""
         target = self._workspace.project.targets.get(result.case.target)
+        newest = self._newest_judgement(result)
+        if newest is None or target is None or not newest.scoring_key:
+            return False
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=newest.config)
+        return context.plan(result.case, case).scoring_hash != newest.scoring_key
+
+    def _newest_judgement(self, result: CaseResult) -> _Judgement | None:
+        """How a repeat of a case was judged in the newest run of the case; None where the history does not know."""
         try:
             with self._workspace.history() as history:
                 jobs = [found.job for found in history.executions_of(result.case, limit=_RUNS_LOOKED_AT)]
                 newest = [job for job in jobs if job.run_id == jobs[0].run_id and job.key.repeat == result.repeat]
                 config = history.run(jobs[0].run_id).criteria.get(result.case.eval_set) if newest else None
         except StoreError:
-            return False  # no history is kept: what is shown is all there is
-        if not newest or config is None or target is None or not newest[0].scoring_key:
-            return False
-        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config)
-        return context.plan(result.case, case).scoring_hash != newest[0].scoring_key
+            return None  # no history is kept: what is shown is all there is
+        return None if config is None else _Judgement(newest[0].scoring_key, config)
 
     def _repeats_of(self, result: CaseResult) -> Sequence[CaseResult]:
         return [other for other in self._newest(result.case) if other.repeat != result.repeat] + [result]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey
-from workbench.model.results import Execution
+from workbench.model.results import CaseResult, Execution, MetricStatus
 from workbench.store.errors import StoreError
 from workbench.store.history import History
 from workbench.store.history.history import LATEST
@@ -17,12 +17,13 @@ OpenHistory = Callable[[], History | None]
 """Opens the history of a project, for the caller to close; None where there is none yet."""
 
 _Place = tuple[str, str, int]
-_Executions = Mapping[_Place, Sequence[Execution]]
+_Repeats = Sequence[Execution]  # what was done in the repeats of a case in one run, the first one first
+_Executions = Mapping[_Place, Sequence[_Repeats]]
 
 _RUNS_LOOKED_AT = 20
 _MOST_RUNS = 1_000
 _KEPT = 2
-"""How many executions of a case are kept: the newest may be the one that is judged."""
+"""Of how many runs the executions of a case are kept: the newest may be the one that is judged."""
 
 
 def with_baselines(
@@ -30,8 +31,8 @@ def with_baselines(
 ) -> tuple[PlannedCase, ...]:
     """The cases with what the judge metrics of their criteria compare with; "latest" is a run older than `before`.
 
-    A case is the same whichever agent ran it, and its first repeat stands for all. Raises PlanError for a run that is
-    not there, and StoreError.
+    A case is the same whichever agent ran it, and its first repeat stands for all; what was done in one run is never
+    compared with itself. Raises PlanError for a run that is not there, and StoreError.
     """
     wanted = {id(case.config): _runs_of(case.config) for case in cases}
     names = {run: metric for runs in wanted.values() for metric, run in runs.items()}
@@ -45,9 +46,29 @@ def with_baselines(
         if history is not None:
             history.close()
     return tuple(
-        replace(case, baselines={m: found[run].get(_place(case.key), ()) for m, run in wanted[id(case.config)].items()})
+        replace(case, baselines={m: _others(case, found[run]) for m, run in wanted[id(case.config)].items()})
         for case in cases
     )
+
+
+def _others(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
+    """What was done in other runs than the one whose execution is to be judged, where that is known."""
+    runs = found.get(_place(case.key), ())
+    if case.executed is not None:
+        runs = [run for run in runs if all(each.turns != case.executed.turns for each in run)]
+    return [run[0] for run in runs]
+
+
+def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
+    """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
+    latest = {metric for metric, run in _runs_of(case.config).items() if run == LATEST}
+    for metric in result.metrics:
+        if metric.name not in latest or metric.status is not MetricStatus.UNDEFINED:
+            continue
+        found = case.baselines.get(metric.name, ())
+        if metric in case.kept or all(each.turns == result.execution.turns for each in found):
+            return True
+    return False
 
 
 def _runs_of(config: EvalConfig) -> Mapping[str, str]:
@@ -71,18 +92,20 @@ def _executions(history: History | None, run: str, metric: str, places: set[_Pla
         ids = _newest(history, before) if run == LATEST else [history.run(run).run_id]
     except StoreError as error:
         raise PlanError(f"judge_metrics.{metric}.baseline: {error}") from error
-    found: dict[_Place, list[Execution]] = {place: [] for place in places}
+    found: dict[_Place, list[_Repeats]] = {place: [] for place in places}
     open_places = set(places)
     for run_id in ids:
         if not open_places:
             break
+        repeats: dict[_Place, list[Execution]] = {}
         for result in sorted(history.results(run_id), key=lambda result: result.repeat):
             place = _place(result.case)
-            if place not in open_places or not result.execution.turns:
-                continue
-            # Judged again, it is the same execution in another run.
-            if all(result.execution.turns != known.turns for known in found[place]):
-                found[place].append(result.execution)
+            if place in open_places and result.execution.turns:
+                repeats.setdefault(place, []).append(result.execution)
+        for place, done in repeats.items():
+            known = [each.turns for run in found[place] for each in run]
+            if all(each.turns not in known for each in done):  # judged again, it is the same execution in another run
+                found[place].append(done)
         open_places = {place for place in open_places if len(found[place]) < _KEPT}
     return found
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from workbench.agents.host import AgentError, AgentHost, SessionRequest
+from workbench.engine.asking import opened_when_asked
 from workbench.engine.case import DEFAULT_USER
 from workbench.engine.cost import prices_of
 from workbench.engine.hosts import Hosts
@@ -96,7 +97,7 @@ def start_generation(
     recording = None if options.record is None else Recording(options.record)
     replay = None if options.replay is None else Replay(options.replay)
 
-    def ask() -> Ask:
+    def open_models() -> Ask:
         if replay is not None:
             return replay.ask
         models = judges().models_for(target, settings.judge)
@@ -113,7 +114,7 @@ def start_generation(
         def count(found: int) -> None:
             progress(f"{wanted.model} is writing: {found} of {wanted.count}")
 
-        writer = ScenarioWriter(wanted, description, known, ask=ask(), progress=count)
+        writer = ScenarioWriter(wanted, description, known, ask=opened_when_asked(open_models), progress=count)
         generated = await writer.write()
         if target.kind is not AgentKind.ADK:
             return generated

@@ -22,7 +22,7 @@ def without_dependencies(result: CaseResult) -> CaseResult:
 
 
 def finished_event(
-    key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool
+    key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
     """What is said of a job that ended."""
     return CaseFinished.model_construct(
@@ -34,6 +34,7 @@ def finished_event(
         result=result,
         source=source,
         in_history=in_history,
+        is_judged=is_judged,
     )
 
 

@@ -93,7 +93,8 @@ class JudgesOfRun:
     def _replayed(self, replay: Replay) -> Ask:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
-            self._account.known(request.model)
+            if not request.renewed:  # the same once more
+                self._account.known(request.model)
             return reply
 
         return ask

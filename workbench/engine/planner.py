@@ -13,8 +13,7 @@ from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase,
 from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
-from workbench.engine.users import is_scripted, options_of
-from workbench.llm.scripted import read_script
+from workbench.engine.users import is_scripted, options_of, why_no_script
 from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
@@ -160,11 +159,9 @@ class Planner:
         yield from self._loaded.problems
         for target in targets.values():
             yield from missing_files(target)
-            if target.scripted_models is not None and target.scripted_models.is_file():
-                try:
-                    read_script(target.scripted_models)
-                except StoreError as error:
-                    yield str(error)
+            is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
+            if not is_missing and (problem := why_no_script(target)) is not None:
+                yield problem
 
     def _limits(self, options: RunOptions) -> Limits:
         run, judge = self._loaded.settings.run, self._loaded.settings.judge

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from workbench.engine.baselines import lacks_baseline
 from workbench.engine.plan import PlannedCase
 from workbench.engine.rescoring import JUDGEMENT
 from workbench.engine.resume import resumable_options
@@ -77,6 +78,7 @@ class HistoryRecorder:
                 execution_key=planned.execution_hash,
                 # Without the key that verdict never counts again: what the agent did is judged anew.
                 scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
+                lacks_baseline=lacks_baseline(planned, result),
                 judged_again=not planned.needs_agent or unjudged[_job_of(result)] is not None,
             )
             for planned, result in results

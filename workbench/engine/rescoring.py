@@ -14,7 +14,7 @@ from workbench.engine.criteria import judge_models_of
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.metrics.registry import info_of, needs_of
-from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
@@ -27,18 +27,29 @@ JUDGEMENT = "judgement"
 """The option of a run that says which judgement of the same answers it is."""
 
 _NOT_ASKED = (
-    "not scored again: what it compares with has changed, and asking anew costs; run the case to have it scored"
+    "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
+    "run the case to have it scored"
 )
 
 
-def plan_rescoring(planner: Planner, results: Sequence[CaseResult], *, judged: Mapping[CaseKey, EvalCase]) -> Plan:
+def plan_rescoring(
+    planner: Planner,
+    results: Sequence[CaseResult],
+    *,
+    judged: Mapping[CaseKey, EvalCase],
+    criteria: Mapping[str, EvalConfig],
+) -> Plan:
     """The plan that judges these results by what their cases and criteria say now.
 
-    `judged` holds the cases as they were when they were judged, as far as that is known. Results of which nothing is
-    stored that could be judged are left out. Raises PlanError, also where that leaves nothing.
+    `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
+    Results of which nothing is stored that could be judged are left out. Raises PlanError, also where that leaves
+    nothing.
     """
     plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
-    planned = [_planned(case, result, judged.get(result.case)) for case, result in pairs]
+    planned = [
+        _planned(case, result, judged=judged.get(result.case), criteria=criteria.get(result.case.eval_set))
+        for case, result in pairs
+    ]
     return _only(plan, planned)
 
 
@@ -99,10 +110,12 @@ def _can_be_judged(result: CaseResult) -> bool:
     return bool(result.execution.turns) or result.execution.failure is not None
 
 
-def _planned(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> PlannedCase:
+def _planned(
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+) -> PlannedCase:
     if case.problem is not None or case.recorded is not None:
         return _executed(case, result)
-    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged)))
+    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, criteria=criteria)))
 
 
 def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
@@ -112,7 +125,9 @@ def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
     return replace(case, executed=result.execution, repeat=result.repeat)
 
 
-def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Iterator[MetricResult]:
+def _kept(
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+) -> Iterator[MetricResult]:
     """For each criterion that would have to ask: its old result, or one that says why there is none."""
     before = {metric.name: metric for metric in result.metrics}
     for criterion in case.config.criteria:
@@ -121,7 +136,11 @@ def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Ite
             continue
         old = before[criterion.metric]
         is_same = not info.needs_reference or (judged is not None and judged == case.case)
-        if is_same and _judged_alike(old, criterion, case.config):
+        if (
+            is_same
+            and criteria is not None
+            and _judging(criterion.metric, criteria) == _judging(criterion.metric, case.config)
+        ):
             yield old
             # What a metric tells besides stands with it.
             yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
@@ -136,7 +155,9 @@ def _kept(case: PlannedCase, result: CaseResult, judged: EvalCase | None) -> Ite
             )
 
 
-def _judged_alike(old: MetricResult, criterion: Criterion, config: EvalConfig) -> bool:
-    """Whether an old result is by the threshold and the models that count now, as far as it tells."""
-    models = {score.judgement.model for score in old.per_invocation if score.judgement is not None}
-    return old.threshold == criterion.threshold and models <= {*judge_models_of(config)}
+def _judging(metric: str, config: EvalConfig) -> tuple[object, ...]:
+    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, and the
+    models that are asked."""
+    criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
+    models = judge_models_of(config.model_copy(update={"criteria": criteria}))
+    return criteria, config.judge_metrics.get(metric), models

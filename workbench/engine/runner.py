@@ -162,7 +162,7 @@ class Runner:
             self._send(Notice(severity="error", message=message))
         for key, result in self._plan.stored.items():
             self._run.keep(key, result)
-            self._send(finished_event(key, result, source="stored", in_history=True))
+            self._send(finished_event(key, result, source="stored", in_history=True, is_judged=True))
         self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
@@ -362,7 +362,8 @@ class Runner:
         for key, _, stored in finished:
             result = without_dependencies(stored)
             self._run.keep(key, result)
-            self._send(finished_event(key, result, source="executed", in_history=key in kept))
+            is_judged = self._plan.options.scores
+            self._send(finished_event(key, result, source="executed", in_history=key in kept, is_judged=is_judged))
 
     def _store_unjudged(self, judged: Collection[JobKey]) -> None:
         unjudged, self._unjudged = self._unjudged, {}

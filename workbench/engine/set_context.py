@@ -59,8 +59,10 @@ class SetContext:
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """What tells the target and the criteria apart from any others that could change a verdict."""
-        return _hash(self._target_hash, self._user_hash), self._config_hash
+        """What tells the target, its tools and the criteria apart from any others that could change a verdict."""
+        nowhere = CaseKey(target=self.target.name, eval_set="", eval_id="")
+        tools = "" if self.tools is None else self.tools.digest(nowhere)
+        return _hash(self._target_hash, self._user_hash, tools), self._config_hash
 
     def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
         """A planned case, with the hashes by which a stored result is known to be of the same case."""

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.users import is_scripted
+from workbench.llm.configuration import unknown_keys
+from workbench.llm.requests import Ask
 from workbench.model.environment import Environment
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.target import AgentKind, Target
-from workbench.simulation.tools.by_model import Ask
 from workbench.simulation.tools.desk import CaseTools
 from workbench.simulation.tools.plan import ToolPlan
 from workbench.simulation.tools.recording import ToolRecording
@@ -86,6 +87,9 @@ class ToolPlanner:
             self.problems.append(str(error))
             return None
         self.problems += map(str, problems)
+        place = "simulation_model_configuration"
+        unknown = unknown_keys(environment.configuration, model=environment.model or self._model, place=place)
+        self.problems += (f"{environment.source}: {problem}" for problem in unknown)
         return environment if environment.model else environment.model_copy(update={"model": self._model})
 
     def _read_recording(self, path: Path) -> ToolRecording | None:

@@ -197,12 +197,19 @@ class Workspace:
         """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
         return self._planner().plan_recorded(path, options, expected=expected, config=config)
 
-    def plan_rescoring(self, results: Sequence[CaseResult], *, judged: Mapping[CaseKey, EvalCase]) -> Plan:
+    def plan_rescoring(
+        self,
+        results: Sequence[CaseResult],
+        *,
+        judged: Mapping[CaseKey, EvalCase],
+        criteria: Mapping[str, EvalConfig],
+    ) -> Plan:
         """What judging these results again would do, by what their cases and criteria say now; no agent runs.
 
-        `judged` holds the cases as they were when they were judged, as far as that is known. Raises PlanError.
+        `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
+        Raises PlanError.
         """
-        return plan_rescoring(self._planner(), results, judged=judged)
+        return plan_rescoring(self._planner(), results, judged=judged, criteria=criteria)
 
     def plan_judging(
         self, run: StoredRun, results: Sequence[CaseResult], options: RunOptions, *, time: int = 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from workbench.llm.prices import Prices, UnknownPrice, tokens_of
+from workbench.llm.prices import Prices, Tokens, UnknownPrice, tokens_of
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.results import TokenUsage
 from workbench.model.spending import ModelSpending
@@ -80,8 +80,10 @@ class Account:
         self._under_way += 1
         try:
             yield
-        except ModelError:
+        except ModelError as error:
             spent.failed += 1
+            if (tokens := tokens_of(error.usage)) is not None:
+                self._book(model, tokens)  # an answer without text is paid for, too
             self._changed()
             raise
         finally:
@@ -96,13 +98,17 @@ class Account:
             spent.untold += 1
             spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
         else:
-            spent.input_tokens += tokens.input
-            spent.output_tokens += tokens.output
-            try:
-                spent.cost += self._prices.cost(model, tokens)
-            except UnknownPrice as error:
-                spent.cost_unknown = str(error)
+            self._book(model, tokens)
         self._changed()
+
+    def _book(self, model: str, tokens: Tokens) -> None:
+        spent = self._of(model)
+        spent.input_tokens += tokens.input
+        spent.output_tokens += tokens.output
+        try:
+            spent.cost += self._prices.cost(model, tokens)
+        except UnknownPrice as error:
+            spent.cost_unknown = str(error)
 
     def spending(self) -> tuple[ModelSpending, ...]:
         """What was booked so far, by model."""

@@ -137,13 +137,15 @@ def _config(request: ModelRequest, *, with_schema: bool) -> GenerateContentConfi
 def _reply(response: GenerateContentResponse, model: str) -> ModelReply:
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        raise failed(Trouble.BLOCKED, model, feedback.block_reason_message or _name(feedback.block_reason) or "")
+        said = feedback.block_reason_message or _name(feedback.block_reason) or ""
+        raise failed(Trouble.BLOCKED, model, said, usage=_usage(response))
     candidate = response.candidates[0] if response.candidates else None
     text, finish = _text_of(candidate), None if candidate is None else _name(candidate.finish_reason)
     if not text:
         said = (candidate.finish_message if candidate is not None else None) or finish or ""
         hint = "raise max_output_tokens: thinking counts, too" if finish == "MAX_TOKENS" else ""
-        raise failed(Trouble.BLOCKED if finish in _BLOCKING else Trouble.EMPTY, model, said, hint=hint)
+        trouble = Trouble.BLOCKED if finish in _BLOCKING else Trouble.EMPTY
+        raise failed(trouble, model, said, hint=hint, usage=_usage(response))
     return ModelReply(text=text, finish=finish, version=response.model_version, usage=_usage(response))
 
 

@@ -71,7 +71,7 @@ class Models:
             return await self._script.ask(request)
         account = account or Account()
         kept_as = request.model_copy(update={"served_by": self._address}) if self._address else request
-        if self._replies is not None and use_cache:
+        if self._replies is not None and use_cache and not request.renewed:
             known = await self._replies.get(kept_as)
             if known is not None:
                 account.known(request.model)

@@ -10,9 +10,21 @@ from typing import Any
 
 from workbench.llm.requests import Ask, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
-from workbench.store.errors import StoreError, cannot
+from workbench.model.base import Fact
+from workbench.store.errors import cannot
+from workbench.store.json_lines import read_json_lines
 
 FORMAT = "workbench-calls-1"
+
+
+class _Call(Fact):
+    """A line of the file: what was asked, and the answer or what went wrong in place of one."""
+
+    format: str
+    request: ModelRequest
+    reply: ModelReply | None = None
+    trouble: Trouble | None = None
+    message: str = ""
 
 
 class Recording:
@@ -77,37 +89,18 @@ class Replay:
                 f"record it again (--record-calls {self._path})",
             )
         call = calls[0] if len(calls) == 1 else calls.popleft()  # the last one goes on being the answer
-        if "reply" in call:
-            return ModelReply.model_validate(call["reply"]).model_copy(update={"cached": True})
-        raise ModelError(Trouble(call["trouble"]), call["message"])
+        if call.trouble is not None:
+            raise ModelError(call.trouble, call.message)
+        assert call.reply is not None
+        return call.reply.model_copy(update={"cached": True})
 
 
-def _checked(call: dict[str, Any]) -> ModelRequest:
-    """The request of a recorded call. Raises ValueError (pydantic's too), KeyError and TypeError where it is none."""
-    if call["format"] != FORMAT:
-        raise ValueError(f"expected the format {FORMAT}, found {call['format']!r}")
-    if "reply" in call:
-        ModelReply.model_validate(call["reply"])
-    else:
-        Trouble(call["trouble"])
-    return ModelRequest.model_validate(call["request"])
-
-
-def _read(path: Path) -> dict[str, deque[dict[str, Any]]]:
-    calls: dict[str, deque[dict[str, Any]]] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # texts may hold other ends of lines
-    except OSError as error:
-        raise cannot("read", path, error) from error
-    except UnicodeDecodeError as error:
-        raise StoreError(path, "is no text in UTF-8, expected recorded calls") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            call = json.loads(line)
-            request = _checked(call)
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(path, f"line {number} is no recorded call: {error}") from error
-        calls.setdefault(request.key, deque()).append(call)
+def _read(path: Path) -> dict[str, deque[_Call]]:
+    calls: dict[str, deque[_Call]] = {}
+    for line in read_json_lines(path, format=FORMAT, what="a recorded call"):
+        call = line.read(_Call)
+        if (call.reply is None) == (call.trouble is None):
+            found = "neither" if call.reply is None else "both"
+            raise line.error((), found=found, expected="exactly one of reply and trouble")
+        calls.setdefault(call.request.key, deque()).append(call)
     return calls

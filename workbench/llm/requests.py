@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,7 @@ class ModelRequest(Fact):
     schema that the reply is to follow, where the model can. `sample` tells requests apart that are equal otherwise:
     several opinions on one question. `purpose` says who asks, `user` or the name of a metric; it shapes no answer.
     `served_by` is the address that answers, where that is not the vendor's own: another server, another answer.
+    `renewed`: what the cache has is of no use, and is to be replaced.
     """
 
     model: str
@@ -38,11 +40,12 @@ class ModelRequest(Fact):
     sample: int = 0
     purpose: str = ""
     served_by: str = ""
+    renewed: bool = False
 
     @property
     def key(self) -> str:
         """Equal exactly for requests that may get the same answer: the name of the answer in a cache or a record."""
-        no_matter = {"purpose"} if self.served_by else {"purpose", "served_by"}
+        no_matter = {"purpose", "renewed"} if self.served_by else {"purpose", "renewed", "served_by"}
         data = self.model_dump(mode="json", exclude=no_matter)
         text = json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -72,3 +75,15 @@ class ModelReply(Fact):
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 """Asks a model, or answers in its place. Raises ModelError."""
+
+
+async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callable[[str], bool]) -> ModelReply:
+    """The answer to a request, anew where the cache has one that cannot be read: every run would fail on it.
+
+    An answer that was given just now stands, readable or not. `is_readable` is called off the event loop. Raises
+    ModelError.
+    """
+    reply = await ask(request)
+    if not reply.cached or await asyncio.to_thread(is_readable, reply.text):
+        return reply
+    return await ask(request.model_copy(update={"renewed": True}))

@@ -7,23 +7,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.llm.configuration import ELSEWHERE, NOT_SAID_ELSEWHERE, snake
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
 
 MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
-# Our words for a configuration (those of the Gemini API), and those of the OpenAI one, which LiteLLM speaks.
-_WORDS = {
-    "temperature": "temperature",
-    "topP": "top_p",
-    "topK": "top_k",
-    "maxOutputTokens": "max_tokens",
-    "stopSequences": "stop",
-    "seed": "seed",
-    "presencePenalty": "presence_penalty",
-    "frequencyPenalty": "frequency_penalty",
-}
-_NOT_SAID_THERE = frozenset({"thinkingConfig", "safetySettings", "httpOptions", "labels"})
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
@@ -90,11 +79,11 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
         messages.insert(0, {"role": "system", "content": request.system})
     arguments: dict[str, Any] = {"model": request.model, "messages": messages, "num_retries": 0, "drop_params": True}
     for name, value in request.config.items():
-        word = _WORDS.get(_camel(name))
+        word = ELSEWHERE.get(snake(name))
         if word is not None:
             arguments[word] = value
-        elif _camel(name) not in _NOT_SAID_THERE:
-            known = ", ".join(sorted(_WORDS))
+        elif snake(name) not in NOT_SAID_ELSEWHERE:
+            known = ", ".join(sorted(ELSEWHERE))
             said = f"its configuration: {name} is not known for models of other providers; there are {known}"
             raise failed(Trouble.REFUSED, request.model, said)
     if request.reply_schema is not None:
@@ -107,21 +96,17 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
     return arguments
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
 def _reply(response: Any, model: str) -> ModelReply:
     choice = response.choices[0] if response.choices else None
     text = (choice.message.content if choice is not None else None) or ""
     finish = None if choice is None else choice.finish_reason
-    if not text:
-        raise failed(Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY, model, finish or "")
     told = getattr(response, "usage", None)
     usage = None
     if told is not None:
         usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
+    if not text:
+        trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
+        raise failed(trouble, model, finish or "", usage=usage)
     return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
 
 

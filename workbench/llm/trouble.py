@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from workbench.model.results import TokenUsage
 from workbench.model.text import REDACTED, one_line, redact
 
 _LONGEST = 300  # characters of a provider's own words
@@ -43,12 +44,19 @@ class Trouble(StrEnum):
 
 
 class ModelError(Exception):
-    """A model gave no answer. `retry_after` is how many seconds the provider wants to be left alone, where it says."""
+    """A model gave no answer.
 
-    def __init__(self, trouble: Trouble, message: str, *, retry_after: float | None = None) -> None:
+    `retry_after` is how many seconds the provider wants to be left alone, `usage` what it took all the same, where it
+    says so.
+    """
+
+    def __init__(
+        self, trouble: Trouble, message: str, *, retry_after: float | None = None, usage: TokenUsage | None = None
+    ) -> None:
         self.trouble = trouble
         self.message = one_line(redact(message))
         self.retry_after = retry_after
+        self.usage = usage
         super().__init__(self.message)
 
     def without(self, secrets: Iterable[str]) -> ModelError:
@@ -56,7 +64,7 @@ class ModelError(Exception):
         message = self.message
         for secret in sorted(secrets, key=len, reverse=True):
             message = message.replace(secret, REDACTED)
-        return ModelError(self.trouble, message, retry_after=self.retry_after)
+        return ModelError(self.trouble, message, retry_after=self.retry_after, usage=self.usage)
 
 
 def trouble_of_status(status: int) -> Trouble:
@@ -72,7 +80,15 @@ def trouble_of_status(status: int) -> Trouble:
     return Trouble.REFUSED
 
 
-def failed(trouble: Trouble, model: str, said: str, *, hint: str = "", retry_after: float | None = None) -> ModelError:
+def failed(
+    trouble: Trouble,
+    model: str,
+    said: str,
+    *,
+    hint: str = "",
+    retry_after: float | None = None,
+    usage: TokenUsage | None = None,
+) -> ModelError:
     """The error for a model, with the provider's own words and what to do about it."""
     words = {
         Trouble.DENIED: "the key was not accepted",
@@ -84,4 +100,5 @@ def failed(trouble: Trouble, model: str, said: str, *, hint: str = "", retry_aft
         Trouble.EMPTY: "the answer has no text",
     }.get(trouble, trouble.value)
     own = f" ({one_line(said, width=_LONGEST)})" if said else ""
-    return ModelError(trouble, f"{model}: {words}{own}{f'; {hint}' if hint else ''}", retry_after=retry_after)
+    message = f"{model}: {words}{own}{f'; {hint}' if hint else ''}"
+    return ModelError(trouble, message, retry_after=retry_after, usage=usage)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
-from workbench.llm.requests import Message, ModelReply, ModelRequest
+from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest, ask_for_readable
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.definition import (
     JudgeOptions,
@@ -19,7 +19,6 @@ from workbench.metrics.outcome import Rule, result_of_judgements
 from workbench.metrics.subject import CaseView, Turn
 from workbench.model.results import InvocationScore, Judgement, JudgeSample, MetricResult, Preparation, Score
 
-Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
 _MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
 """What may go well when the same is asked once more; outages have been tried again already, or took their time."""
@@ -100,7 +99,7 @@ class _Asking:
         for number in range(self._options.samples):
             request = self._request(question, number, f"{self._name}:preparation")
             try:
-                reply = await self._ask(request)
+                reply = await ask_for_readable(self._ask, request, lambda text: _leads_on(question, text))
             except ModelError as error:
                 tries.append(_failed(error))
                 if error.trouble in _MAY_BE_CHANCE:
@@ -157,7 +156,7 @@ class _Asking:
 
 async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
     try:
-        reply = await ask(request)
+        reply = await ask_for_readable(ask, request, lambda text: question.read(text).problem is None)
     except ModelError as error:  # it costs this sample only
         return _failed(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
@@ -166,8 +165,16 @@ async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> t
     return sample.model_copy(update=told), opinion
 
 
+def _leads_on(question: PreparingQuestion, reply: str) -> bool:
+    try:
+        question.read(reply)
+    except UnreadableReply:
+        return False
+    return True
+
+
 def _failed(error: ModelError) -> JudgeSample:
-    return JudgeSample(problem=error.message, outage=True, unasked=error.trouble.is_unasked)
+    return JudgeSample(problem=error.message, outage=True, unasked=error.trouble.is_unasked, usage=error.usage)
 
 
 def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:

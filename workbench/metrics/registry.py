@@ -87,8 +87,16 @@ def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
 
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
-    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or wrong options."""
-    return [problem for prepared in prepare(config) for problem in prepared.problems]
+    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or wrong options, and
+    judge metrics that are called like ours, so that nobody could tell which one scored."""
+    taken = [
+        InvalidConfig(
+            place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="a name of its own"
+        )
+        for name in config.judge_metrics
+        if name in known_metrics()
+    ]
+    return [*taken, *(problem for prepared in prepare(config) for problem in prepared.problems)]
 
 
 def needs_of(config: EvalConfig) -> frozenset[str]:

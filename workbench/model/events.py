@@ -112,6 +112,7 @@ class CaseFinished(Fact):
     result: CaseResult
     source: Literal["executed", "stored"] = "executed"  # "stored": an earlier run's result that still counts
     in_history: bool = False  # whether the result can be read from the history: it need not be held until it is needed
+    is_judged: bool = True  # False: it was only played, and nothing was to judge it
 
 
 class ModelsAsked(Fact):

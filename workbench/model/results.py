@@ -68,7 +68,7 @@ class FailureKind(StrEnum):
     SETUP = "setup"  # the agent could not be found, imported or started
     UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
     USER = "user"  # the simulated user could not go on: no key, no such model, no answer that can be used
-    TOOL = "tool"  # what answers in place of a tool could not: a model without a key, a call that was not recorded
+    TOOL = "tool"  # what answers in place of a tool could not: no key, prose, a call that was not recorded
 
 
 class Failure(Fact):

@@ -11,25 +11,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from workbench.model.agreement import cohen_kappa, is_unsure, weighted_kappa
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, InvocationScore, Judgement, MetricResult
 from workbench.model.text import did_you_mean
 from workbench.report.judging import reason_of
-from workbench.store.datasets.labels import Label, LabelValue
+from workbench.report.label_values import (
+    FAIL,
+    NAMES_OF_CHOICES,
+    PASS,
+    Kind,
+    bounds_of,
+    kind_of_labels,
+    said_by,
+    shown_value,
+    what_was_expected,
+)
+from workbench.store.datasets.labels import Label
 from workbench.store.datasets.rows import Fault
-
-Kind = Literal["verdict", "choice", "rating"]
-
-PASS, FAIL = "pass", "fail"
-_VERDICTS = {
-    **dict.fromkeys(("pass", "passed", "passes", "valid", "yes", "true", "good", "correct", "ok", "safe"), PASS),
-    **dict.fromkeys(("fail", "failed", "fails", "invalid", "no", "false", "bad", "incorrect", "unsafe"), FAIL),
-}
-_CHOICES = {"baseline": 0.0, "tie": 0.5, "same": 0.5, "candidate": 1.0}
-_NAMES_OF_CHOICES = {0.0: "BASELINE", 0.5: "TIE", 1.0: "CANDIDATE"}
+from workbench.store.errors import StoreError, raise_all
 
 
 class Place(NamedTuple):
@@ -135,19 +137,35 @@ def calibrate(
 ) -> list[Calibration]:
     """Hold the judges of a run against labels; `criterion` is meant by labels that name none.
 
-    Raises StoreError for a label of something that the run does not have.
+    Raises StoreError with every label that is of something that the run does not have, or is no verdict on it.
     """
     finder = _Finder(results, criterion=criterion, run_id=run_id)
     pairs: dict[str, list[_Pair]] = {}
     rows: dict[tuple[str, Place], int] = {}
+    errors: list[StoreError] = []
     for label in labels:
-        name = finder.criterion_of(label)
-        for place, said in finder.found(label, name):
-            earlier = rows.setdefault((name, place), label.row)
-            if earlier != label.row:
-                raise label.error(Fault("label", f"a second label of what row {earlier} is about", "one label of it"))
-            pairs.setdefault(name, []).append(_Pair(label, place, said))
-    return [_calibration(name, found, graded=name in finder.graded) for name, found in pairs.items()]
+        try:
+            name = finder.criterion_of(label)
+            found = [_Pair(label, *each) for each in finder.found(label, name)]
+            for pair in found:
+                _refuse_second(label, earlier=rows.setdefault((name, pair.place), label.row))
+        except StoreError as error:
+            errors.append(error)
+            continue
+        pairs.setdefault(name, []).extend(found)
+    kinds = {name: kind_of_labels([pair.label for pair in found], finder.bounds[name]) for name, found in pairs.items()}
+    for name, found in pairs.items():
+        for label in dict.fromkeys(pair.label for pair in found):
+            expected = what_was_expected(label.label, kinds[name], finder.bounds[name], name=name)
+            if expected is not None:
+                errors.append(label.error(Fault("label", shown_value(label.label), expected)))
+    raise_all(sorted(errors, key=lambda error: (error.line or 0, error.column or 0)))
+    return [_calibration(name, found, kind=kinds[name]) for name, found in pairs.items()]
+
+
+def _refuse_second(label: Label, *, earlier: int) -> None:
+    if earlier != label.row:
+        raise label.error(Fault("label", f"a second label of what row {earlier} is about", "one label of it"))
 
 
 class _Finder:
@@ -165,11 +183,14 @@ class _Finder:
                 if found:
                     judgements.setdefault(metric.name, []).extend(found)
         self._criteria = tuple(judgements)
-        self.graded = {name for name, found in judgements.items() if any(each.best != 1.0 for each in found)}
-        """Criteria whose scores are not from 0 to 1."""
+        self.bounds = {name: bounds_of(found) for name, found in judgements.items()}
+        """The lowest and the highest score by each criterion."""
 
     def criterion_of(self, label: Label) -> str:
         """The criterion that a label is about. Raises StoreError."""
+        if label.criterion is not None and self._criterion not in (None, label.criterion):
+            expected = f"{self._criterion!r}, which --criterion says, or none"
+            raise label.error(Fault("criterion", repr(label.criterion), expected))
         name = label.criterion or self._criterion
         if name is None and len(self._criteria) == 1:
             return self._criteria[0]
@@ -272,14 +293,13 @@ def _rationale(turn: InvocationScore) -> str:
     return "; ".join(unmet) if turn.judgement.rubrics else reason_of(turn.judgement, turn.score)
 
 
-def _calibration(name: str, pairs: Sequence[_Pair], *, graded: bool) -> Calibration:
-    kind = _kind([pair.label for pair in pairs], graded=graded)
-    values = sorted({_value(pair.label, kind) for pair in pairs}) if kind == "rating" else []
+def _calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibration:
+    values = [pair.label.label for pair in pairs if isinstance(pair.label.label, float)] if kind == "rating" else []
     ratings = sorted({*values, *(score for pair in pairs for score in pair.said.scores)})
     compared: list[Compared] = []
     unjudged: list[Place] = []
     for label, place, said in pairs:
-        human = _human(label, kind)
+        human = said_by(label.label, kind)
         if said.score is None or (kind == "verdict" and said.passes is None):
             unjudged.append(place)
             continue
@@ -309,50 +329,11 @@ def _calibration(name: str, pairs: Sequence[_Pair], *, graded: bool) -> Calibrat
     )
 
 
-def _kind(labels: Sequence[Label], *, graded: bool) -> Kind:
-    """What the labels of a criterion are, by the first that is a word, else by the numbers."""
-    word = next((label for label in labels if isinstance(label.label, str)), None)
-    if word is None:
-        return "rating" if graded or not {label.label for label in labels} <= {0.0, 1.0} else "verdict"
-    said = str(word.label).casefold()
-    if said in _CHOICES:
-        return "choice"
-    if said in _VERDICTS:
-        return "verdict"
-    known = ", ".join((*_VERDICTS, *_CHOICES))
-    raise word.error(Fault("label", _shown(word.label), f"a number, or one of {known}"))
-
-
-def _human(label: Label, kind: Kind) -> str:
-    if kind == "rating":
-        return f"{_value(label, kind):g}"
-    if kind == "choice":
-        return _NAMES_OF_CHOICES[_value(label, kind)]
-    value = label.label
-    verdict = _VERDICTS.get(value.casefold()) if isinstance(value, str) else {1.0: PASS, 0.0: FAIL}.get(value)
-    if verdict is None:
-        raise label.error(Fault("label", _shown(value), "pass or fail, like the other labels of this criterion"))
-    return verdict
-
-
-def _value(label: Label, kind: Kind) -> float:
-    value = label.label
-    if kind == "choice":
-        number = _CHOICES.get(value.casefold()) if isinstance(value, str) else None
-        if number is None:
-            expected = "CANDIDATE, BASELINE or TIE, like the other labels of this criterion"
-            raise label.error(Fault("label", _shown(value), expected))
-        return number
-    if isinstance(value, str):
-        raise label.error(Fault("label", _shown(value), "a number, like the other labels of this criterion"))
-    return value
-
-
 def _judge(score: float, passes: bool | None, kind: Kind, ratings: Sequence[float]) -> str:
     if kind == "verdict":
         return PASS if passes else FAIL
     if kind == "choice":
-        return _NAMES_OF_CHOICES[0.5 if 0.0 < score < 1.0 else score]
+        return NAMES_OF_CHOICES[0.5 if 0.0 < score < 1.0 else score]
     return f"{min(ratings, key=lambda rating: (abs(rating - score), rating)):g}"
 
 
@@ -360,9 +341,5 @@ def _classes(kind: Kind, compared: Sequence[Compared]) -> Sequence[str]:
     if kind == "verdict":
         return (FAIL, PASS)
     if kind == "choice":
-        return tuple(_NAMES_OF_CHOICES.values())
+        return tuple(NAMES_OF_CHOICES.values())
     return sorted({verdict for each in compared for verdict in (each.human, each.judge)}, key=float)
-
-
-def _shown(value: LabelValue) -> str:
-    return repr(value) if isinstance(value, str) else f"{value:g}"

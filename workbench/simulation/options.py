@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_camel
 
+from workbench.llm.configuration import unknown_keys
 from workbench.llm.provider import is_of_google
 from workbench.llm.templates import TemplateProblem, names_in
 from workbench.model.criteria import EvalConfig, InvalidConfig
@@ -75,9 +76,11 @@ def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOp
     if instructions:
         problems += _problems_of(instructions)
     default_config = _THINKING if is_of_google(model) else {}
+    model_config = reader.read("model_configuration", dict, default=dict(default_config), expected="an object")
+    problems += unknown_keys(model_config, model=model, place=f"{SECTION}.model_configuration")
     options = UserOptions(
         model=model,
-        model_config=reader.read("model_configuration", dict, default=dict(default_config), expected="an object"),
+        model_config=model_config,
         limit=limit,
         instructions=instructions or None,
         with_calls=reader.read("include_function_calls", bool, default=False, expected="true or false"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -64,6 +65,30 @@ class StoreError(Exception):
 
     def _location(self, name: str) -> str:
         return name if self.line is None else f"{name}:{self.line}:{self.column or 1}"
+
+
+_MOST_TOLD = 10
+
+
+class SeveralErrors(StoreError):
+    """Several things in one file are not as they must be. Its text has a line for each, the first ten of them."""
+
+    def __init__(self, errors: Sequence[StoreError]) -> None:
+        self.errors = tuple(errors)
+        first = errors[0]
+        super().__init__(first.path, first.message, place=first.place, line=first.line, column=first.column)
+
+    def said_of(self, name: str) -> str:
+        """The text of each with another name of the file."""
+        lines = [error.said_of(name) for error in self.errors[:_MOST_TOLD]]
+        more = len(self.errors) - _MOST_TOLD
+        return "\n".join([*lines, f"and {more:,} more"] if more > 0 else lines)
+
+
+def raise_all(errors: Sequence[StoreError]) -> None:
+    """Raise what is wrong with a file, all of it at once; nothing happens where nothing is."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else SeveralErrors(errors)
 
 
 class FileChanged(StoreError):

@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from workbench.engine.baselines import with_baselines
 from workbench.engine.plan import Plan, PlannedCase, with_executed
 from workbench.engine.workspace import Workspace
-from workbench.model.keys import JobKey
+from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, MetricScores
 from workbench.store.errors import StoreError
-from workbench.store.history import History, StoredVerdict
+from workbench.store.history import History, StoredJob, StoredVerdict
 from workbench.store.history.database import file_of
 from workbench.watch.selection import Action, Decision, Place, Selector, place_of
 from workbench.watch.state import State
@@ -20,10 +21,14 @@ _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
 def affected_part(workspace: Workspace, plan: Plan) -> Plan:
-    """The plan with every verdict that still holds taken from the history. Raises StoreError."""
+    """The plan with every verdict that still holds taken from the history.
+
+    Raises StoreError, and PlanError for a run to compare with that is gone.
+    """
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
         part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
+    part = replace(part, cases=with_baselines(part.cases, workspace.history))  # now that it is known what is judged
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.recorded is not None for case in left)
     again = f", {judged} only judged" if judged else ""
@@ -61,6 +66,18 @@ def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     verdicts = workspace.verdicts
     selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
+
+
+def held_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
+    """The verdicts that hold, by case: where one of a repeat does not, the case has none. Raises StoreError."""
+    held: dict[CaseKey, list[StoredJob]] = {}
+    without: set[CaseKey] = set()
+    for each in decide_plan(workspace, plan):
+        if each.action is Action.NOTHING and each.verdict is not None:
+            held.setdefault(each.job.case, []).append(each.verdict.job._replace(key=each.job))
+        else:
+            without.add(each.job.case)
+    return {case: jobs for case, jobs in held.items() if case not in without}
 
 
 def plan_of(

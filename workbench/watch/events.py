@@ -74,7 +74,10 @@ class SourceBroken(Fact):
 
 
 class AllKnown(Fact):
-    """Nothing is running or waiting: this is how all cases stand. `stale` have no verdict that holds."""
+    """Nothing is running or waiting: this is how all cases stand. `stale` have no verdict that holds.
+
+    `models` of the summary are what the runs of the watch have asked since this was told last.
+    """
 
     kind: Literal["all_known"] = "all_known"
     summary: RunSummary

@@ -13,6 +13,7 @@ from workbench.engine.summary import Verdict, summarise, verdict_of
 from workbench.model.events import Notice
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, MetricScores
+from workbench.model.spending import ModelSpending, by_model
 from workbench.store.history import StoredVerdict
 from workbench.watch.events import AllKnown, ChangeSeen, Decided, SourceBroken, VerdictKnown, VerdictsHold, WatchEvent
 from workbench.watch.reasons import summary_of
@@ -33,6 +34,7 @@ class News:
         """The verdict of each job that was told last."""
         self.known: dict[JobKey, Verdict] = {}
         """What of it counts in a summary."""
+        self._spent: list[ModelSpending] = []
         self.problems: list[Notice] = []
         """What is wrong or missing beside the cases, and was not told yet."""
 
@@ -120,7 +122,13 @@ class News:
     def all_known(self, decisions: Sequence[Decision]) -> None:
         """Nothing is running or waiting."""
         stale = sum(each.action is not Action.NOTHING for each in decisions)
-        self.tell(AllKnown(summary=summarise(list(self.known.values())), stale=stale))
+        summary = summarise(list(self.known.values())).model_copy(update={"models": by_model(self._spent)})
+        self._spent.clear()
+        self.tell(AllKnown(summary=summary, stale=stale))
+
+    def spent(self, models: Iterable[ModelSpending]) -> None:
+        """A run of the watch is over, and this is what it asked models; told with how all cases stand."""
+        self._spent.extend(models)
 
     def reason(self, decisions: Sequence[Decision]) -> str:
         """What made work of these, in words."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from workbench.engine.baselines import with_baselines
+from workbench.engine.plan import PlanError
 from workbench.engine.run import Holds, Run
 from workbench.engine.workspace import Workspace
-from workbench.model.events import CaseFinished, CaseStarted, Notice
+from workbench.model.events import CaseFinished, CaseStarted, Notice, RunFinished
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
@@ -53,7 +56,7 @@ class Runs:
         ordered = self._work.in_order(decisions)
         try:
             run = await self._off_loop(lambda: self._start(ordered))
-        except StoreError as error:
+        except (PlanError, StoreError) as error:
             self._news.tell(Notice(severity="error", message=str(error)))
             return None
         for each in ordered:
@@ -71,6 +74,8 @@ class Runs:
                 self._live.note_begun(run, job_of(event))
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
+            elif isinstance(event, RunFinished):
+                self._news.spent(event.summary.models)
             self._news.tell(RunTold(run.run_id, event))
 
     def stop_overtaken(self, decisions: Sequence[Decision]) -> None:
@@ -88,7 +93,9 @@ class Runs:
         plan = self._planning.named(self._news.reason(decisions))
         with self._workspace.history() as history:
             part = plan_of(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
-        return self._workspace.start(part, holds=Holds.VERDICTS)
+        # Runs have come since the plan was made: what was the latest then is no longer.
+        cases = with_baselines(part.cases, self._workspace.history)
+        return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
 
     async def _on_finished(self, run: Run, event: CaseFinished) -> None:
         """Tell a verdict, unless a change has overtaken it."""

@@ -67,6 +67,7 @@ class Why(StrEnum):
     TAINTED = "something changed while it ran"
     PROBLEM = "it cannot be run as it is"
     NEVER_JUDGED = "never judged"
+    NEWER_RUN = "there is a run to compare it with now"
     ALWAYS = "its target is set to run again after every change"
 
 
@@ -177,12 +178,16 @@ class Selector:
         for verdict in known:
             if not _is_verdict(verdict) or (planned.recorded is None and self._reasons(verdict, folder)):
                 continue
-            if verdict.job.scoring_key == planned.scoring_hash and not self._changed_since_scored(verdict, folder):
+            if (
+                verdict.job.scoring_key == planned.scoring_hash
+                and not self._changed_since_scored(verdict, folder)
+                and not self._has_baseline_now(verdict)
+            ):
                 return Decision(job, planned, Action.NOTHING, verdict=verdict)
             usable = usable or verdict
         if usable is not None:
             rows = tuple(Reason(row=row) for row in self._changed_since_scored(usable, folder))
-            return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable)),), usable)
+            return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable, planned)),), usable)
         if not known:
             return self._of_unknown(job, planned)
         return self._of_stale(job, planned, known, folder)
@@ -240,6 +245,11 @@ class Selector:
         if verdict.scored_with is None:
             return ()
         return self._changed(verdict.scored_with, folder, since=verdict.began_at)
+
+    def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
+        """Whether it was to be compared with an earlier run, there was none, and the case has run since."""
+        newest = self._verdicts.newest(verdict.job.key) if verdict.job.lacks_baseline else None
+        return newest is not None and newest.execution not in (None, verdict.execution)
 
     def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
         """The first few rows of a set that would be others today, but for what agents left in files `since`."""
@@ -304,14 +314,15 @@ def path_of(row: Dependency) -> str:
     return row.key if row.kind in _OF_PATHS else ""
 
 
-def _why_judged(usable: StoredVerdict) -> Why:
-    return Why.NEVER_JUDGED if _is_unjudged(usable) else Why.CRITERIA_CHANGED
+def _why_judged(usable: StoredVerdict, planned: PlannedCase) -> Why:
+    if _is_unjudged(usable):
+        return Why.NEVER_JUDGED
+    return Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED
 
 
 def _is_unjudged(stored: StoredVerdict) -> bool:
     """Whether nobody has judged it: its judges were being asked, or it was played without any."""
-    was_played = stored.job.status is CaseStatus.NOT_EVALUATED and not stored.job.scoring_key
-    return was_played or not stored.is_judged
+    return stored.job.was_only_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:

@@ -12,9 +12,10 @@ import pytest
 from tests.engine.conftest import Project, statuses, turn
 from workbench.engine.acceptances import Acceptance
 from workbench.engine.accepting import Refused, hunks
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus
 
@@ -25,6 +26,9 @@ def answer(prompt):
     if prompt == "die": raise ValueError("no")
     return {"response": prompt.upper(), "predicted_trajectory": [{"tool_name": "shout", "tool_input": {"n": 1}}]}
 """
+
+
+RUBRICS = [{"rubric_id": "a", "rubric_content": {"text_property": "It is kind."}}]
 
 
 @pytest.fixture
@@ -185,35 +189,69 @@ def test_results_without_a_stored_trace_cannot_be_scored_again(project: Project)
     workspace, result = ran(project)
 
     with pytest.raises(PlanError, match="no longer stored"):
-        workspace.plan_rescoring([result.model_copy(update={"execution": Execution()})], judged={})
+        workspace.plan_rescoring([result.model_copy(update={"execution": Execution()})], judged={}, criteria={})
+
+
+def judged_by_models(project: Project, **criteria: Any) -> tuple[Workspace, CaseResult, EvalConfig]:
+    """A result that was judged by these criteria and one of ours, where each judge said 0.9."""
+    workspace, result = ran(project)
+    project.add_criteria(tool_trajectory_avg_score=1.0, **criteria)
+    said = [
+        MetricResult(name=name, score=0.9, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1)
+        for name in criteria
+    ]
+    workspace.refresh()
+    config = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()).cases[0].config
+    return workspace, result.model_copy(update={"metrics": (*said, *result.metrics)}), config
+
+
+def judged_again(workspace: Workspace, result: CaseResult, **known: Any) -> dict[str, Any]:
+    run = workspace.start(workspace.plan_rescoring([result], **known))
+    list(run.iter_events())
+    (found,) = run.results()
+    return {metric.name: (metric.score, metric.status.value) for metric in found.metrics[:3]}
 
 
 def test_what_a_judge_said_stands_unless_what_it_compares_with_has_changed(project: Project) -> None:
-    workspace, result = ran(project)
-    project.add_criteria(safety_v1=0.5, tool_trajectory_avg_score=1.0, final_response_match_v2=0.5)
-    said = [
-        MetricResult(name=name, score=0.9, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1)
-        for name in ("safety_v1", "final_response_match_v2")
-    ]
-    result = result.model_copy(update={"metrics": (*said, *result.metrics)})
-    workspace.refresh()
+    workspace, result, config = judged_by_models(project, safety_v1=0.5, final_response_match_v2=0.5)
+    criteria = {result.case.eval_set: config}
 
-    def judged_again(judged: EvalCase | None) -> dict[str, Any]:
-        plan = workspace.plan_rescoring([result], judged={} if judged is None else {result.case: judged})
-        run = workspace.start(plan)
-        list(run.iter_events())
-        (found,) = run.results()
-        return {metric.name: (metric.score, metric.status.value) for metric in found.metrics[:3]}
+    same = judged_again(workspace, result, judged={result.case: shown(workspace, result)}, criteria=criteria)
+    other = judged_again(workspace, result, judged={}, criteria=criteria)
 
     asked = {"safety_v1": (0.9, "PASSED"), "tool_trajectory_avg_score": (0.0, "FAILED")}
-    assert judged_again(shown(workspace, result)) == {**asked, "final_response_match_v2": (0.9, "PASSED")}
-    assert judged_again(None) == {**asked, "final_response_match_v2": (None, "UNDEFINED")}
+    assert same == {**asked, "final_response_match_v2": (0.9, "PASSED")}
+    assert other == {**asked, "final_response_match_v2": (None, "UNDEFINED")}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"threshold": 0.5, "rubrics": [{"rubric_id": "a", "rubric_content": {"text_property": "It is loud."}}]},
+        {"threshold": 0.5, "rubrics": RUBRICS, "judge_model_options": {"num_samples": 3}},
+        {"threshold": 0.5, "rubrics": RUBRICS, "judge_model_options": {"judge_model": "gemini-other"}},
+        {"threshold": 0.4, "rubrics": RUBRICS},
+    ],
+    ids=["rubrics", "options", "model", "threshold"],
+)
+def test_what_a_judge_said_does_not_stand_for_another_criterion_of_the_same_name(
+    project: Project, changed: dict[str, Any]
+) -> None:
+    name = "rubric_based_final_response_quality_v1"
+    workspace, result, config = judged_by_models(project, **{name: {"threshold": 0.5, "rubrics": RUBRICS}})
+    known = {"judged": {result.case: shown(workspace, result)}, "criteria": {result.case.eval_set: config}}
+    assert judged_again(workspace, result, **known)[name] == (0.9, "PASSED")
+
+    project.add_criteria(tool_trajectory_avg_score=1.0, **{name: changed})
+    workspace.refresh()
+
+    assert judged_again(workspace, result, **known)[name] == (None, "UNDEFINED")
 
 
 def test_a_run_that_only_scored_cannot_be_gone_on_with(project: Project) -> None:
     workspace, result = ran(project)
 
-    plan = workspace.plan_rescoring([result], judged={})
+    plan = workspace.plan_rescoring([result], judged={}, criteria={})
 
     assert plan.selections == ()
     assert plan.whole_sets == frozenset()

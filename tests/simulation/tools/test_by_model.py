@@ -140,7 +140,7 @@ def test_data_cannot_be_taken_for_the_template(project: Project, model: Server) 
             "get_order: the model that answers for it did not",
         ),
         (lambda _: gemini_error(401, "wrong key"), "tool", "get_order: the model that answers for it did not"),
-        (lambda _: gemini("I would rather not."), "infrastructure", "gave no JSON in 3 tries: I would rather not."),
+        (lambda _: gemini("I would rather not."), "tool", "gave no JSON in 3 tries: I would rather not."),
     ],
 )
 def test_a_model_that_does_not_answer_is_never_the_fault_of_the_agent(
@@ -168,6 +168,18 @@ def test_a_model_that_does_not_answer_is_never_the_fault_of_the_agent(
         assert found == kind
         assert message in told
     assert project.called == []
+
+
+def test_a_model_that_answers_prose_is_asked_three_times_and_the_case_not_tried_again(
+    project: Project, model: Server
+) -> None:
+    model.answer = lambda _: gemini("I would rather not.")
+    project.cases(one=GET_7)
+
+    kind, message = failure(project.run(retries=2))
+
+    assert (kind, len(model.calls)) == ("tool", 3)
+    assert "gave no JSON in 3 tries: I would rather not." in message
 
 
 def test_after_an_outage_the_case_is_tried_again(project: Project, model: Server) -> None:

@@ -63,7 +63,7 @@ def test_what_is_scored_again_without_its_simulation_is_no_verdict_on_the_real_t
     project.settings()
 
     with Workspace.open(project.root) as workspace:
-        plan = workspace.plan_rescoring(simulated.results(), judged={})
+        plan = workspace.plan_rescoring(simulated.results(), judged={}, criteria={})
         list(workspace.start(plan).iter_events())
 
     assert decided(project)[0] is Action.RUN

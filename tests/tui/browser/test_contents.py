@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,29 @@ async def test_other_criteria_change_every_hash_of_what_is_judged_by_them(gatewa
             assert content.hashes[0] == known[0]
             assert content.hashes[1] != known[1]
             assert content.key.eval_id in ("a", "b")
+
+
+async def test_verdicts_on_simulated_tools_are_stale_only_once_these_answer_otherwise(
+    make_project: Callable[..., Path], open_app: Any, make: Any
+) -> None:
+    def simulated(answer: str) -> str:
+        injection = {"injected_response": {"state": answer}}
+        return json.dumps({"tool_simulation_configs": [{"tool_name": "switch", "injection_configs": [injection]}]})
+
+    project = make_project(
+        agent="def switch():\n    return {}\ndef answer(prompt):\n    return str(switch())\n",
+        criteria={"exact_match": 0.0},
+        lamps=[{"eval_id": "on", "conversation": [make.turn("Turn it on", "on")]}],
+    )
+    settings = project / "workbench.toml"
+    settings.write_text(settings.read_text() + 'simulate_tools = "tools.json"\n')
+    (project / "tools.json").write_text(simulated("on"))
+    async with open_app(project) as screen:
+        await screen.until("lamps", "on")
+        await screen.press("R")
+        await screen.until("✓ 1/1", "finished  ")
+        assert "stale" not in screen.text
+
+        (project / "tools.json").write_text(simulated("off"))
+        await screen.press("f5")
+        await screen.until("✓ stale")

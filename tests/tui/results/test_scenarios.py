@@ -81,6 +81,49 @@ async def test_a_scenario_is_played_before_ones_eyes_and_judged_by_the_next_run(
         assert user.asked == 2  # the same conversation was judged
 
 
+async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_app: Open, user: User) -> None:
+    user.may_speak.set()
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "r")
+        await screen.until("PASSED")
+
+        await screen.press("alt+s")
+        played = await screen.until("PASSED", "only played, r judges it; the verdict is that on an earlier one")
+        assert "stale" not in played and "did please roll" in played
+
+    async with open_app(project, size=(120, 40)) as screen:  # which reads it from the history
+        await screen.until("talk")
+        await screen.press("g", "j", "j", "2")
+        again = await screen.until(
+            "PASSED", "only played, r judges it; the verdict is that on an earlier one", "did please roll"
+        )
+        assert "stale" not in again
+        await screen.press("4")
+        await screen.until("only played, r judges it")
+        await screen.press("escape", "k")
+        await screen.until("1 result", "trajectory_single_tool_use")  # the scores of the set are those of verdicts
+
+        await screen.press("j", "r")
+        await screen.until("PASSED", "trajectory_single_tool_use")
+        assert "only played" not in screen.text
+
+
+async def test_a_verdict_on_other_code_does_not_stand_for_what_was_played_since(
+    project: Path, open_app: Open, user: User
+) -> None:
+    user.may_speak.set()
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "r")
+        await screen.until("PASSED")
+        (project / "agent.py").write_text(AGENT.replace("did {prompt}", "did {prompt} now"))
+
+        await screen.press("alt+s")
+        played = await screen.until("NOT EVALUATED", "did please roll now", "only played, r judges it", "finished  ")
+        assert "stale" not in played
+
+
 async def test_a_conversation_is_kept_as_a_fixed_case_and_that_can_be_taken_back(
     project: Path, open_app: Open, user: User
 ) -> None:

@@ -75,6 +75,16 @@ async def test_a_case_is_judged_again_without_its_agent_and_the_agreement_is_tol
     assert len(server.calls) == asked + 4
 
 
+async def test_the_question_whether_to_judge_again_is_whole_in_a_small_terminal(judged: Any, open_app: Open) -> None:
+    async with open_app(judged.path, size=(80, 24)) as screen:
+        await screen.until("1/1")
+        await screen.press("j", "j", "4")
+        await screen.until("samples agree")
+        await screen.press("J")
+        text = await screen.until("Judge this case again?")
+        assert "the agent does not" in text and "│  run. " in text
+
+
 async def test_a_judgement_that_differs_is_shown_in_place_of_the_one_before(
     judged: Any, server: Server, open_app: Open
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,52 @@ async def test_the_plan_says_what_the_run_does_takes_and_is_judged_by(
         assert "2 turns of functions, which cost nothing" in text
         assert "none of the cases has run before" in text
         assert "tool_trajectory_avg_score 1" in text and "test_config.json" in text
+
+
+async def test_while_the_plan_waits_for_an_answer_nothing_is_said_to_be_planned(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 cases × 1 repeat", "no run in this session")
+        assert "planning the run" not in screen.text
+        await screen.press("escape")
+        await screen.until_gone("2 cases × 1 repeat")
+
+
+async def test_options_of_criteria_are_told_as_names_and_values(
+    make_project: Callable[..., Path], open_app: Callable[..., Any], make: Any
+) -> None:
+    criteria = {
+        "rouge_1": {"threshold": 0.5, "stemmer": True, "tokenizer": "unicode"},
+        "trajectory_recall": {"threshold": 1, "args_match": {"default": "exact", "tools": {"log": "ignore"}}},
+    }
+    project = make_project(criteria=criteria, lights=[{"eval_id": "one", "conversation": [make.turn("hi", "hi")]}])
+    async with open_app(project) as screen:
+        await screen.until("one")
+        await screen.press("C")
+
+        await screen.until("rouge_1 0.5 [stemmer true, tokenizer unicode]")
+        await screen.until("(default exact, tools (log ignore))]")
+
+
+async def test_keys_that_can_do_nothing_without_an_agent_say_why(
+    make_project: Callable[..., Path], open_app: Callable[..., Any], make: Any
+) -> None:
+    project = make_project(lights=[])
+    (project / "workbench.toml").write_text("")
+    case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
+    (project / "lights.evalset.json").write_text(json.dumps({"eval_set_id": "l", "eval_cases": [case]}))
+    async with open_app(project) as screen:
+        await screen.until("one")
+        for row in ("j", "j"):  # the set, the case
+            await screen.press(row, "C")
+            await screen.until("there is nothing to run: no agent belongs to it")
+            await screen.press("alt+s", "alt+g")
+            await screen.until("no scenarios can be written: no agent belongs to it")
+            screen.app.clear_notifications()
+            await screen.until_gone("no agent belongs to it")
 
 
 async def test_a_small_terminal_shows_every_value_and_the_keys(hello: Path, open_app: Callable[..., Any]) -> None:

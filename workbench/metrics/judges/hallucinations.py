@@ -15,14 +15,14 @@ from functools import partial
 from workbench.metrics.definition import (
     Definition,
     Judge,
-    MetricInfo,
     ModelJudge,
     ModelQuestion,
     PreparingQuestion,
 )
 from workbench.metrics.judges.conclusions import by_sentences
 from workbench.metrics.judges.dialogue import happenings_of, instructions_of, response_of, tools_of
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.info import info_of_judge
+from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.sentences import LABELS, has_words, read_labels, read_split
 from workbench.metrics.options import Options
@@ -152,15 +152,11 @@ def _prepare(options: Options) -> Sequence[Judge]:
 
 METRICS: Sequence[Definition] = (
     Definition(
-        info=MetricInfo(
-            name=NAME,
-            family="judge",
+        info=info_of_judge(
+            NAME,
             purpose="Which share of the sentences of the answer its context supports.",
             when="The agent must not make things up.",
-            needs_reference=False,
-            needs=frozenset({"judge"}),
-            fits_scenarios=True,
-            options={**DESCRIPTION, _ON_THE_WAY: "check what was said on the way, too (default false)"},
+            options={_ON_THE_WAY: "check what was said on the way, too (default false)"},
             choices={_ON_THE_WAY: (False, True)},
         ),
         prepare=_prepare,

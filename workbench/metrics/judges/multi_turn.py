@@ -16,14 +16,14 @@ from typing import Literal
 from workbench.metrics.definition import (
     Definition,
     Judge,
-    MetricInfo,
     ModelJudge,
     ModelQuestion,
     PreparingQuestion,
 )
 from workbench.metrics.judges import service
 from workbench.metrics.judges.dialogue import conversation_of, instructions_of, tools_of
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.info import info_of_judge
+from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_properties
 from workbench.metrics.judges.rubrics import question_about_conversation
@@ -102,16 +102,12 @@ def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
 
 def _definition(kind: _Kind) -> Definition:
     return Definition(
-        info=MetricInfo(
-            name=kind.name,
-            family="judge",
+        info=info_of_judge(
+            kind.name,
             purpose=kind.purpose,
             when=kind.when,
-            needs_reference=False,
-            needs=frozenset({"judge"}),
-            fits_scenarios=True,
-            options={**DESCRIPTION, **service.DESCRIPTION},
-            choices={service.SCORER: service.SCORERS},
+            options=service.DESCRIPTION,
+            choices=service.CHOICES,
         ),
         prepare=partial(_prepare, kind=kind),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from workbench.llm.configuration import unknown_keys
 from workbench.metrics.definition import JudgeOptions
 from workbench.metrics.options import Options, describe, nearest
 
@@ -49,6 +50,8 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
     if config is not None and not isinstance(config, Mapping):
         options.refuse(f"{NAME}.judge_model_config", found=describe(config), expected="an object")
         config = None
+    place = f"{options.place}.{NAME}.judge_model_config"
+    options.problems += unknown_keys(config or {}, model=model or "", place=place)
     return JudgeOptions(
         model=model,
         samples=_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,

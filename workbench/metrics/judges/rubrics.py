@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
+from workbench.metrics.definition import Definition, Judge, ModelJudge, ModelQuestion
 from workbench.metrics.judges.conclusions import by_rubrics
 from workbench.metrics.judges.dialogue import conversation_of, instructions_of, response_of, steps_of, tools_of
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.info import info_of_judge
+from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_rubrics
 from workbench.metrics.options import Options, describe
@@ -177,15 +178,11 @@ def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
 
 def _definition(kind: _Kind) -> Definition:
     return Definition(
-        info=MetricInfo(
-            name=kind.name,
-            family="judge",
+        info=info_of_judge(
+            kind.name,
             purpose=kind.purpose,
             when=kind.when,
-            needs_reference=False,
-            needs=frozenset({"judge"}),
-            fits_scenarios=True,
-            options={**DESCRIPTION, "rubrics": f"properties, besides those of type {kind.type} of cases and turns"},
+            options={"rubrics": f"properties, besides those of type {kind.type} of cases and turns"},
         ),
         prepare=partial(_prepare, kind=kind),
     )

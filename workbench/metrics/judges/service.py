@@ -18,6 +18,7 @@ from workbench.model.results import Score
 
 SCORER = "scorer"
 SCORERS = ("judge", "vertex")
+CHOICES: Mapping[str, Sequence[str | bool]] = {SCORER: SCORERS}
 DESCRIPTION = {SCORER: "what scores: judge (default), a model; vertex, the evaluation service of Vertex AI"}
 
 Instance = Callable[[Turn, CaseView], Mapping[str, Any] | Score]

@@ -17,7 +17,6 @@ from workbench.metrics.definition import (
     Conclusion,
     Definition,
     Judge,
-    MetricInfo,
     ModelJudge,
     ModelQuestion,
     Opinion,
@@ -25,7 +24,8 @@ from workbench.metrics.definition import (
 from workbench.metrics.judges import service
 from workbench.metrics.judges.conclusions import by_majority, by_mean
 from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.info import info_of_judge
+from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import SAFETY, read_grade, read_verdict
 from workbench.metrics.judges.service import asks_service, instance_of_turn, service_judge
@@ -118,18 +118,13 @@ def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
 
 def _definition(kind: _Kind) -> Definition:
     return Definition(
-        info=MetricInfo(
-            name=kind.name,
-            family="judge",
+        info=info_of_judge(
+            kind.name,
             purpose=kind.purpose,
             when=kind.when,
-            lowest=kind.lowest,
-            highest=kind.highest,
-            needs_reference=False,
-            needs=frozenset({"judge"}),
-            fits_scenarios=True,
-            options={**DESCRIPTION, **service.DESCRIPTION},
-            choices={service.SCORER: service.SCORERS},
+            bounds=(kind.lowest, kind.highest),
+            options=service.DESCRIPTION,
+            choices=service.CHOICES,
         ),
         prepare=partial(_prepare, kind=kind),
     )

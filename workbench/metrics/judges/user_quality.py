@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from workbench.llm.templates import TemplateProblem, render_text
-from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion, Opinion
+from workbench.metrics.definition import Definition, Judge, ModelJudge, ModelQuestion, Opinion
 from workbench.metrics.judges.conclusions import by_majority
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.info import info_of_judge
+from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import as_text, json_objects, plain_words, read_verdict
 from workbench.metrics.options import Options, describe
@@ -235,16 +236,11 @@ def _prepare(options: Options) -> Sequence[Judge]:
 
 METRICS: Sequence[Definition] = (
     Definition(
-        info=MetricInfo(
-            name=NAME,
-            family="judge",
+        info=info_of_judge(
+            NAME,
             purpose="Which share of the simulated user's messages follows the scenario.",
             when="Simulated users are to be trusted.",
-            needs_reference=False,
-            needs=frozenset({"judge"}),
-            fits_scenarios=True,
             options={
-                **DESCRIPTION,
                 _STOP_SIGNAL: f"what ends the conversation in a message of the user (default {DEFAULT_STOP_SIGNAL})",
             },
         ),

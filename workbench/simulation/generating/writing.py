@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
+from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest, ask_for_readable
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.agent import AgentDescription
 from workbench.model.evalset import ConversationScenario
@@ -17,7 +17,7 @@ from workbench.model.generation import WantedScenarios
 from workbench.model.personas import PERSONAS
 from workbench.model.text import counted, one_line
 from workbench.simulation.generating.prompts import PROMPTS
-from workbench.simulation.generating.replies import NO_PERSONA, read_drafts
+from workbench.simulation.generating.replies import NO_PERSONA, Draft, read_drafts
 
 PURPOSE = "scenarios"
 """What scripts call the requests for scenarios."""
@@ -92,24 +92,25 @@ class ScenarioWriter:
     async def _ask_for(self, count: int, *, sample: int) -> None:
         # Off the loop: the first one imports the templates' library.
         prompt = await asyncio.to_thread(self._prompt, count)
-        reply = await self._ask(
-            ModelRequest(
-                model=self._wanted.model,
-                messages=(Message(role="user", text=prompt),),
-                reply_schema=self._schema(),
-                sample=sample,
-                purpose=PURPOSE,
-            )
+        request = ModelRequest(
+            model=self._wanted.model,
+            messages=(Message(role="user", text=prompt),),
+            reply_schema=self._schema(),
+            sample=sample,
+            purpose=PURPOSE,
         )
-        self._take(reply)
+        self._take(await ask_for_readable(self._ask, request, lambda text: any(self._drafts_in(text))))
         self._progress(len(self._found))
+
+    def _drafts_in(self, reply: str) -> Iterable[Draft]:
+        return read_drafts(reply, personas=self._personas, required=bool(self._wanted.personas))
 
     def _take(self, reply: ModelReply) -> None:
         self._said, self._is_cut_off = reply.text, reply.is_cut_off
         if reply.scripted:
             self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
         surplus = 0
-        for draft in read_drafts(reply.text, personas=self._personas, required=bool(self._wanted.personas)):
+        for draft in self._drafts_in(reply.text):
             scenario = draft.scenario
             if scenario is None:
                 self._notes.append(f"left out {draft.problem}")

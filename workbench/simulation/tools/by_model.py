@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.agents.host import AgentError, ToolCall
-from workbench.llm.requests import Message, ModelReply, ModelRequest
+from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest, ask_for_readable
 from workbench.llm.trouble import ModelError
 from workbench.metrics.judges.replies import json_objects
 from workbench.model.environment import Environment
 from workbench.model.results import Failure, FailureKind
 from workbench.model.text import one_line
 from workbench.simulation.tools.prompts import PROMPTS
-
-Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 
 PURPOSE = "tool"
 """What scripts call the requests for answers of tools."""
@@ -48,7 +46,7 @@ class ModelTools:
         message = (
             f"{call.tool}: the model that answers for it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
         )
-        raise AgentError(Failure(kind=FailureKind.INFRASTRUCTURE, message=message))
+        raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
     async def _reply(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
         request = ModelRequest(
@@ -59,7 +57,7 @@ class ModelTools:
             purpose=PURPOSE,
         )
         try:
-            return await self._ask(request)
+            return await ask_for_readable(self._ask, request, lambda text: any(json_objects(text)))
         except ModelError as error:
             kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.TOOL
             message = f"{call.tool}: the model that answers for it did not: {error.message}"

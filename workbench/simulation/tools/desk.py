@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.agents.host import AgentError, ToolAnswer, ToolCall, ToolOutcome
+from workbench.llm.requests import Ask
 from workbench.model.environment import Injection
 from workbench.model.keys import JobKey
 from workbench.model.results import Failure, FailureKind
-from workbench.simulation.tools.by_model import Ask, ModelTools
+from workbench.simulation.tools.by_model import ModelTools
 from workbench.simulation.tools.injections import Draws
 from workbench.simulation.tools.plan import ToolPlan
 from workbench.simulation.tools.recording import RecordedCall, RecordedCase, Replay

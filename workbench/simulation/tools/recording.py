@@ -12,13 +12,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from workbench.metrics.canonical import canonical
 from workbench.model.base import Fact
 from workbench.model.keys import CaseKey
-from workbench.store.errors import StoreError, cannot, shown_path
-from workbench.store.files import decode_utf8, read_bytes
+from workbench.store.errors import cannot, shown_path
+from workbench.store.json_lines import read_json_lines
 
 FORMAT = "workbench-tools-1"
 
@@ -65,13 +65,9 @@ class ToolRecording:
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
         """Raises StoreError with the line where the file is no recording."""
-        data, _ = read_bytes(path)
-        cases: dict[tuple[str, str, int, int], RecordedCase] = {}
-        for number, line in enumerate(decode_utf8(path, data).split("\n"), start=1):
-            if line.strip():
-                case = _read(path, number, line)
-                cases[case.key] = case
-        return cls(path, cases)
+        lines = read_json_lines(path, format=FORMAT, what="a recorded case")
+        cases = [line.read(RecordedCase) for line in lines]
+        return cls(path, {case.key: case for case in cases})
 
     @property
     def tools(self) -> Sequence[str]:
@@ -126,22 +122,6 @@ def add_case(path: Path, case: RecordedCase) -> None:
             file.write(f"{json.dumps(data, ensure_ascii=False)}\n")
     except OSError as error:
         raise cannot("write", path, error) from error
-
-
-def _read(path: Path, number: int, line: str) -> RecordedCase:
-    expected = f"a recorded case ({FORMAT})"
-    try:
-        data = json.loads(line)
-    except ValueError:
-        raise StoreError(path, line=number, found="a line that is no JSON", expected=expected) from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise StoreError(path, line=number, found="something else", expected=expected)
-    try:
-        return RecordedCase.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise StoreError(path, line=number, place=place, found="a wrong value", expected=first["msg"]) from None
 
 
 def _key(tool: str, args: Mapping[str, Any]) -> Hashable:

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 
 from workbench.store.datasets.reading import read_records
 from workbench.store.datasets.rows import Fault, Record, kind_of
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, raise_all
 
 _COLUMNS = ("eval_id", "label", "eval_set", "repeat", "turn", "criterion", "rubric")
+_NEEDED = ("eval_id", "label")
+_ALSO_CALLED = {
+    "eval_id": ("id", "case", "case_id", "evalid", "eval", "eval_case", "name"),
+    "label": ("verdict", "rating", "score", "grade", "human", "human_label", "value"),
+}
+"""Under which names other tools have what we need."""
 
 LabelValue = str | float
 
@@ -35,15 +41,28 @@ class Label(NamedTuple):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels of a file; further columns are notes. Raises StoreError with the row that cannot be read."""
-    labels = [_label(record, row=row) for row, record in enumerate(read_records(path), start=1)]
+    """The labels of a file; further columns are notes. Raises StoreError with every row that cannot be read."""
+    labels: list[Label] = []
+    errors: list[StoreError] = []
+    told: set[Fault] = set()
+    for row, record in enumerate(read_records(path), start=1):
+        fault = _fault_of_columns(record)
+        if fault is not None:
+            if fault not in told:  # the header of a table says it for every row
+                told.add(fault)
+                errors.append(record.error(fault))
+            continue
+        try:
+            labels.append(_label(record, row=row))
+        except StoreError as error:
+            errors.append(error)
+    raise_all(errors)
     if not labels:
         raise StoreError(path, found="no rows", expected="rows with eval_id and label")
     return labels
 
 
 def _label(record: Record, *, row: int) -> Label:
-    _refuse_misspelt(record)
     return Label(
         eval_id=_name(record, "eval_id"),
         label=_value(record),
@@ -57,13 +76,20 @@ def _label(record: Record, *, row: int) -> Label:
     )
 
 
-def _refuse_misspelt(record: Record) -> None:
-    """Columns that are all but ours: a label under another name would be none."""
+def _fault_of_columns(record: Record) -> Fault | None:
+    """What is wrong with the names of the columns: a label under another name would be none."""
     absent = [name for name in _COLUMNS if name not in record.columns]
-    for name in record.columns:
-        meant = [] if name in _COLUMNS else get_close_matches(name.casefold(), absent, n=1, cutoff=0.8)
+    unknown = [name for name in record.columns if name not in _COLUMNS]
+    for name in unknown:
+        meant = get_close_matches(name.casefold(), absent, n=1, cutoff=0.8)
         if meant:
-            raise record.error(Fault(name, f"the unknown column {name!r}", f"{meant[0]!r} (did you mean that?)"))
+            return Fault(name, f"the unknown column {name!r}", f"{meant[0]!r} (did you mean that?)")
+    for name in _NEEDED:
+        if name in absent and unknown:
+            meant = [each for each in unknown if each.casefold() in _ALSO_CALLED[name]]
+            found = f"the unknown column {meant[0]!r}" if meant else f"only {', '.join(map(repr, record.columns))}"
+            return Fault(meant[0] if meant else name, found, f"{name!r}{' (did you mean that?)' if meant else ''}")
+    return None
 
 
 def _name(record: Record, column: str) -> str:

@@ -27,6 +27,7 @@ _EXPECTED = {
     "float_type": "a number",
     "float_parsing": "a number",
     "int_type": "a whole number",
+    "extra_forbidden": "no key of this name",
 }
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -163,7 +164,7 @@ def _fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[
     if kind == "value_error":
         expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
         return Fault(place, found or kind_of(value), expected)
-    return Fault(place, kind_of(value), _EXPECTED.get(kind, message))
+    return Fault(place, kind_of(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
 
 
 def _place_in(data: Any, location: Sequence[str | int]) -> Place:

@@ -32,6 +32,7 @@ from workbench.store.history.rows import (
     FULL,
     IS_CASE,
     LIGHT,
+    NEWEST_JUDGED,
     NEWEST_OF_ONE,
     ONE,
     RAN,
@@ -208,10 +209,14 @@ class History:
         return self._scores(query, (self._run_row(run_id),))
 
     def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
-        """For every case of a target (of one of its sets) the jobs of the newest run in which it ran, with metrics."""
+        """For every case of a target (of one of its sets) the jobs of the newest run that judged it, with metrics.
+
+        Of a case that no run has judged, those of the newest in which it was played.
+        """
         names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "job.target = ?" if eval_set is None else "job.target = ? AND job.eval_set = ?"
-        return self._scores(f"{SCORES} {WITH_RUN} {WITH_SCORE} {newest(part)} ORDER BY job.id", tuple(names))
+        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} {newest(part, of=NEWEST_JUDGED)} ORDER BY job.id"
+        return self._scores(query, tuple(names))
 
     def executions_of(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
         """What became of one case in every run and repeat, newest first."""

@@ -52,6 +52,7 @@ class FinishedJob(NamedTuple):
     `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
     what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
     default the target's name does. `judged_again`: the agent did not run, what it did once is judged anew.
+    `lacks_baseline`: it was to be compared with an earlier run, and there was none.
     """
 
     result: CaseResult
@@ -59,10 +60,14 @@ class FinishedJob(NamedTuple):
     scoring_key: str = ""
     target_variant: str | None = None
     judged_again: bool = False
+    lacks_baseline: bool = False
 
 
 class StoredJob(NamedTuple):
-    """A result without its metrics and execution: enough for lists, and cheap by the ten thousand."""
+    """A result without its metrics and execution: enough for lists, and cheap by the ten thousand.
+
+    The last three fields are those of `FinishedJob`.
+    """
 
     run_id: str
     key: JobKey
@@ -72,11 +77,22 @@ class StoredJob(NamedTuple):
     finished_at: datetime
     execution_key: str
     scoring_key: str
+    lacks_baseline: bool = False
 
     @property
     def case(self) -> CaseKey:
         """The case of the job."""
         return self.key.case
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """Of what reached the agent, and of what it was judged by besides."""
+        return self.execution_key, self.scoring_key
+
+    @property
+    def was_only_played(self) -> bool:
+        """Whether the agent ran and nothing judged it, as `workbench simulate` leaves it."""
+        return self.status is CaseStatus.NOT_EVALUATED and not self.scoring_key
 
 
 class StoredVerdict(NamedTuple):

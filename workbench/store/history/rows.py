@@ -12,7 +12,7 @@ from workbench.store.history.records import StoredJob, StoredScores, StoredVerdi
 
 _KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
 _JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
-LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key FROM job"
+LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key, job.lacks_baseline FROM job"
 """For `stored_job`; to be joined WITH_RUN."""
 FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
 """For `case_result`; to be joined WITH_RESULT."""
@@ -28,7 +28,7 @@ _UNJUDGED = """
         JOIN blob ON blob.id = execution.blob
 """
 UNJUDGED_VERDICTS = _UNJUDGED.format(
-    "run.run_id, job.finished_at, job.execution_key, '', execution.id, execution.dependency_set, NULL, "
+    "run.run_id, job.finished_at, job.execution_key, '', 0, execution.id, execution.dependency_set, NULL, "
     f"execution.tainted, {_BEGAN}"
 )
 """For `stored_verdict`: executions whose judges have not spoken yet."""
@@ -47,9 +47,9 @@ IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occur
 """Takes what `key_to_sql` gives."""
 TAKE_OVER = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
-        duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score)
+        duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score)
     SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, failure, finished_at, execution_key, scoring_key,
-        execution, score
+        lacks_baseline, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
 """Makes a job of one run count as a job of another."""
@@ -66,11 +66,18 @@ NEWEST_OF_ONE = f"""
 """
 
 
-def newest(part: str = "TRUE") -> str:
+NEWEST = "max(job.id)"
+NEWEST_JUDGED = f"""
+    coalesce(max(job.id) FILTER (WHERE NOT (job.status = 'NOT_EVALUATED' AND job.scoring_key = '')), {NEWEST})
+"""
+"""Of which `newest` takes the run: of what was judged, else of what was only played."""
+
+
+def newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
     """All repeats that the newest run of a case has of it; a job that never ran says nothing about its case."""
     return f"""
         JOIN (
-            SELECT max(job.id) AS id FROM job WHERE {RAN} AND {part}
+            SELECT {of} AS id FROM job WHERE {RAN} AND {part}
             GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
         ) AS newest
         JOIN job AS last ON last.id = newest.id
@@ -108,7 +115,7 @@ def stored_verdict(*row: Any) -> StoredVerdict:
 def stored_job(*row: Any) -> StoredJob:
     """From the columns of LIGHT."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key = rest
+    run_id, finished_at, execution_key, scoring_key, lacks_baseline = rest
     return StoredJob(
         run_id=run_id,
         key=JobKey.model_construct(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
@@ -118,6 +125,7 @@ def stored_job(*row: Any) -> StoredJob:
         finished_at=datetime.fromtimestamp(finished_at, UTC),
         execution_key=execution_key,
         scoring_key=scoring_key,
+        lacks_baseline=bool(lacks_baseline),
     )
 
 

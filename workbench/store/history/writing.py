@@ -50,8 +50,8 @@ class ResultWriter:
             ).lastrowid
         self._execute(
             "INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, "
-            "duration_seconds, failure, finished_at, execution_key, scoring_key, execution, score) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 run,
                 target,
@@ -66,6 +66,7 @@ class ResultWriter:
                 now,
                 job.execution_key,
                 job.scoring_key,
+                job.lacks_baseline,
                 execution.number,
                 score,
             ),
@@ -148,6 +149,7 @@ def _verdict(
         finished_at=datetime.fromtimestamp(now, UTC),
         execution_key=job.execution_key,
         scoring_key=job.scoring_key,
+        lacks_baseline=job.lacks_baseline,
     )
     number, dependencies, is_certain, finished_at = execution
     began_at = 0.0 if number is None else finished_at - result.duration_seconds

@@ -154,7 +154,9 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
     What a recorded target is judged by are its recordings, which are not read for this.
     """
     from workbench.engine.criteria import with_models
+    from workbench.engine.plan import RunOptions
     from workbench.engine.set_context import SetContext
+    from workbench.engine.tools import ToolPlanner
     from workbench.model.criteria import default_config
     from workbench.model.target import AgentKind
     from workbench.store.documents import load_config
@@ -167,4 +169,9 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
         config = default_config() if entry.config is None else load_config(entry.config)
     except StoreError:
         return None
-    return SetContext(eval_set_id=document.eval_set_id, target=target, config=with_models(config, workspace.settings))
+    planner = ToolPlanner(RunOptions(), model=workspace.settings.simulation.model)
+    tools = planner.plan(target)
+    if planner.problems:
+        return None
+    config = with_models(config, workspace.settings)
+    return SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)

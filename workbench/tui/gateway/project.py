@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
@@ -53,6 +54,10 @@ class Projects:
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         """How every case ended last. Raises StoreError."""
         return await self._call(_stored_jobs)
+
+    async def verdicts_that_hold(self, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """Of these cases the stored verdicts that hold as everything is now, by repeat. Raises StoreError."""
+        return await self._call(lambda workspace: _verdicts_that_hold(workspace, keys))
 
     def _reload(self, workspace: Workspace) -> OpenedProject:
         workspace.refresh()
@@ -129,6 +134,21 @@ def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {}  # opening it would make one, and looking at a project must not write to it
     with workspace.history() as history:
         return history.latest_jobs()
+
+
+def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+    from workbench.watch.affected import held_verdicts
+
+    wanted: dict[str, list[str]] = {}
+    for key in keys:
+        wanted.setdefault(key.eval_set, []).append(key.eval_id)
+    try:
+        plan = workspace.plan(
+            [Selection(eval_set=name, cases=tuple(ids)) for name, ids in wanted.items()], RunOptions()
+        )
+    except PlanError:  # a case is gone, or a file is wrong: a run will say so
+        return {}
+    return held_verdicts(workspace, plan)
 
 
 def _stored_results(workspace: Workspace, key: CaseKey) -> Sequence[CaseResult]:

@@ -25,8 +25,9 @@ from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.visits import Visits
 from workbench.tui.screens.watching import Watching
-from workbench.tui.state.possible import makes_sense
+from workbench.tui.state.possible import makes_sense, why_nothing
 from workbench.tui.widgets.case_list import CaseList
+from workbench.tui.widgets.saying import say
 
 
 class MainActions(Screen[None]):
@@ -43,7 +44,12 @@ class MainActions(Screen[None]):
         self._hub = hub
         self._reader = Reader(hub)
         self._keeper = Keeper(hub)
-        self._runs = Running(hub, read_sets=self._reader.read_all_sets, save=self._keeper.save_these)
+        self._runs = Running(
+            hub,
+            read_sets=self._reader.read_all_sets,
+            save=self._keeper.save_these,
+            played=self._reader.read_verdicts,
+        )
         self._visits = Visits(hub)
         self._watching = Watching(
             hub,
@@ -63,13 +69,11 @@ class MainActions(Screen[None]):
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
-        place = self.state.selected_place
-        self._start(lambda: RunWanted(self.state.selections_at(place)))
+        self._start_selected()
 
     def action_simulate(self) -> None:
         """Play the scenarios of the selected case, set or target, and judge nothing."""
-        place = self.state.selected_place
-        self._start(lambda: RunWanted(self.state.selections_at(place), only_plays=True))
+        self._start_selected(only_plays=True)
 
     def action_keep_conversation(self) -> None:
         """Keep the conversation that a simulated user has held as a fixed case."""
@@ -81,8 +85,7 @@ class MainActions(Screen[None]):
 
     def action_plan_selected(self) -> None:
         """See the plan of a run of the selected case, set or target."""
-        place = self.state.selected_place
-        self._start(lambda: RunWanted(self.state.selections_at(place), ask=True))
+        self._start_selected(ask=True)
 
     def action_criteria(self) -> None:
         """Choose what the selected case, set or target is judged by."""
@@ -216,6 +219,13 @@ class MainActions(Screen[None]):
         """Look again which eval sets there are and what is in them."""
         if self.state.project is not None:
             self._reader.reload(None)
+
+    def _start_selected(self, *, ask: bool = False, only_plays: bool = False) -> None:
+        place = self.state.selected_place
+        if not self.state.selections_at(place):
+            say(self, f"there is nothing to run: {why_nothing(self.state)}", severity="warning")
+            return
+        self._start(lambda: RunWanted(self.state.selections_at(place), ask=ask, only_plays=only_plays))
 
     def _start(self, want: Callable[[], RunWanted]) -> None:
         self._runs.start(want)

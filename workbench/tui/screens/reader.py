@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from textual import work
@@ -107,6 +108,12 @@ class Reader(Faceless):
                 waiting.stop()
         self.post_message(self.CaseRead())
 
+    @work(group="verdicts")
+    async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
+        """A run of these cases is over: find out what holds of those that it only played."""
+        await self._read_verdicts(cases)
+        self.post_message(self.ProjectRead())
+
     def read_selected_soon(self) -> None:
         """Read the case under the cursor, once it rests where a key is held down. A later call replaces it."""
         if self._settling is not None:
@@ -160,3 +167,11 @@ class Reader(Faceless):
         for start in range(0, len(cases), _CHUNK):
             self._state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
             await asyncio.sleep(0)
+        await self._read_verdicts(cases)
+
+    async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
+        """Those of the cases that were only played stand by the verdicts from before that still hold."""
+        played = self._state.board.only_played(cases)
+        if played:
+            with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
+                self._state.show_verdicts(await self._gateway.project.verdicts_that_hold(played))

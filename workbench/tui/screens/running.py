@@ -22,6 +22,7 @@ from workbench.tui.screens.faceless import Faceless
 from workbench.tui.screens.followed import FollowedRun, has_ended
 from workbench.tui.screens.plan import PlanScreen
 from workbench.tui.state.browser.content import Hashes
+from workbench.tui.state.possible import why_nothing
 from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.widgets.saying import say
 
@@ -50,13 +51,18 @@ class Running(Faceless):
         *,
         read_sets: Callable[[], Awaitable[None]],
         save: Callable[[Collection[str]], Awaitable[bool]],
+        played: Callable[[Collection[CaseKey]], object],
     ) -> None:
-        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused."""
+        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused.
+
+        `played` hears of cases that a run, now over, has only played.
+        """
         super().__init__()
         self._hub = hub
         self._state = hub.state
         self._read_sets = read_sets
         self._save = save
+        self._played = played
         self._followed: list[FollowedRun] = []
 
     def start(self, want: Callable[[], RunWanted]) -> None:
@@ -74,7 +80,7 @@ class Running(Faceless):
         from workbench.tui.screens.criteria import CriteriaScreen  # which brings the metrics
 
         if not selections:
-            say(self, "there is nothing to judge: no agent belongs to it", severity="warning")
+            say(self, f"there is nothing to judge: {why_nothing(self._state)}", severity="warning")
             return
         chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, selections))
         if chosen is not None:
@@ -154,6 +160,8 @@ class Running(Faceless):
             if has_ended(events):
                 self._followed.remove(followed)
                 changed.update(self._state.board.settle(_left_of(followed)))
+                if played := self._state.board.only_played(job.case for job in followed.jobs):
+                    self._played(played)
         self._state.show_next_run()
         return is_news, changed
 
@@ -195,7 +203,15 @@ class Running(Faceless):
             return None
         runs = self._hub.gateway.runs
         planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask, only_plays=wanted.only_plays)
-        return await self.app.push_screen_wait(PlanScreen(self._hub, planned)) if planned.asks else planned
+        return await self._asked_about(planned) if planned.asks else planned
+
+    async def _asked_about(self, planned: PlannedRun) -> PlannedRun | None:
+        self._state.is_asked = True
+        self.post_message(self.Prepared())
+        try:
+            return await self.app.push_screen_wait(PlanScreen(self._hub, planned))
+        finally:
+            self._state.is_asked = False
 
 
 def _left_of(followed: FollowedRun) -> Sequence[CaseKey]:

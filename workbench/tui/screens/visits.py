@@ -10,6 +10,7 @@ from workbench.tui.messages import CaseWanted
 from workbench.tui.screens.faceless import Faceless
 from workbench.tui.screens.review import ReviewScreen
 from workbench.tui.state.diff.review import ReviewWalk
+from workbench.tui.state.possible import why_nothing
 from workbench.tui.state.table.scope import Scope
 from workbench.tui.widgets.saying import say
 
@@ -44,8 +45,10 @@ class Visits(Faceless):
         from workbench.tui.screens.generating import generate  # seldom needed, and with the engine
 
         row = self._hub.state.browser.selected
-        if row is not None and row.target:
-            await generate(self, self._hub, row)
+        if row is None or not row.target:
+            say(self, f"no scenarios can be written: {why_nothing(self._hub.state)}", severity="warning")
+            return
+        await generate(self, self._hub, row)
 
     @work(group="table", exclusive=True)
     async def open_table(self) -> None:

@@ -25,13 +25,17 @@ from workbench.tui.state.standing import Standing, standing_of
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before."""
+    """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before.
+
+    `is_played`: the agent ran, and nothing judged it.
+    """
 
     status: CaseStatus
     duration_seconds: float
     result: CaseResult | None = None
     stored_at: datetime | None = None  # None for a result of this session
     in_history: bool = True
+    is_played: bool = False
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class CaseRecord:
     `outcomes` are the finished repeats of its newest run, `turns` and `spans` what the repeats that are under way have
     finished, `spoken` what a simulated user has said in them that is not answered yet. `former` are the outcomes before
     that run, for as long as it has none but cancelled ones: where it ends so, it has said nothing about the case.
+    `judged` is the verdict from before that still holds where `outcomes` were only played: the case stands by it.
     """
 
     key: CaseKey
@@ -50,16 +55,27 @@ class CaseRecord:
     spans: dict[int, list[Span]] = field(default_factory=dict)
     spoken: dict[int, Content] = field(default_factory=dict)
     former: dict[int, Outcome] = field(default_factory=dict)
+    judged: dict[int, Outcome] = field(default_factory=dict)
     outstanding: int = 0  # jobs of the current run that have not ended
     renewed: bool = True  # whether `outcomes` are those of the newest run it was part of
     ended: int = 0  # its newest result is the how-manieth of this session; 0: it has none of this session
 
     @property
+    def verdicts(self) -> Mapping[int, Outcome]:
+        """What the case stands by, by repeat."""
+        return self.judged or self.outcomes
+
+    @property
+    def is_only_played(self) -> bool:
+        """Whether nothing has judged what the agent did last."""
+        return bool(self.outcomes) and all(outcome.is_played for outcome in self.outcomes.values())
+
+    @property
     def duration_seconds(self) -> float | None:
         """How long the case took, the mean of its repeats; None before it has run."""
-        if not self.outcomes:
+        if not self.verdicts:
             return None
-        return sum(outcome.duration_seconds for outcome in self.outcomes.values()) / len(self.outcomes)
+        return sum(outcome.duration_seconds for outcome in self.verdicts.values()) / len(self.verdicts)
 
     @property
     def repeats(self) -> list[int]:
@@ -69,12 +85,12 @@ class CaseRecord:
     @property
     def passed_repeats(self) -> int:
         """How many of the finished repeats passed."""
-        return sum(outcome.status is CaseStatus.PASSED for outcome in self.outcomes.values())
+        return sum(outcome.status is CaseStatus.PASSED for outcome in self.verdicts.values())
 
     @property
     def stored_at(self) -> datetime | None:
-        """When the newest outcome was stored, where it is of an earlier session."""
-        return max((outcome.stored_at for outcome in self.outcomes.values() if outcome.stored_at), default=None)
+        """When what it stands by was stored, where that is of an earlier session."""
+        return max((outcome.stored_at for outcome in self.verdicts.values() if outcome.stored_at), default=None)
 
     @property
     def lacks_results(self) -> bool:
@@ -142,16 +158,29 @@ class Board:
         self._count(changes)
 
     def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
-        """Take how cases ended last, for those listed now or later; a case that has run since keeps its own."""
+        """Take how cases ended last, for those listed now or later; one that has run in this session keeps its own."""
         self._stored.update(jobs)
         changes: Counter[_Cell] = Counter()
         for key, stored in jobs.items():
             record = self._records.get(key)
-            if record is not None and record.standing is Standing.NOT_RUN:
+            if record is not None and not record.ended and not _is_under_way(record):
+                changes[key.target, key.eval_set, record.standing] -= 1
                 _take_stored(record, stored)
-                changes[key.target, key.eval_set, Standing.NOT_RUN] -= 1
                 changes[key.target, key.eval_set, record.standing] += 1
         self._count(changes)
+
+    def only_played(self, keys: Iterable[CaseKey]) -> Sequence[CaseKey]:
+        """Those of the cases that nothing has judged since their agents ran last."""
+        records = ((key, self._records.get(key)) for key in dict.fromkeys(keys))
+        return [key for key, record in records if record is not None and record.is_only_played]
+
+    def show_verdicts(self, held: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
+        """These verdicts hold: cases that were only played since stand by them."""
+        for key, stored in held.items():
+            record = self._records.get(key)
+            if record is not None and record.is_only_played and not _is_under_way(record):
+                record.judged = _outcomes_of(stored)
+                self._stand(record, _outcome(record))
 
     def fill(self, results: Iterable[CaseResult]) -> None:
         """Add what was read of stored results; of a case that has run since, nothing."""
@@ -164,11 +193,15 @@ class Board:
                     self._hold(result.case, result.repeat)
 
     def show_again(self, result: CaseResult, *, stored_at: datetime) -> Iterable[CaseKey]:
-        """An earlier result is the one that counts: it takes the place of the newest. Returns the case if listed."""
+        """An earlier result is the one that counts: it takes the place of the newest, but for one that was only played.
+
+        Returns the case if listed.
+        """
         record = self._records.get(result.case)
         if record is None:
             return ()
-        record.outcomes[result.repeat] = Outcome(result.status, result.duration_seconds, result, stored_at=stored_at)
+        outcomes = record.judged if record.is_only_played else record.outcomes
+        outcomes[result.repeat] = Outcome(result.status, result.duration_seconds, result, stored_at=stored_at)
         record.former = {}
         self._hold(result.case, result.repeat)
         self._results += 1
@@ -247,7 +280,7 @@ class Board:
         if event.in_history:
             self._hold(event.case, event.repeat)
         if event.status is not CaseStatus.CANCELLED:
-            record.former = {}
+            record.former, record.judged = {}, {}
         self._results += 1
         record.ended = self._results
         record.outstanding = max(record.outstanding - 1, 0)
@@ -293,14 +326,22 @@ class Board:
 
 
 def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
-    record.outcomes = {
-        job.key.repeat: Outcome(job.status, job.duration_seconds, stored_at=job.finished_at) for job in stored
-    }
+    record.outcomes, record.judged = _outcomes_of(stored), {}
     record.standing = _outcome(record)
 
 
+def _outcomes_of(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
+    return {
+        job.key.repeat: Outcome(
+            job.status, job.duration_seconds, stored_at=job.finished_at, is_played=job.was_only_played
+        )
+        for job in stored
+    }
+
+
 def _outcome_of(event: CaseFinished) -> Outcome:
-    return Outcome(event.status, event.duration_seconds, event.result, in_history=event.in_history)
+    is_played = event.status is CaseStatus.NOT_EVALUATED and not event.is_judged
+    return Outcome(event.status, event.duration_seconds, event.result, in_history=event.in_history, is_played=is_played)
 
 
 def _is_under_way(record: CaseRecord) -> bool:
@@ -308,4 +349,4 @@ def _is_under_way(record: CaseRecord) -> bool:
 
 
 def _outcome(record: CaseRecord) -> Standing:
-    return standing_of(outcome.status for outcome in record.outcomes.values())
+    return standing_of(outcome.status for outcome in record.verdicts.values())

@@ -16,6 +16,15 @@ from workbench.tui.state.standing import STALE, Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
 
 
+def played_note(subject: Subject) -> str:
+    """What there is to say of a conversation that nothing has judged; empty of any other."""
+    record = subject.record
+    if subject.pinned is not None or subject.is_live or record is None or not record.is_only_played:
+        return ""
+    earlier = "; the verdict is that on an earlier one" if record.judged else ""
+    return f"only played, r judges it{earlier}"
+
+
 def case_head(subject: Subject) -> list[Block]:
     """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
     if subject.pinned is not None:
@@ -30,6 +39,8 @@ def case_head(subject: Subject) -> list[Block]:
     if subject.is_stale:
         blocks += [Whole.of(f"{STALE.symbol} stale: {safe_line(why)}", STALE.tone) for why in subject.why_stale]
         blocks.append(BLANK)
+    if note := played_note(subject):
+        blocks += [Whole.of(note, Tone.WARNING), BLANK]
     if record is not None and subject.repeat is not None:
         blocks += _repeat_line(record, subject.repeat)
     if read is None:
@@ -153,8 +164,8 @@ def _what_is_not_stored(outcome: Outcome) -> Iterator[Block]:
 def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
     total = len(record.outcomes) + len(record.turns)
     if total > 1:
-        text = f"repeat {repeat + 1} of {total}, {record.passed_repeats} passed"
-        yield Whole.of(text, Tone.MUTED)
+        passed = "" if record.is_only_played else f", {record.passed_repeats} passed"
+        yield Whole.of(f"repeat {repeat + 1} of {total}{passed}", Tone.MUTED)
         yield BLANK
 
 

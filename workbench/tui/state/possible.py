@@ -15,11 +15,8 @@ CHANGING = (
 def makes_sense(action: str, state: ProjectState) -> bool | None:
     """Whether an action does: False hides it from the footer, None shows it dimmed."""
     match action:
-        case "run_selected" | "plan_selected" | "simulate":
+        case "run_selected":
             return True if state.has_agent_selected and not state.is_busy else None
-        case "generate":
-            row = state.browser.selected
-            return True if row is not None and row.target else None
         case "run_all":
             return True if state.has_agents and not state.is_busy else None
         case "run_failed":
@@ -40,6 +37,16 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return state.selected_case is not None
         case _:
             return True
+
+
+def why_nothing(state: ProjectState) -> str:
+    """Why there is nothing to run, to judge or to write for where nothing is."""
+    row = state.browser.selected
+    if row is None:
+        return "nothing is selected"
+    if not row.target:
+        return "no agent belongs to it"
+    return "no case of it is listed" if state.browser.sets_of(row.target) else "no eval set belongs to it"
 
 
 def _has_something_to_accept(subject: Subject) -> bool:

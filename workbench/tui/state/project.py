@@ -74,7 +74,8 @@ class ProjectState:
     read: ReadCase | None = None
     pinned: Pinned | None = None  # looked at in place of the newest result
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
-    is_preparing: bool = False  # a run is being planned
+    is_preparing: bool = False  # a run is being planned, or the user is asked about its plan
+    is_asked: bool = False  # the user is asked about a plan
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
     told_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
@@ -207,7 +208,8 @@ class ProjectState:
                 progress.apply(event, now=now)
             applied.changed.update(self.board.apply(event))
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
-                self.browser.freshness.finished(event.case)
+                freshness = self.browser.freshness
+                (freshness.finished if event.is_judged else freshness.played)(event.case)
         self.board.let_go(but=self.selected_case)
         return applied
 
@@ -222,10 +224,15 @@ class ProjectState:
     def show_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
         """How the cases ended in earlier sessions is known."""
         self.board.show_stored(jobs)
-        self.browser.freshness.judged(
-            {key: (stored[0].execution_key, stored[0].scoring_key) for key, stored in jobs.items() if stored}
-        )
+        judged = {key: stored[0] for key, stored in jobs.items() if stored and not _has_no_verdict(stored[0])}
+        self.browser.freshness.judged({key: job.hashes for key, job in judged.items()})
         self.read = None
+
+    def show_verdicts(self, held: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
+        """These verdicts hold, of cases that were only played since."""
+        self.board.show_verdicts(held)
+        for key, stored in held.items():
+            self.browser.freshness.holds(key, stored[0].hashes)
 
     def show_case(self, read: ReadCase) -> None:
         """The selected case was read."""
@@ -371,7 +378,7 @@ class ProjectState:
 
     def run_line(self, *, now: float) -> Line:
         """The line at the bottom: the run that is going on or went last, else how all cases stand."""
-        if self.is_preparing:
+        if self.is_preparing and not self.is_asked:
             return (Piece(" planning the run …", Tone.RUNNING),)
         if self.progress is not None:
             return self.progress.line(now=now)
@@ -385,3 +392,8 @@ class ProjectState:
     def _falls_short(self, key: CaseKey) -> bool:
         record = self.board.record(key)
         return record is not None and record.standing in FALLS_SHORT
+
+
+def _has_no_verdict(job: StoredJob) -> bool:
+    """Whether nothing judged it, or no judge could: nothing of it can be stale."""
+    return not job.scoring_key and job.status in (CaseStatus.NOT_EVALUATED, CaseStatus.ERROR)

@@ -88,8 +88,8 @@ def _time(record: CaseRecord) -> Piece:
     look = look_of(record.standing)
     if record.standing not in (Standing.PASSED, Standing.FAILED):
         return Piece(look.word, look.tone)
-    if len(record.outcomes) > 1:
-        return Piece(f"{record.passed_repeats}/{len(record.outcomes)}", Tone.MUTED)
+    if len(record.verdicts) > 1:
+        return Piece(f"{record.passed_repeats}/{len(record.verdicts)}", Tone.MUTED)
     return Piece(duration(record.duration_seconds or 0.0), Tone.MUTED)
 
 

@@ -22,6 +22,7 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.blocks import Whole
 from workbench.tui.state.browser import Place
+from workbench.tui.state.details import played_note
 from workbench.tui.state.pieces import Tone, plural
 from workbench.tui.state.scores.case_scores import CaseScores
 from workbench.tui.state.scores.group_scores import GroupScores
@@ -53,6 +54,7 @@ class ScoresPane(Pane):
         self._case: CaseScores | None = None
         self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
         self._held_against: EvalCase | None = None
+        self._note = ""  # what stands above the criteria of a case
         self._group: GroupScores | None = None
         self._place: Place | None = None  # of the set or target that is shown or gathered
         self._gathered: tuple[int, int] | None = None  # how much there was when the set was gathered
@@ -75,7 +77,9 @@ class ScoresPane(Pane):
             self.query_one(RowsAndText).show_text(nothing_blocks(subject))
             return
         repeats = _repeats(subject, result)
-        if (result, *repeats) != self._results or subject.case is not self._held_against:
+        note = played_note(subject)
+        if (result, *repeats) != self._results or subject.case is not self._held_against or note != self._note:
+            self._note = note
             self._show_case(result, repeats, subject.case)
 
     def focus_first(self) -> None:
@@ -133,7 +137,7 @@ class ScoresPane(Pane):
             say(self, f"judged again\n{outcome}")
 
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], case: EvalCase | None) -> None:
-        shown = CaseScores(result, repeats, case)
+        shown = CaseScores(result, repeats, case, note=self._note)
         is_same = self._case is not None and self._results[0].case == result.case
         if self._case is not None and self._case.selected is not None:
             shown.select(self._case.selected.name)

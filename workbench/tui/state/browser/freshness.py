@@ -18,6 +18,7 @@ class Freshness:
     def __init__(self) -> None:
         self._now: dict[CaseKey, Hashes] = {}
         self._judged: dict[CaseKey, Hashes] = {}
+        self._of_session: set[CaseKey] = set()
         self._planned: dict[CaseKey, Hashes] = {}
         self._watched: dict[CaseKey, Sequence[str]] = {}
         self._is_watched = False
@@ -49,9 +50,9 @@ class Freshness:
         self._compare(key)
 
     def judged(self, hashes: Mapping[CaseKey, Hashes]) -> None:
-        """Verdicts of earlier sessions were given by these; those of cases that have been judged since stay."""
+        """Stored verdicts were given by these; those of cases that have been judged in this session stay."""
         for key, each in hashes.items():
-            if key not in self._judged:
+            if key not in self._of_session:
                 self._judged[key] = each
                 self._compare(key)
 
@@ -65,6 +66,15 @@ class Freshness:
             self._watched.pop(key, None)
         if key in self._planned:
             self._judged[key] = self._planned[key]
+            self._of_session.add(key)
+        self._compare(key)
+
+    def played(self, key: CaseKey) -> None:
+        """A run has played a case and judged nothing: what it did last has no verdict that could be stale."""
+        if not self._is_watched:
+            self._watched.pop(key, None)
+        self._judged.pop(key, None)
+        self._of_session.add(key)
         self._compare(key)
 
     def watched(self, stale: Mapping[CaseKey, Sequence[str]]) -> None:

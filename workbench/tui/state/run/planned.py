@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.report.spending import cost_text
@@ -206,8 +207,21 @@ def _source(config: EvalConfig, planned: PlannedRun) -> str:
 def criterion_words(criterion: Criterion) -> str:
     """A criterion in a few words, safe: its metric, threshold and options."""
     threshold = "" if criterion.threshold is None else f" {criterion.threshold:g}"
-    options = ", ".join(f"{name}={value}" for name, value in criterion.options.items())
+    options = _pairs(criterion.options)
     return safe_line(f"{criterion.metric}{threshold}{f' [{options}]' if options else ''}", width=160)
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    """A value as JSON has it, without the marks that only a parser needs."""
+    if isinstance(value, dict):
+        return f"({_pairs(value)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:

@@ -21,9 +21,12 @@ _SHOWN_K = (2, 3, 5, 10)
 class CaseScores(CursorRows):
     """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
 
-    def __init__(self, result: CaseResult, repeats: Sequence[CaseResult], case: EvalCase | None = None) -> None:
+    def __init__(
+        self, result: CaseResult, repeats: Sequence[CaseResult], case: EvalCase | None = None, *, note: str = ""
+    ) -> None:
         """`result` is the repeat that is looked at, `repeats` all that have ended, with it; `case` what it is held
-        against, where that is known."""
+        against, where that is known; `note` stands above."""
+        self._note = note
         self._result = result
         self._case = case
         self._repeats = [other for other in repeats if other.status not in _NEVER_RAN]
@@ -56,7 +59,8 @@ class CaseScores(CursorRows):
 
     def blocks(self) -> list[Block]:
         """How the repeats came out, and the metric under the cursor in detail."""
-        blocks = self._repeat_blocks()
+        blocks: list[Block] = [Whole.of(self._note, Tone.WARNING), BLANK] if self._note else []
+        blocks += self._repeat_blocks()
         failure = self._result.failure
         if failure is not None:
             blocks.append(Whole.of(f"! it ended in an error: {safe(redact(failure.message))}", Tone.ERROR))

@@ -255,7 +255,7 @@ def _by_case(stale: Mapping[JobKey, Sequence[str]]) -> Mapping[CaseKey, Sequence
 
 def _passed(record: CaseRecord) -> bool:
     """Whether the case passed when it last ran to its end."""
-    for outcomes in (record.outcomes, record.former):
+    for outcomes in (record.verdicts, record.former):
         ended = [each.status for each in outcomes.values() if each.status is not CaseStatus.CANCELLED]
         if ended:
             return all(status is CaseStatus.PASSED for status in ended)

@@ -1,0 +1,141 @@
+"""Cases, sets, settings and agents that come, go, break and are mended while a watch goes on."""
+
+from __future__ import annotations
+
+from tests.watch.watched import TOOLS, Folder, watching
+from workbench.model.events import Notice
+from workbench.watch.events import AllKnown, SourceBroken, WatchStarted
+
+
+async def test_cases_that_come_and_go_and_are_said_otherwise(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.cases(up_1="up one", down="down under", new="new"))
+
+        assert changed.verdicts == {"down": "PASSED", "new": "PASSED"}
+        assert changed.first(AllKnown).summary.total == 3
+
+        renamed = await watched.after(lambda: folder.cases(first="up one", down="down under", new="new"))
+        assert renamed.verdicts == {}
+        assert renamed.stored == {"first": "PASSED"}
+
+
+async def test_source_that_cannot_be_compiled_is_said_once_and_nothing_runs(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        broken = await watched.after(lambda: folder.write("tools.py", TOOLS + "\ndef half(:\n"))
+        assert broken.verdicts == {}
+        said = broken.first(SourceBroken)
+        assert (said.path, said.line, said.cases) == ("tools.py", 10, 3)
+        assert broken.first(AllKnown).stale == 3
+
+        again = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert not again.has(SourceBroken)
+
+        mended = await watched.after(lambda: folder.write("tools.py", TOOLS))
+        assert mended.verdicts == {}
+        assert mended.first(AllKnown).stale == 0
+
+
+async def test_a_set_that_is_broken_while_it_is_typed_keeps_its_cases(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        whole = (folder.root / "set.evalset.json").read_text()
+
+        broken = await watched.after(lambda: folder.write("set.evalset.json", whole[:40]))
+        assert "set.evalset.json" in broken.first(Notice).message
+        assert broken.first(AllKnown).summary.total == 3
+
+        mended = await watched.after(lambda: folder.write("set.evalset.json", whole))
+        assert mended.verdicts == {}
+        assert mended.first(AllKnown).summary.total == 3
+
+
+async def test_the_variables_of_env_files_count_where_they_are_read(folder: Folder) -> None:
+    folder.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\n'
+                 'eval_sets = ["*.evalset.json"]\nenv_file = ".env"\n')  # fmt: skip
+    folder.write(".env", "GREETING=a\nUNUSED=b\n")
+    folder.write(
+        "agent.py",
+        """
+    import os
+
+    def answer(prompt):
+        return prompt + os.environ["GREETING"] if prompt == "down" else prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        unused = await watched.after(lambda: folder.write(".env", "GREETING=a\nUNUSED=c\n"))
+        assert unused.verdicts == {}
+
+        used = await watched.after(lambda: folder.write(".env", "GREETING=d\nUNUSED=c\n"))
+        assert used.verdicts.keys() == {"down"}
+        assert used.change.reason == "$GREETING has another value"
+
+
+async def test_an_agent_that_appears_and_settings_that_break_are_taken_up(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        settings = (folder.root / "workbench.toml").read_text()
+
+        broken = await watched.after(lambda: folder.write("workbench.toml", "[targets"))
+        assert "workbench.toml" in broken.first(Notice).message
+        assert broken.first(AllKnown).stale == 0
+
+        other = await watched.after(lambda: folder.write("workbench.toml", settings.replace("agent:", "other.agent:")))
+        assert set(other.verdicts.values()) == {"ERROR"}
+
+        agent = "def answer(prompt):\n    return prompt\n"
+        appeared = await watched.after(lambda: folder.write("other/agent.py", agent))
+        assert set(appeared.verdicts.values()) == {"PASSED"}
+
+
+async def test_what_the_target_names_concerns_all_its_cases(folder: Folder) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", f'{settings}watch = ["prompts"]\n')
+    folder.write("prompts/deep/a.txt", "a")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.write("prompts/deep/a.txt", "b"))
+        assert changed.verdicts.keys() == {"up_1", "up_2", "down"}
+        assert changed.change.reason == "prompts changed"
+
+        back = await watched.after(lambda: folder.write("prompts/deep/a.txt", "a"))
+        assert back.verdicts == {}
+
+
+async def test_a_project_without_cases_is_watched_and_the_first_one_runs(folder: Folder) -> None:
+    (folder.root / "set.evalset.json").unlink()
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.first(WatchStarted).total == 0
+        (said,) = [event for event in start.events if isinstance(event, Notice) and "eval set" in event.message]
+        assert "there is no eval set" in said.message
+
+        came = await watched.after(lambda: folder.cases(down="down"))
+        assert came.verdicts == {"down": "PASSED"}
+        assert not came.has(Notice)
+
+        gone = await watched.after((folder.root / "set.evalset.json").unlink)
+        assert gone.first(AllKnown).summary.total == 0
+        assert "there is no eval set" in gone.first(Notice).message
+
+        back = await watched.after(lambda: folder.cases(down="down"))
+        assert (back.verdicts, back.stored) == ({}, {"down": "PASSED"})
+
+
+async def test_a_set_whose_agent_comes_later_runs_then(folder: Folder) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", "")
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.first(AllKnown).summary.total == 0
+        assert "set.evalset.json" in start.first(Notice).message
+
+        found = await watched.after(lambda: folder.write("workbench.toml", settings))
+        assert set(found.verdicts) == {"up_1", "up_2", "down"}

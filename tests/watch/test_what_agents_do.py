@@ -1,0 +1,131 @@
+"""What agents do besides answering: they write files, start programs, fail and meet outages."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.watch.watched import Folder, watching
+from workbench.model.events import Notice
+from workbench.watch.events import AllKnown, RunBegun, VerdictKnown
+
+
+async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import json, time
+    from pathlib import Path
+
+    def answer(prompt):
+        log = Path("log.txt")
+        log.write_text((log.read_text() if log.exists() else "") + prompt)
+        Path(f"out {time.time_ns()}.txt").write_text(prompt)
+        return prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        await asyncio.sleep(1.0)
+        later = [event for event in watched.events if isinstance(event, RunBegun)]
+
+        assert later == []
+        assert not any(isinstance(event, Notice) for event in watched.events)
+
+        edited = await watched.after(lambda: folder.write("log.txt", "by hand"))
+        assert edited.verdicts or edited.stored  # until one of them has written it again
+
+
+async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import os
+    from pathlib import Path
+
+    def answer(prompt):
+        if prompt == "list":
+            return " ".join(sorted(os.listdir("out")))
+        log = Path("log.txt")
+        first = log.read_text().splitlines()[0]
+        log.write_text(f"{first}\\n{os.getpid()}")
+        Path("out", prompt).write_text(prompt)
+        return first
+    """,
+    )
+    folder.write("out/here", "")
+    folder.write("log.txt", "one\n")
+    folder.cases(lists="list", one="one")
+    async with watching(folder.root) as watched:
+        await watched.until_shown(one="PASSED")
+        await asyncio.sleep(1.0)  # by then no agent runs that would write over what is saved, and all has been seen
+        left = (folder.root / "log.txt").read_text()
+
+        folder.write("log.txt", "two\n")
+        await watched.until_shown(one="FAILED")
+        await asyncio.sleep(1.0)
+        folder.write("log.txt", left)
+        await watched.until_shown(one="PASSED")
+
+        await asyncio.sleep(1.0)
+        deleted = await watched.after((folder.root / "out/one").unlink)
+        assert deleted.verdicts == {"lists": "FAILED"}
+        assert deleted.change.reason == "out: other files are in it"
+        unrelated = await watched.after(lambda: folder.write("unrelated.txt", ""))
+        assert unrelated.verdicts == {}
+
+
+async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import subprocess
+
+    def answer(prompt):
+        if prompt == "down":
+            subprocess.run(["true"], check=True)
+        return prompt
+    """,
+    )
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        changed = await watched.after(lambda: folder.write("notes.txt", "x"))
+
+        assert changed.verdicts == {"down": "PASSED"}
+        assert "cannot be followed" in changed.change.reason
+
+
+async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    def answer(prompt):
+        if prompt == "down":
+            raise ConnectionError("connection refused")
+        return prompt
+    """,
+    )
+    async with watching(folder.root, retries=0) as watched:
+        start = await watched.until_quiet()
+        assert start.verdicts["down"] == "ERROR"
+        assert [e.result.case.eval_id for e in start.events if isinstance(e, VerdictKnown) and not e.holds] == ["down"]
+        assert start.first(AllKnown).stale == 1
+
+        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert unrelated.verdicts == {}
+
+        mended = await watched.after(lambda: folder.write("agent.py", "def answer(prompt):\n    return prompt\n"))
+        assert mended.verdicts["down"] == "PASSED"
+
+
+async def test_an_exception_of_the_agent_is_a_verdict(folder: Folder) -> None:
+    folder.write("agent.py", "def answer(prompt):\n    raise ValueError(prompt)\n")
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert set(start.verdicts.values()) == {"ERROR"}
+        assert start.first(AllKnown).stale == 0
+
+    async with watching(folder.root) as watched:
+        again = await watched.until_quiet()
+        assert again.verdicts == {}
+        assert set(again.stored.values()) == {"ERROR"}
