@@ -102,7 +102,7 @@ def convert(
 
 
 def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:
-    from workbench.cli.selecting import root_of
+    from workbench.engine.named import root_of
     from workbench.engine.workspace import Workspace
 
     with Workspace.open(root_of([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
