@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,6 +86,24 @@ def test_a_row_that_cannot_be_read_is_an_error_and_the_others_are_judged(workben
         "rows.jsonl:3:10: is not JSON: Expecting ':' delimiter",
     ]
     assert done.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
+
+
+@pytest.mark.needs_fsspec
+def test_what_gives_access_to_an_address_is_kept_nowhere(workbench: CommandLine) -> None:
+    folder = workbench.write("web/rows.jsonl", json.dumps(ROWS[0])).parent
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/rows.jsonl?token=hush"
+
+        done = workbench("score", address, "--metric", "trajectory_recall=0", "--format", "json")
+
+        server.shutdown()
+    assert done.status == 0
+    assert done.data["cases"][0]["target"] == "rows.jsonl"
+    assert "hush" not in done.out
+    kept = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
+    assert kept and not any(b"hush" in file.read_bytes() for file in kept)
 
 
 def test_columns_may_have_other_names(workbench: CommandLine) -> None:

@@ -62,8 +62,10 @@ class Display:
 
 
 def command_line() -> str:
-    """The command as it was typed, to be kept with the run."""
-    return shlex.join(["workbench", *sys.argv[1:]])
+    """The command as it was typed, to be kept with the run; addresses without what gives access to them."""
+    from workbench.store.datasets.remote import is_address, shown_address
+
+    return shlex.join(["workbench", *(shown_address(word) if is_address(word) else word for word in sys.argv[1:])])
 
 
 def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tuple[RunReport, int]:

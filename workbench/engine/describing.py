@@ -9,6 +9,9 @@ from workbench.engine.case import DEFAULT_USER
 from workbench.model.agent import AgentDescription, AgentPart
 from workbench.model.target import Target
 
+_HANDS_OVER = "transfer_to_agent"
+"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
+
 
 class NotDescribed(Exception):
     """An agent could not say what it is, for the reason that the text gives."""
@@ -27,6 +30,15 @@ async def described(target: Target, host: AgentHost, *, timeout_seconds: float) 
         raise NotDescribed(f"{target.name} did not tell what it is within {timeout_seconds:g} s") from None
     finally:
         await session.kill()
+
+
+def tools_in(description: AgentDescription) -> frozenset[str]:
+    """The names of all tools of an agent and those below it. Raises NotDescribed where it told of none."""
+    tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
+    if not tools:
+        name = description.agents[0].name
+        raise NotDescribed(f"{name}: it is not known which tools the agent has: name them as tools of the target")
+    return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
 
 
 def _with_tools_of(target: Target, description: AgentDescription) -> AgentDescription:

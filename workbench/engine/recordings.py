@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.engine.set_context import SetContext
@@ -16,7 +16,7 @@ from workbench.store.datasets import Recorded, holds_rows, read_recorded
 
 def recorded_target(path: Path | str, *, root: Path) -> Target:
     """The target that stands for a dataset: functions of the user are imported from `root`."""
-    return Target(name=PurePosixPath(path).name, kind=AgentKind.RECORDED, location=str(path), path=root)
+    return Target(name=PurePath(path).name, kind=AgentKind.RECORDED, location=str(path), path=root)
 
 
 def recordings_of(target: Target, eval_set: Path) -> Recorded:

@@ -157,15 +157,18 @@ class Workspace:
     def recorded(self, relative: str) -> Recorded:
         """What a recorded target holds against a set, or the rows of its dataset, as on disk now.
 
-        Raises PlanError where there is no such set of a recorded target, and StoreError where nothing can be read.
+        Raises StoreError where it is of no recorded target, or nothing can be read.
         """
         entry = next((entry for entry in self._project.eval_sets if entry.relative == relative), None)
         if entry is None or entry.target is None:
-            raise PlanError(f"{relative}: no target with recorded sessions has such a set")
+            raise StoreError(self.root / relative, "no target with recorded sessions has this set")
         target, signature = self._project.targets[entry.target], signature_of(entry.path)
         known = self._recorded.get(relative)
         if known is None or known[:2] != (target, signature):
-            known = self._recorded[relative] = (target, signature, recordings_of(target, entry.path))
+            try:
+                known = self._recorded[relative] = (target, signature, recordings_of(target, entry.path))
+            except PlanError as error:
+                raise StoreError(entry.path, str(error)) from error
         return known[2]
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
@@ -347,7 +350,7 @@ class Workspace:
 
         Raises PlanError where there is no such target, or its tools are not known.
         """
-        from workbench.engine.describing import NotDescribed, described
+        from workbench.engine.describing import NotDescribed, described, tools_in
 
         found = self._project.targets.get(target)
         if found is None:
@@ -358,13 +361,9 @@ class Workspace:
         host = self._hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
         try:
             work = described(found, host, timeout_seconds=run.timeout_seconds)
-            description = self._thread.submit(work).result()
+            return tools_in(self._thread.submit(work).result())
         except NotDescribed as error:
             raise PlanError(str(error)) from error
-        tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
-        if not tools:
-            raise PlanError(f"{target}: it is not known which tools the agent has: name them as tools of the target")
-        return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
 
     def generate(
         self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
@@ -444,10 +443,6 @@ class Workspace:
         judges, self._judges = self._judges, None
         if judges is not None:
             await judges.close()
-
-
-_HANDS_OVER = "transfer_to_agent"
-"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
 
 
 def _load(plan: Plan) -> None:

@@ -61,6 +61,7 @@ def test_addresses_are_told_from_paths(text: str) -> None:
     assert is_address(text)
     assert not is_address(f"./{text}")
     assert not is_address("C:/rows.jsonl")
+    assert not is_address("https://[a/b.jsonl")
 
 
 @pytest.mark.needs_fsspec

@@ -100,6 +100,17 @@ async def test_a_dataset_that_changes_is_listed_anew(project: Path, open_app: Ca
         await screen.until("rows.jsonl", "broken")
 
 
+async def test_a_dataset_of_an_agent_that_runs_is_named_with_what_it_would_take(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    settings = '[targets.pinger]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.jsonl"]\n'
+    (project / "workbench.toml").write_text(settings)
+    async with open_app(project) as screen:
+        await screen.until("rows.jsonl", "broken")
+        await screen.press("j", "1", "e", "exclamation_mark")
+        await screen.until("found no recordings")
+
+
 async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("off")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 
 from workbench.store.datasets.columns import Columns, with_columns
 from workbench.store.datasets.csv_cells import csv_records
@@ -46,7 +46,7 @@ def read_records(source: Path | str, *, columns: Columns | None = None) -> Itera
 
         return records_of_table(source)
     path = shown_address(source) if isinstance(source, str) else source
-    reader = _READERS.get(PurePosixPath(path).suffix.lower())
+    reader = _READERS.get(PurePath(path).suffix.lower())
     if reader is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
     data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import Content, EvalCase, Invocation
@@ -74,7 +74,7 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
         dataset = read_dataset(path, columns=columns)
         _refuse_without_known_columns(dataset)
-        return Recorded(dataset.source, PurePosixPath(dataset.source).stem, rows_as_recorded(dataset))
+        return Recorded(dataset.source, PurePath(dataset.source).stem, rows_as_recorded(dataset))
 
 
 def _refuse_without_known_columns(dataset: Dataset) -> None:

@@ -32,6 +32,10 @@ _QUERY = re.compile(r"\?[^\s'\"]+")
 def is_address(text: str) -> bool:
     """Whether a text is the address of a file or table elsewhere, and no path."""
     scheme, separator, _ = text.partition("://")
+    try:
+        urlsplit(text)
+    except ValueError:  # brackets without an end
+        return False
     return bool(separator) and scheme.replace("+", "").isalnum()
 
 
@@ -55,19 +59,21 @@ def fetch(address: str) -> bytes:
         system, place = fsspec.url_to_fs(address)
         data = system.cat_file(place)
     except ImportError:
-        package = _PACKAGES.get(scheme)
-        raise StoreError(
-            shown,
-            f"{scheme}:// needs {package}: pip install {package}"
-            if package
-            else "https:// needs aiohttp: pip install 'agent-eval-workbench[fsspec]'"
-            if scheme in ("http", "https")
-            else f"{scheme}:// needs a package that is not installed; see the documentation of fsspec",
-        ) from None
+        raise StoreError(shown, _needs(scheme)) from None
     except Exception as error:  # each storage raises what its client library does
         _refuse(shown, scheme, error)
     assert isinstance(data, bytes)
     return data
+
+
+def _needs(scheme: str) -> str:
+    """What to install for addresses of a kind."""
+    if scheme in ("http", "https"):
+        return f"{scheme}:// needs aiohttp: pip install 'agent-eval-workbench[fsspec]'"
+    package = _PACKAGES.get(scheme)
+    if package is None:
+        return f"{scheme}:// needs a package that is not installed; see the documentation of fsspec"
+    return f"{scheme}:// needs {package}: pip install {package}"
 
 
 def _refuse(shown: str, scheme: str, error: Exception) -> NoReturn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ MESSAGES = "messages"
 REFERENCE_MESSAGES = "reference_messages"
 
 AS_PYTHON_PRINTS = "a value as Python prints it"
+_LONGEST_PYTHON = 1_000_000  # characters: what Python's parser makes of a text takes hundreds of times its room
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 
 
@@ -110,11 +112,13 @@ def row_of(record: Record, *, number: int) -> Row:
 
 
 def is_python(text: str) -> bool:
-    """Whether a text is a value as Python prints it, and not as JSON has it."""
-    if text[:1] not in ("[", "{", "("):
+    """Whether a text is a list, dict or tuple as Python prints it; False for one that is too long to be looked into."""
+    if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_PYTHON:
         return False
     try:
-        ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python thinks of escapes in it
+            ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return False
     return True

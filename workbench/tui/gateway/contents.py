@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.engine.plan import PlanError
 from workbench.store.errors import IsDataset, StoreError
 from workbench.tui.gateway.datasets import contents_of_rows, revision_of
 from workbench.tui.gateway.thread import Call
@@ -71,7 +70,7 @@ class Contents:
             return None
         try:
             return _ReadingRows(contents_of_rows(workspace, listed), revision)
-        except (StoreError, PlanError):
+        except StoreError:
             self._known.pop(listed.relative, None)
             return None
 

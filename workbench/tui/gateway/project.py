@@ -124,7 +124,7 @@ class Projects:
     def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         try:
             return list_rows(workspace, listed)
-        except (StoreError, PlanError) as error:
+        except StoreError as error:
             return replace(listed, problem=str(error), cases=None)
 
 
@@ -148,7 +148,7 @@ def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
 def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
     try:
         row = find_row(workspace, key)
-    except (StoreError, PlanError) as error:
+    except StoreError as error:
         return ReadCase(key, None, str(error), results)
     if row is None:
         return ReadCase(key, None, "the row is no longer in its file", results)
