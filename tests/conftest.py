@@ -33,6 +33,7 @@ NEEDS = {
         "needs the extra adk: pip install -e '.[adk]'",
     ),
     "bigquery": (
+        # Finding a module imports the packages around it, each of which may be the one that is not there.
         all(importlib.util.find_spec(name) is not None for name in ("google", "google.cloud"))
         and importlib.util.find_spec("google.cloud.bigquery") is not None,
         "needs the extra bigquery: pip install -e '.[bigquery]'",

@@ -60,6 +60,6 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
 
 
 def cell_text(text: str) -> str:
-    """Text from outside as a cell: neutralised, free of secrets, and no formula."""
+    """Text as a cell may hold it: no keys, nothing that a terminal or a spreadsheet would obey."""
     safe = neutralise(redact(text))
     return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe

@@ -1,4 +1,4 @@
-"""What tests are written with.
+"""The Python API: evaluation tasks in the manner of the Vertex AI SDK, and what tests are written with.
 
 Names are imported when they are first used, so that importing the package costs next to nothing.
 """
@@ -11,15 +11,52 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.testing.agent_evaluator.evaluator import AgentEvaluator
     from workbench.testing.agent_evaluator.verdicts import EvaluationIncomplete
+    from workbench.testing.evaluation.metrics import (
+        AutoraterConfig,
+        CustomMetric,
+        PairwiseMetric,
+        PairwiseMetricPromptTemplate,
+        PointwiseMetric,
+        PointwiseMetricPromptTemplate,
+        PromptTemplate,
+        TrajectorySingleToolUse,
+    )
+    from workbench.testing.evaluation.problems import EvaluationError, Problem
+    from workbench.testing.evaluation.result import EvalResult
+    from workbench.testing.evaluation.task import EvalTask
 
 _MODULES = {
     "AgentEvaluator": "agent_evaluator.evaluator",
+    "AutoraterConfig": "evaluation.metrics",
+    "CustomMetric": "evaluation.metrics",
+    "EvalResult": "evaluation.result",
+    "EvalTask": "evaluation.task",
+    "EvaluationError": "evaluation.problems",
     "EvaluationIncomplete": "agent_evaluator.verdicts",
+    "PairwiseMetric": "evaluation.metrics",
+    "PairwiseMetricPromptTemplate": "evaluation.metrics",
+    "PointwiseMetric": "evaluation.metrics",
+    "PointwiseMetricPromptTemplate": "evaluation.metrics",
+    "Problem": "evaluation.problems",
+    "PromptTemplate": "evaluation.metrics",
+    "TrajectorySingleToolUse": "evaluation.metrics",
 }
 
 __all__ = [
     "AgentEvaluator",
+    "AutoraterConfig",
+    "CustomMetric",
+    "EvalResult",
+    "EvalTask",
+    "EvaluationError",
     "EvaluationIncomplete",
+    "PairwiseMetric",
+    "PairwiseMetricPromptTemplate",
+    "PointwiseMetric",
+    "PointwiseMetricPromptTemplate",
+    "Problem",
+    "PromptTemplate",
+    "TrajectorySingleToolUse",
 ]
 
 
