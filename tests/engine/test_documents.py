@@ -12,7 +12,7 @@ import pytest
 
 from workbench.engine.documents import OpenDocuments
 from workbench.store.documents import EvalSetDocument
-from workbench.store.errors import FileChanged, StoreError
+from workbench.store.errors import FileChanged, IsDataset, StoreError
 
 LIGHTS = "sets/lights.evalset.json"
 
@@ -672,3 +672,19 @@ def test_an_edit_of_two_sets_is_made_to_none_where_one_refuses(documents: OpenDo
 
     assert ids_on_disk(tmp_path, HEAT) == ["warm"] and documents.dirty() == ()
     assert len(documents.document(HEAT)) == 1
+
+
+def test_a_dataset_that_changes_is_told_of_once_whoever_saw_it_first(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "a"}')
+    documents = OpenDocuments(tmp_path)
+
+    def look() -> None:
+        with pytest.raises(IsDataset, match="is a dataset, which is not edited here"):
+            documents.document("rows.jsonl")
+
+    look()
+    path.write_text('{"prompt": "another"}')
+    look()
+
+    assert [documents.look_again(), documents.look_again()] == [frozenset({"rows.jsonl"}), frozenset()]

@@ -146,8 +146,10 @@ class OpenDocuments:
 
         As cheap as asking the file system. Sets that were never asked for are not looked at.
         """
-        mended = [name for name, seen in self._unreadable.items() if signature_of(self._root / name) != seen]
-        return frozenset([name for name, opened in self._open.items() if opened.take_news()] + mended)
+        now = {name: signature_of(self._root / name) for name in self._unreadable}
+        others = [name for name, signature in now.items() if signature != self._unreadable[name]]
+        self._unreadable = now
+        return frozenset([name for name, opened in self._open.items() if opened.take_news()] + others)
 
     def reload(self, eval_set: str) -> None:
         """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
@@ -272,7 +274,7 @@ class OpenDocuments:
                 raise IsDataset(path)
             opened = self._open[eval_set] = OpenDocument.open(path)
         except StoreError:
-            self._unreadable[eval_set] = signature
+            self._unreadable.setdefault(eval_set, signature)  # `look_again` has yet to tell of a newer one
             raise
         opened.has_news = self._unreadable.pop(eval_set, None) is not None
         return opened

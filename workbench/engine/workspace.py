@@ -39,7 +39,7 @@ from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
 from workbench.model.generation import WantedScenarios
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
-from workbench.model.target import Target
+from workbench.model.target import AgentKind, Target
 from workbench.model.text import did_you_mean
 from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
@@ -160,9 +160,12 @@ class Workspace:
         Raises StoreError where it is of no recorded target, or nothing can be read.
         """
         entry = next((entry for entry in self._project.eval_sets if entry.relative == relative), None)
-        if entry is None or entry.target is None:
-            raise StoreError(self.root / relative, "no target with recorded sessions has this set")
-        target, signature = self._project.targets[entry.target], signature_of(entry.path)
+        target = None if entry is None or entry.target is None else self._project.targets[entry.target]
+        if entry is None or target is None or target.kind is not AgentKind.RECORDED:
+            raise StoreError(
+                self.root / relative, "holds what was recorded: list it under eval_sets of a target of kind recorded"
+            )
+        signature = signature_of(entry.path)
         known = self._recorded.get(relative)
         if known is None or known[:2] != (target, signature):
             try:

@@ -108,7 +108,7 @@ async def test_a_dataset_of_an_agent_that_runs_is_named_with_what_it_would_take(
     async with open_app(project) as screen:
         await screen.until("rows.jsonl", "broken")
         await screen.press("j", "1", "e", "exclamation_mark")
-        await screen.until("found no recordings")
+        await screen.until("holds what was recorded: list it under eval_sets of a target of kind recorded")
 
 
 async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, open_app: Callable[..., Any]) -> None:
