@@ -177,9 +177,10 @@ async def test_a_row_without_trajectory_is_undefined_and_an_empty_one_is_not(
     config: Any, judge: Any, turn: Any
 ) -> None:
     row = {"prompt": "p", "predicted_trajectory": []}
+    unsaid = turn().model_copy(update={"intermediate_data": None})
 
     judged = await judge(
-        config(CRITERIA | {"tool_trajectory_avg_score": 1}), actual=[turn()], expected=[turn()], columns=row
+        config(CRITERIA | {"tool_trajectory_avg_score": 1}), actual=[turn()], expected=[unsaid], columns=row
     )
 
     assert {judged[name].reason for name in CRITERIA} == {"the row has no reference_trajectory"}

@@ -58,7 +58,7 @@ async def score_in(
         )
     if found["type"] == "failed":
         raise AgentError(_failure(request, found), dependencies=dependencies)
-    return _answer(found["result"], dependencies)
+    return read_scores(found["result"], dependencies)
 
 
 def _failure(request: CustomScoreRequest, found: Message) -> Failure:
@@ -70,7 +70,8 @@ def _failure(request: CustomScoreRequest, found: Message) -> Failure:
     )
 
 
-def _answer(result: dict[str, Any], dependencies: Dependencies | None) -> CustomScoreAnswer:
+def read_scores(result: dict[str, Any], dependencies: Dependencies | None) -> CustomScoreAnswer:
+    """What a metric function gave, in the shape of the message `finished`."""
     return CustomScoreAnswer(
         score=result["score"],
         reason=result["reason"],

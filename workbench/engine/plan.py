@@ -47,8 +47,8 @@ class RunOptions(Fact):
     `max_model_cost` (US dollars) are what they may be asked. `record_calls` is a file to write their calls to,
     `replay_calls` one that answers in place of them.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
-    agent runs, and nothing is judged. `judges_again` is the run whose answers are judged once more, `judgement` which
-    time that is: each time models are asked for opinions of their own.
+    agent runs, and nothing is judged; without `history` no result is kept. `judges_again` is the run whose answers are
+    judged once more, `judgement` which time that is: each time models are asked for opinions of their own.
     """
 
     config: Path | None = None
@@ -70,6 +70,7 @@ class RunOptions(Fact):
     record_calls: Path | None = None
     replay_calls: Path | None = None
     adk_results: bool = True
+    history: bool = True
     judges_again: str | None = None
     judgement: int = 0
 

@@ -23,7 +23,7 @@ from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, did_you_mean
 from workbench.simulation.prompting import check_scenario
 from workbench.simulation.tools.plan import ToolPlan
-from workbench.store.datasets import read_recorded
+from workbench.store.datasets import Recorded, read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.documents import EvalSetDocument, load_config
 from workbench.store.errors import StoreError, shown_path
@@ -139,28 +139,35 @@ class Planner:
         """
         if config is None:
             config = default_config() if options.config is None else load_config(options.config)
-        _refuse_unsound(config)
-        config = self._with_models(config)
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
         target = recorded_target(recorded.path, root=functions)
+        plan = self.plan_rows(recorded, options, target=target, config=config)
+        notices = _notices({target.name: config})
+        if all(case.case is None for case in plan.cases):
+            notices += (
+                f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
+            )
+        return replace(plan, notices=notices)
+
+    def plan_rows(self, recorded: Recorded, options: RunOptions, *, target: Target, config: EvalConfig) -> Plan:
+        """The plan that judges what was recorded, or what the agent of the target answers where it has one.
+
+        Raises PlanError.
+        """
+        _refuse_unsound(config)
+        config = self._with_models(config)
         with without_collecting():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
             raise PlanError(f"{shown_path(recorded.path)}: nothing to judge: it has no rows")
         _refuse_unknown_inputs(config, cases)
-        notices = _notices({target.name: config})
-        if all(case.case is None for case in cases):
-            notices += (
-                f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
-            )
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history),
             limits=self._limits(options).model_copy(update={"runs": 1}),
             options=options,
-            notices=notices,
         )
 
     def _wrong_settings(self, targets: Mapping[str, Target]) -> Iterator[str]:

@@ -42,6 +42,8 @@ class HistoryRecorder:
         """Store what the run sets out to do."""
         self._run_id = run.run_id
         self._replays = run.plan.options.replay_calls is not None
+        if not run.plan.options.history:
+            return
         try:
             self._history = History.open(self._root)
             if self._history.notice is not None:
@@ -70,8 +72,8 @@ class HistoryRecorder:
         """
         if self._history is None:
             return ()
-        results = list(results)
-        unjudged = {_job_of(result): self._unjudged.pop(_job_of(result), None) for _, result in results}
+        keyed = [(_job_of(result), planned, result) for planned, result in results]
+        unjudged = {key: self._unjudged.pop(key) for key, _, _ in keyed if key in self._unjudged}
         jobs = [
             FinishedJob(
                 result,
@@ -79,9 +81,9 @@ class HistoryRecorder:
                 # Without the key that verdict never counts again: what the agent did is judged anew.
                 scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
                 lacks_baseline=lacks_baseline(planned, result),
-                judged_again=not planned.needs_agent or unjudged[_job_of(result)] is not None,
+                judged_again=not planned.needs_agent or key in unjudged,
             )
-            for planned, result in results
+            for key, planned, result in keyed
             if result.status is not CaseStatus.CANCELLED
         ]
         try:
@@ -89,13 +91,12 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
             return ()
-        for _, result in results:
-            left = unjudged[_job_of(result)]
-            if result.status is CaseStatus.CANCELLED and left is not None:
-                self._stored(*left)
+        cancelled = {key for key, _, result in keyed if result.status is CaseStatus.CANCELLED}
+        for key in cancelled & unjudged.keys():
+            self._stored(*unjudged[key])
         for verdict, job in zip(verdicts, jobs, strict=True):
             self._stored(verdict, job.result)
-        return {_job_of(job.result) for job in jobs}
+        return {key for key, _, _ in keyed} - cancelled
 
     def end(self, run: Run, finished: RunFinished) -> None:
         """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""
@@ -116,8 +117,10 @@ class HistoryRecorder:
 
     def _is_replayed(self, result: CaseResult) -> bool:
         """Whether models had a say in it that were not asked now: it counts for this run, and not as theirs."""
+        if not self._replays:
+            return False
         asked = any(score.judgement is not None for metric in result.metrics for score in metric.per_invocation)
-        return self._replays and (asked or result.execution.simulation is not None)
+        return asked or result.execution.simulation is not None
 
     def _give_up(self, error: StoreError) -> None:
         self._warn(f"the results of this run are not kept in the history: {error}")

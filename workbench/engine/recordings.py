@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from workbench.engine.plan import PlanError, PlannedCase
@@ -37,20 +38,27 @@ def recordings_in(target: Target) -> Path | None:
 def plan_recordings(
     recorded: Recorded, *, name: str, target: Target, config: EvalConfig, ids: frozenset[str] | None = None
 ) -> Iterator[PlannedCase]:
-    """The cases of a recording (of `ids`), to be judged by `config`; `name` is their set's name in keys."""
+    """The cases of a recording (of `ids`), to be judged by `config`; `name` is their set's name in keys.
+
+    A target that has an agent runs it: what was recorded of another does not count.
+    """
     context = SetContext(eval_set_id=recorded.eval_set_id, target=target, config=config)
     for item in recorded.cases:
         if ids is not None and item.eval_id not in ids:
             continue
+        key = CaseKey.model_construct(
+            target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence
+        )
         problem, hashes = None, ("", "")
         if item.problem is not None:
             problem = Failure(kind=FailureKind.FILE, message=item.problem)
+        elif target.kind is not AgentKind.RECORDED:
+            yield replace(context.plan(key, item.case), columns=item.columns)
+            continue
         else:
             hashes = context.hashes_of_recorded(item.execution, item.case, item.columns)
         yield PlannedCase(
-            key=CaseKey.model_construct(
-                target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence
-            ),
+            key=key,
             eval_set_id=recorded.eval_set_id,
             target=target,
             config=config,

@@ -208,7 +208,7 @@ class Runner:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False)[0] for _ in range(count)]
             planned = [self._planned[key] for key in batch]
-            results = await asyncio.gather(*map(self._result_of, planned, batch))
+            results = [await self._result_of(case, key) for case, key in zip(planned, batch, strict=True)]
             self._unstored.extend(zip(batch, planned, results, strict=True))
             self._store_finished()
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in

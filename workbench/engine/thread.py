@@ -28,13 +28,14 @@ class EngineThread:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
 
-    def close(self) -> None:
-        """Stop the loop and wait for the thread."""
+    def close(self, *, patience: float | None = None) -> None:
+        """Stop the loop and wait for the thread; after `patience` (seconds) it is left alone, whatever holds it up."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.join(patience)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -222,6 +222,10 @@ class Workspace:
         """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
         return self._planner().plan_recorded(path, options, expected=expected, columns=columns, config=config)
 
+    def plan_rows(self, recorded: Recorded, options: RunOptions, *, target: Target, config: EvalConfig) -> Plan:
+        """What judging rows would do, of which an agent may have to run first. See `Planner.plan_rows`."""
+        return self._planner().plan_rows(recorded, options, target=target, config=config)
+
     def plan_rescoring(
         self,
         results: Sequence[CaseResult],
@@ -254,17 +258,23 @@ class Workspace:
         """Opening the history would make one, and looking at a plan must not write."""
         return self.history() if file_of(self.root).exists() else None
 
-    def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING) -> Run:
+    def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING, host: AgentHost | None = None) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it.
 
-        Raises StoreError where calls of models are to be in a file that will not do.
+        `host` is where agents and metric functions run that are not to run in processes of this workspace; the caller
+        closes it. Raises StoreError where calls of models are to be in a file that will not do.
         """
         if self._thread is None:
             self._thread = EngineThread()
         run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call, holds=holds)
 
         def host_of(target: Target) -> AgentHost:
-            return self._hosts.host_of(target, plan)
+            return host or self._hosts.host_of(target, plan)
+
+        def prepare(plan: Plan) -> None:
+            self._prepare_text(plan)
+            if host is None:
+                self._hosts.prepare(plan)
 
         def open_judges() -> JudgesOfRun:
             from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
@@ -292,7 +302,7 @@ class Workspace:
                 )
             ),
             recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._verdicts.note),
-            prepare=self._prepare,
+            prepare=prepare,
             look_at_leftovers=self._verdicts.left_by_agents,
             spending=lambda: judges.get().spending(),
             load=_load,
@@ -307,7 +317,8 @@ class Workspace:
         """Start what this plan's agents need, so that a run of some of it begins at once."""
         if self._thread is None:
             self._thread = EngineThread()
-        self._thread.call(self._prepare, plan)
+        self._thread.call(self._prepare_text, plan)
+        self._thread.call(self._hosts.prepare, plan)
 
     def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
         """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
@@ -405,11 +416,10 @@ class Workspace:
         self._thread.close()
         self._thread = None
 
-    def _prepare(self, plan: Plan) -> None:
-        """Start what takes time to start, so that it is ready when the first case needs it."""
+    def _prepare_text(self, plan: Plan) -> None:
+        """Start what compares texts, which takes time, so that it is ready when the first case needs it."""
         if any("text" in needs_of(config) for config in {id(c.config): c.config for c in plan.cases}.values()):
             self._text.start()
-        self._hosts.prepare(plan)
 
     def _open_judges(self) -> Judges:
         """Made when the first model is asked, whoever asks it."""

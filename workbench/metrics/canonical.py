@@ -23,8 +23,11 @@ def canonical(value: Any) -> Hashable:
     if isinstance(value, bool):
         return ("b", value)
     if isinstance(value, dict):
-        # Sorted by keys alone: values of different kinds have no order.
-        return ("{", *[(key, canonical(value[key])) for key in sorted(value)])
+        # Sorted by keys alone: values of different kinds have no order. Texts, which are most, take no call each.
+        return (
+            "{",
+            *[(key, item if type(item := value[key]) is str else canonical(item)) for key in sorted(value)],
+        )
     if isinstance(value, list | tuple):
         return ("[", *map(canonical, value))
     if isinstance(value, float) and math.isnan(value):

@@ -83,6 +83,15 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
 
 def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that scores the case as a whole."""
+    return _result_of_case(rule, score, details) if details else _result_without_details(rule, score)
+
+
+@lru_cache(maxsize=4096)  # as above
+def _result_without_details(rule: Rule, score: Score) -> MetricResult:
+    return _result_of_case(rule, score, {})
+
+
+def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> MetricResult:
     return MetricResult.model_construct(
         name=rule.name,
         score=score.value,
@@ -93,7 +102,7 @@ def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | Non
         scored=0 if score.value is None else 1,
         total=1,
         per_invocation=(),
-        details=dict(details) if details else {},
+        details=dict(details),
     )
 
 

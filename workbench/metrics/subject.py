@@ -33,8 +33,9 @@ class JudgedCase:
 class Turn:
     """One turn: what was expected beside what the agent did. At least one of `expected` and `result` is there.
 
-    `predicted` and `reference` are the tool calls of the two sides; None where a dataset row has no such trajectory,
-    which is not the same as an empty one. `is_row`: it comes from a dataset, where what is absent was not recorded.
+    `predicted` and `reference` are the tool calls of the two sides; None where a dataset row, or the agent that
+    answered it, tells no trajectory, which is not the same as an empty one. `is_row`: it comes from a dataset, where
+    what is absent was not recorded.
     """
 
     __slots__ = ("_predicted_keys", "_reference_keys", "expected", "is_row", "predicted", "reference", "result")
@@ -46,9 +47,9 @@ class Turn:
         self.predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
         self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
         if columns:
-            if not self.predicted and columns.get("predicted_trajectory") is None:
+            if result is not None and result.invocation.intermediate_data is None:
                 self.predicted = None
-            if not self.reference and columns.get("reference_trajectory") is None:
+            if expected is not None and expected.intermediate_data is None:
                 self.reference = None
         self._predicted_keys: list[Any] | None = None
         self._reference_keys: list[Any] | None = None

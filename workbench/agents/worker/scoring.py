@@ -50,7 +50,7 @@ def find(path: str, adapter: Adapter) -> Metric:
     if more or len(required) <= 4 <= len(required) + len(optional):
         return _AdkMetric(path, function)
     if len(required) <= 1 <= len(required) + len(optional):
-        return _RowMetric(path, function)
+        return RowMetric(path, function)
     names = ", ".join(required + optional)
     raise AgentFault(f"{path} takes ({names}), expected {_SHAPES}", kind="metric")
 
@@ -84,7 +84,7 @@ def _register_agent_package(module: str, adapter: Adapter) -> None:
         sys.modules["agent"] = import_user_module(folder, adapter.import_roots())
 
 
-class _RowMetric(Metric):
+class RowMetric(Metric):
     """Vertex AI's shape."""
 
     def score(self, request: Dict[str, Any]) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:

@@ -47,7 +47,7 @@ def _history(turn: Turn, view: CaseView) -> str | None:
 def _trajectory(calls: Trajectory | None) -> str | None:
     if calls is None:
         return None
-    return _text([{"tool_name": call.name, "tool_input": call.args} for call in calls])
+    return text_of([{"tool_name": call.name, "tool_input": call.args} for call in calls])
 
 
 VARIABLES: Mapping[str, Variable] = MappingProxyType(
@@ -107,10 +107,11 @@ def value_of(name: str, turn: Turn, view: CaseView) -> str | None:
     """The text of a variable: what the row of a dataset says, else what the turn was."""
     column = view.subject.columns.get(name)
     if column is not None:
-        return _text(column)
+        return text_of(column)
     known = VARIABLES.get(name)
     return None if known is None else known.find(turn, view)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """The text of the value of a column: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

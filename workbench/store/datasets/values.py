@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+_PLAIN = frozenset((type(None), bool, str, int, float))
+
+
 def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
     """The rows of a pandas frame, in its order and whatever its index.
 
@@ -67,8 +70,18 @@ def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Re
 
 def json_value(value: Any) -> Any:
     """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text."""
-    if value is None or isinstance(value, bool):
+    kind = type(value)
+    if kind in _PLAIN:
         return value
+    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each.
+    if kind is dict:
+        return {str(key): item if type(item) in _PLAIN else json_value(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in _PLAIN else json_value(item) for item in value]
+    return _foreign_value(value)
+
+
+def _foreign_value(value: Any) -> Any:
     for kind in (str, int, float):  # also those of numpy that are one, as plain ones
         if isinstance(value, kind):
             return kind(value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -20,6 +19,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=F
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metrics = _METRICS.serializer.to_python
+
+_BLOBS_AT_MOST = 256
+_blobs: dict[tuple[int, ...], tuple[tuple[MetricResult, ...], bytes]] = {}
 
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
@@ -49,9 +51,17 @@ def execution_from_blob(blob: bytes) -> Execution:
     return Execution.model_validate(json.loads(zlib.decompress(blob)))
 
 
-def metrics_to_blob(metrics: Iterable[MetricResult]) -> bytes:
+def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """The metrics of a case."""
-    return compress(_encode(_dump_metrics(metrics)))
+    # Cases that were scored alike share their results, and may do so by the thousand.
+    alike = tuple(map(id, metrics))
+    known = _blobs.get(alike)
+    if known is None:
+        if len(_blobs) >= _BLOBS_AT_MOST:
+            _blobs.clear()
+        # The results are kept alive beside their blob, so that no others get their ids.
+        known = _blobs[alike] = metrics, compress(_encode(_dump_metrics(metrics)))
+    return known[1]
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:

@@ -322,6 +322,7 @@ class History:
         now = time.time()
         try:
             with self._database.writing():
+                self._writer.begin()
                 return [insert(run_id, run, job, now) for job in jobs]
         except BaseException:  # whatever undid it: the sets of this transaction are not there after all
             self._writer.forget()

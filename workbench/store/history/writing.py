@@ -35,6 +35,12 @@ class ResultWriter:
     def __init__(self, database: Database) -> None:
         self._execute = database.execute
         self._sets = DependencySets(database)
+        self._has_unjudged = False
+
+    def begin(self) -> None:
+        """A transaction has begun: nobody else writes until its end."""
+        # Looked at once, and not for each of the thousands of results that may come.
+        self._has_unjudged = self._execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None
 
     def insert(self, run_id: str, run: int, job: FinishedJob, now: float) -> StoredVerdict:
         """Store a result of the run with this id, whose row is `run`."""
@@ -71,7 +77,8 @@ class ResultWriter:
                 score,
             ),
         )
-        self._execute(_FORGET_UNJUDGED, (target, eval_set, eval_id, occurrence, result.repeat, run))
+        if self._has_unjudged:
+            self._execute(_FORGET_UNJUDGED, (target, eval_set, eval_id, occurrence, result.repeat, run))
         return _verdict(run_id, job, execution, now, scored_with=scored_with)
 
     def insert_unjudged(self, run_id: str, run: int, job: FinishedJob, now: float) -> StoredVerdict:
