@@ -32,3 +32,9 @@ def test_the_command_line_starts_without_pydantic_and_textual() -> None:
 
 def test_the_screen_imports_no_agent_framework_and_no_scorer() -> None:
     assert not modules_after("import workbench.tui.app") & {"google", "rouge_score", "nltk", "numpy", "sacrebleu"}
+
+
+def test_the_python_api_is_imported_with_nothing_heavy() -> None:
+    names = "EvalTask, EvalResult, CustomMetric, PointwiseMetric, PairwiseMetric, TrajectorySingleToolUse"
+
+    assert not modules_after(f"from workbench.testing import {names}") & {*HEAVY, "pandas", "pydantic"}

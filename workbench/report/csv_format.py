@@ -24,7 +24,7 @@ def csv_table(report: RunReport) -> str:
     metrics = list(dict.fromkeys(metric.name for case in report.cases for metric in case.result.metrics))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, *(_text(column) for name in metrics for column in (name, f"{name}.status"))])
+    writer.writerow([*COLUMNS, *(cell_text(column) for name in metrics for column in (name, f"{name}.status"))])
     for case in report.cases:
         writer.writerow(_row(report, case, metrics))
     return out.getvalue()
@@ -37,14 +37,14 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
     error = error_record(result)
     row: list[Any] = [
         report.run_id,
-        _text(result.case.target),
-        _text(result.case.eval_set),
-        _text(result.eval_set_id),
-        _text(result.case.eval_id),
+        cell_text(result.case.target),
+        cell_text(result.case.eval_set),
+        cell_text(result.eval_set_id),
+        cell_text(result.case.eval_id),
         result.case.occurrence,
         result.repeat,
         result.status.value,
-        _text(error["message"]) if error is not None else "",
+        cell_text(error["message"]) if error is not None else "",
         f"{result.duration_seconds:.6f}",
         dump([turn["user"] for turn in turns]),
         dump([turn.final_response.text() if turn.final_response is not None else None for turn in expected]),
@@ -59,6 +59,7 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
     return row
 
 
-def _text(text: str) -> str:
+def cell_text(text: str) -> str:
+    """Text as a cell may hold it: no keys, nothing that a terminal or a spreadsheet would obey."""
     safe = neutralise(redact(text))
     return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe

@@ -1,0 +1,60 @@
+"""Evaluation tasks: ten thousand rows by six trajectory metrics, and the import of the API.
+
+Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.test_metrics_benchmark import ROWS, SIX, TOOL, rows
+from workbench.testing import EvalTask, TrajectorySingleToolUse
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="benchmarks run with WORKBENCH_BENCHMARKS=1"
+)
+
+METRICS = [*(f"trajectory_{name}" for name in SIX[:-1]), TrajectorySingleToolUse(TOOL)]
+
+
+def dataset() -> dict[str, list[Any]]:
+    pairs = rows()
+    return {"predicted_trajectory": [pair[0] for pair in pairs], "reference_trajectory": [pair[1] for pair in pairs]}
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_ten_thousand_rows(history: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of three, as others use the machine too. With the history the disk is written as well."""
+    (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    task = EvalTask(dataset=dataset(), metrics=METRICS, history=history)
+    seconds = []
+    for _ in range(3):
+        began, cpu = time.perf_counter(), time.process_time()
+        result = task.evaluate()
+        seconds.append((time.process_time() - cpu, time.perf_counter() - began))
+
+    least = min(seconds)
+    print(f"\n{ROWS:,} rows x six, history {history}: {least[0]:.2f} s CPU, {least[1]:.2f} s")
+    assert result.summary_metrics["row_count"] == ROWS
+    assert least[0] < (3.0 if history else 2.0)
+
+
+def test_import_of_the_api() -> None:
+    names = "EvalTask, EvalResult, CustomMetric, PointwiseMetric, PairwiseMetric, TrajectorySingleToolUse"
+    lines = ["import time", "began = time.perf_counter()", f"from workbench.testing import {names}"]
+    code = "\n".join([*lines, "print(time.perf_counter() - began)"])
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+
+    print(f"\nimport of the API: {min(seconds):.3f} s")
+    assert min(seconds) < 0.3

@@ -1,0 +1,113 @@
+"""Metrics that a model judges: the engine's judges under the names of the SDK."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.engine.judged import judging
+from tests.llm.servers import Call, Said, gemini, gemini_error
+from workbench.testing import (
+    AutoraterConfig,
+    EvalTask,
+    EvaluationError,
+    PairwiseMetric,
+    PairwiseMetricPromptTemplate,
+    PointwiseMetric,
+    PointwiseMetricPromptTemplate,
+)
+
+RATING = PointwiseMetricPromptTemplate(criteria={"Short": "Is it short?"}, rating_rubric={"1": "yes", "0": "no"})
+CHOICE = PairwiseMetricPromptTemplate(
+    criteria={"Loud": "Which is louder?"}, rating_rubric={"A": "the first", "SAME": "neither", "B": "the second"}
+)
+TWICE = AutoraterConfig(sampling_count=2)
+
+
+def prompt_of(call: Call) -> str:
+    text: str = call.body["contents"][0]["parts"][0]["text"]
+    return text
+
+
+def louder(call: Call) -> Said:
+    """The response in capitals is better, wherever it stands."""
+    prompt = prompt_of(call)
+    choice = "A" if prompt.index("HELLO") < prompt.index("hello") else "B"
+    return gemini(json.dumps({"explanation": "it is louder", "pairwise_choice": choice}))
+
+
+def test_a_comparison_with_a_baseline_model_tells_how_often_each_won(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = PairwiseMetric(
+        metric="louder",
+        metric_prompt_template=CHOICE,
+        baseline_model=lambda prompt: "hello",
+        autorater_config=TWICE,
+    )
+    task = EvalTask(dataset={"prompt": ["greet"]}, metrics=[metric])
+
+    with judging(monkeypatch, louder) as server:
+        result = task.evaluate(runnable=lambda prompt: "HELLO")
+
+    assert len(server.calls) == 2  # one of them the other way round
+    assert result.rows[0]["baseline_model_response"] == "hello"
+    assert result.rows[0]["louder/pairwise_choice"] == "CANDIDATE"
+    assert result.rows[0]["louder/explanation"] == "it is louder"
+    assert result.summary_metrics["louder/candidate_model_win_rate"] == 1.0
+    assert result.summary_metrics["louder/baseline_model_win_rate"] == 0.0
+    assert "louder/mean" not in result.summary_metrics
+
+
+def test_a_baseline_that_fails_costs_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def baseline(prompt: str) -> str:
+        raise OSError("no such model")
+
+    metric = PairwiseMetric(metric="louder", metric_prompt_template=CHOICE, baseline_model=baseline)
+
+    with judging(monkeypatch, louder) as server:
+        result = EvalTask(dataset={"prompt": ["greet"], "response": ["HELLO"]}, metrics=[metric]).evaluate()
+
+    assert server.calls == []
+    assert result.rows[0]["louder/pairwise_choice"] is None
+    assert result.problems[0].column == "baseline_model_response"
+    assert (result.problems[0].status, result.problems[0].reason) == ("ERROR", "OSError: no such model")
+
+
+def test_a_judge_that_cannot_be_reached_is_an_error_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
+    task = EvalTask(dataset={"prompt": ["p"], "response": ["r"], "reference": ["r"]}, metrics=[metric, "exact_match"])
+
+    with judging(monkeypatch, lambda call: gemini_error(401, "no such key")):
+        result = task.evaluate()
+
+    assert result.rows[0]["short/score"] is None
+    empty = [(problem.column, problem.status) for problem in result.problems]
+    assert empty == [("short/score", "ERROR"), ("short/explanation", "ERROR")]
+    assert result.summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_what_a_row_says_is_never_a_variable_of_the_judges_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = PointwiseMetric(
+        metric="short", metric_prompt_template="Rate {response} for {prompt}", autorater_config=TWICE
+    )
+    task = EvalTask(dataset={"prompt": ["{secret}"], "response": ["{prompt}"], "secret": ["hidden"]}, metrics=[metric])
+
+    with judging(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
+        result = task.evaluate()
+
+    assert all("Rate {prompt} for {secret}" in prompt_of(call) for call in server.calls)
+    assert result.rows[0]["short/score"] == 3.0
+
+
+def test_a_template_with_a_variable_that_is_no_column_is_refused() -> None:
+    metric = PointwiseMetric(metric="short", metric_prompt_template="Rate {respons}")
+
+    with pytest.raises(EvaluationError, match="respons"):
+        EvalTask(dataset={"prompt": ["p"], "response": ["r"]}, metrics=[metric]).evaluate()
+
+
+def test_a_rubric_that_cannot_be_meant_is_refused_at_once() -> None:
+    wrong = PointwiseMetricPromptTemplate(criteria={"c": "d"}, rating_rubric={"good": "x", "bad": "y"})
+
+    with pytest.raises(EvaluationError, match="a number as the name of a rating"):
+        EvalTask(dataset={}, metrics=[PointwiseMetric(metric="m", metric_prompt_template=wrong)])

@@ -1,0 +1,213 @@
+"""What an evaluation gives: the table, the numbers, how they are shown, and what is kept of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.testing import CustomMetric, EvalResult, EvalTask, EvaluationError
+
+CALL = {"tool_name": "lookup", "tool_input": {"key": "a"}}
+ANSWERS = {
+    "prompt": ["a", "b"],
+    "response": ["A", "x"],
+    "reference": ["A", "B"],
+    "predicted_trajectory": [[CALL], []],
+    "reference_trajectory": [[CALL], [CALL]],
+}
+
+
+def workbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("workbench")), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_run_is_in_the_history_under_its_names_and_can_be_reported_and_compared(project: Path) -> None:
+    def shout(prompt: str) -> str:
+        return prompt.upper()
+
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], experiment="letters")
+    first = task.evaluate(runnable=shout, experiment_run_name="shouting")
+    second = task.evaluate(runnable=lambda prompt: "B", experiment_run_name="constant")
+
+    listed = workbench("history").stdout
+    assert "EvalTask: experiment letters, run shouting" in listed
+    assert first.metadata == {
+        "experiment": "letters",
+        "experiment_run": "shouting",
+        "run_id": first.metadata["run_id"],
+    }
+    report = json.loads(workbench("report", first.metadata["run_id"]).stdout)
+    assert [case["eval_id"] for case in report["cases"]] == ["row_1", "row_2"]
+    assert report["summary"]["metrics"]["exact_match"]["mean"] == 1.0
+    compared = workbench("compare", first.metadata["run_id"], second.metadata["run_id"])
+    assert "exact_match" in compared.stdout
+    assert "over 2 cases of both" in compared.stdout
+
+
+def test_nothing_is_kept_where_nobody_wants_it(project: Path) -> None:
+    result = EvalTask(dataset=ANSWERS, metrics=["exact_match"], history=False).evaluate(runnable=str)
+
+    assert not (project / ".workbench").exists()
+    assert result.metadata == {}
+
+
+def test_the_numbers_are_the_documented_ones() -> None:
+    summary = EvalTask(dataset=ANSWERS, metrics=["exact_match", "trajectory_precision"]).evaluate().summary_metrics
+
+    assert list(summary) == [
+        "row_count",
+        "exact_match/mean",
+        "exact_match/std",
+        "trajectory_precision/mean",
+        "trajectory_precision/std",
+    ]
+    assert summary["exact_match/std"] == pytest.approx(math.sqrt(0.5))
+    assert summary["trajectory_precision/mean"] == 1.0
+    assert math.isnan(summary["trajectory_precision/std"])
+
+
+def test_columns_under_other_names_are_found() -> None:
+    dataset = {"answer": ["A"], "truth": ["A"]}
+    mapping = {"response": "answer", "reference": "truth"}
+
+    result = EvalTask(dataset=dataset, metrics=["exact_match"], metric_column_mapping=mapping).evaluate()
+
+    assert result.summary_metrics["exact_match/mean"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.json"])
+def test_files_are_read(project: Path, name: str) -> None:
+    path = project / name
+    if name == "rows.csv":
+        call = json.dumps([CALL]).replace('"', '""')
+        path.write_text(f'prompt,predicted_trajectory,reference_trajectory\na,"{call}","{call}"\n', encoding="utf-8")
+    else:
+        row = {"prompt": "a", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]}
+        path.write_text(json.dumps(row if name == "rows.jsonl" else [row]), encoding="utf-8")
+    seen: list[dict[str, Any]] = []
+
+    def note(row: dict[str, Any]) -> int:
+        seen.append(row)
+        return 1
+
+    result = EvalTask(dataset=name, metrics=["trajectory_exact_match", CustomMetric("note", note)]).evaluate()
+
+    assert result.summary_metrics["trajectory_exact_match/mean"] == 1.0
+    assert seen[0]["predicted_trajectory"] == [CALL]
+
+
+async def test_evaluations_run_inside_of_an_event_loop_and_agents_on_the_callers() -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def agent(prompt: str) -> str:
+        loops.append(asyncio.get_running_loop())
+        return prompt
+
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"])
+    blocking = task.evaluate(runnable=agent)  # as the cell of a notebook does
+    waiting = await task.evaluate_async(runnable=agent)
+
+    assert [row["response"] for row in blocking.rows] == [row["response"] for row in waiting.rows] == ["a", "b"]
+    here = asyncio.get_running_loop()
+    assert [loop is here for loop in loops] == [False, False, True, True]
+
+
+async def test_an_evaluation_that_is_cancelled_ends() -> None:
+    started = asyncio.Event()
+
+    async def agent(prompt: str) -> str:
+        started.set()
+        await asyncio.sleep(60)
+        return prompt
+
+    waiting = asyncio.create_task(EvalTask(dataset=ANSWERS, metrics=["exact_match"]).evaluate_async(runnable=agent))
+    await started.wait()
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def nasty() -> EvalResult:
+    dataset = {"prompt": ["<script>alert(1)</script>", "\x1b[31mred"], "reference": ["r", "r"]}
+
+    def agent(prompt: str) -> str:
+        raise ValueError(f"<b>{prompt}</b>")
+
+    return EvalTask(dataset=dataset, metrics=["exact_match"], history=False).evaluate(runnable=agent)
+
+
+def test_what_a_notebook_shows_is_escaped() -> None:
+    shown = nasty()._repr_html_()
+
+    assert "<script>" not in shown
+    assert "<b>" not in shown
+    assert "\x1b" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "exact_match/mean" in shown
+
+
+def test_the_text_of_a_result_is_safe_to_print_and_says_why_numbers_are_missing() -> None:
+    shown = repr(nasty())
+
+    assert "\x1b" not in shown
+    assert "exact_match/mean: not computed" in shown
+    assert "ERROR response: 1 row: ValueError" in shown
+
+
+def test_results_are_written_where_the_task_wants_them(project: Path) -> None:
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=str(project / "out"))
+
+    task.evaluate()
+    task.evaluate(output_file_name="table.csv")
+
+    lines = (project / "out" / "eval_results.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["exact_match/score"] for line in lines] == [1.0, 0.0]
+    assert (project / "out" / "table.csv").read_text(encoding="utf-8").startswith("prompt,response,")
+    assert json.loads((project / "out" / "summary_metrics.json").read_text(encoding="utf-8"))["row_count"] == 2
+
+
+def test_without_pandas_the_rows_are_there_and_the_table_says_what_it_needs() -> None:
+    code = """
+import sys
+sys.modules["pandas"] = None  # as if it were not installed
+from workbench.testing import EvalTask
+result = EvalTask(dataset={"response": ["a"], "reference": ["a"]}, metrics=["exact_match"]).evaluate()
+print(result.rows)
+try:
+    result.metrics_table
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "'exact_match/score': 1.0" in done.stdout
+    assert "metrics_table needs pandas (pip install 'agent-eval-workbench[pandas]')" in done.stdout
+
+
+def test_a_program_ends_although_an_agent_never_does() -> None:
+    code = """
+import threading
+from workbench.testing import EvalTask
+result = EvalTask(dataset={"prompt": ["a"]}, metrics=["exact_match"]).evaluate(
+    runnable=lambda prompt: threading.Event().wait(), timeout_seconds=0.2)
+print(result.rows[0]["failure"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+
+    assert done.stdout == "1\n"
+
+
+def test_a_project_whose_settings_are_wrong_is_one_clear_message(project: Path) -> None:
+    (project / "workbench.toml").write_text("[run]\nconcurrency = 0\n", encoding="utf-8")
+
+    with pytest.raises(EvaluationError, match=r"workbench.toml:2"):
+        EvalTask(dataset=ANSWERS, metrics=["exact_match"]).evaluate()

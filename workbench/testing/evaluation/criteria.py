@@ -1,0 +1,180 @@
+"""What the engine judges by: the metrics of a task as criteria, and the columns that their results become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from workbench.metrics.registry import known_metrics, nearest
+from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig, JudgeMetric
+from workbench.model.criteria import CustomMetric as CustomCriterion
+from workbench.model.judge_metrics import BASELINE_COLUMN, read_judge_metric
+from workbench.testing.evaluation.metrics import (
+    CustomMetric,
+    Metric,
+    PairwiseMetric,
+    PointwiseMetric,
+    TrajectorySingleToolUse,
+)
+from workbench.testing.evaluation.problems import EvaluationError
+
+SOURCE = "EvalTask"
+"""What messages name as the place of the criteria."""
+
+_SINGLE_TOOL = "trajectory_single_tool_use"
+_RESERVED = frozenset({"latency", "failure"})
+
+MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
+
+
+@dataclass(frozen=True)
+class AskedMetric:
+    """A metric as its columns name it: `name/score`, and by its kind others."""
+
+    name: str
+    kind: MetricKind
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """The metrics of a task, for the engine and for the table. `functions` are those of custom metrics, by name."""
+
+    config: EvalConfig
+    metrics: tuple[AskedMetric, ...]
+    functions: Mapping[str, Callable[..., Any]]
+
+
+@dataclass
+class _Reading:
+    criteria: list[Criterion] = field(default_factory=list)
+    metrics: list[AskedMetric] = field(default_factory=list)
+    custom: dict[str, CustomCriterion] = field(default_factory=dict)
+    judges: dict[str, JudgeMetric] = field(default_factory=dict)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def add(self, criterion: Criterion, kind: MetricKind) -> None:
+        """Raises EvaluationError where the name is taken."""
+        if any(criterion.metric == known.metric for known in self.criteria):
+            raise EvaluationError(f"metrics: found {criterion.metric!r} twice, expected metrics of different names")
+        self.criteria.append(criterion)
+        self.metrics.append(AskedMetric(criterion.metric, kind))
+
+
+def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
+    """The criteria that metrics are for a dataset with these columns. Raises EvaluationError."""
+    if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
+        raise EvaluationError(f"metrics: found {_found(metrics)}, expected a list of metrics")
+    reading = _Reading()
+    tools = list(dict.fromkeys(metric.tool_name for metric in metrics if isinstance(metric, TrajectorySingleToolUse)))
+    for metric in metrics:
+        if isinstance(metric, TrajectorySingleToolUse):
+            _add_tools(reading, tools)
+        elif isinstance(metric, CustomMetric):
+            _add_custom(reading, metric)
+        elif isinstance(metric, PointwiseMetric | PairwiseMetric):
+            _add_judge(reading, metric, autorater_config=autorater_config, columns=columns)
+        else:
+            _add_known(reading, metric)
+    config = EvalConfig(
+        criteria=tuple(reading.criteria),
+        custom_metrics=reading.custom,
+        judge_metrics=reading.judges,
+        source=SOURCE,
+    )
+    return Criteria(config, tuple(reading.metrics), reading.functions)
+
+
+def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
+    """All tools are one criterion: of several each has a result of its own, which names the tool."""
+    if any(criterion.metric == _SINGLE_TOOL for criterion in reading.criteria):
+        return
+    for tool in tools:
+        if not isinstance(tool, str) or not tool:
+            raise EvaluationError(f"TrajectorySingleToolUse: found {tool!r} as tool_name, expected the name of a tool")
+    options = {"tool_name": tools[0] if len(tools) == 1 else list(tools)}
+    reading.criteria.append(Criterion(metric=_SINGLE_TOOL, options=options))
+    names = [_SINGLE_TOOL] if len(tools) == 1 else [f"{_SINGLE_TOOL}({tool})" for tool in tools]
+    reading.metrics.extend(AskedMetric(name, "computed") for name in names)
+
+
+def _add_custom(reading: _Reading, metric: CustomMetric) -> None:
+    function = metric.metric_function
+    _check_name(metric.name)
+    if not callable(function):
+        raise EvaluationError(f"metrics: {metric.name}: found {_found(function)}, expected a function f(row)")
+    reading.add(Criterion(metric=metric.name), "custom")
+    path = (
+        f"{getattr(function, '__module__', None) or '?'}.{getattr(function, '__qualname__', type(function).__name__)}"
+    )
+    reading.custom[metric.name] = CustomCriterion(path=path)
+    reading.functions[metric.name] = function
+
+
+def _add_judge(
+    reading: _Reading, metric: PointwiseMetric | PairwiseMetric, *, autorater_config: Any, columns: Collection[str]
+) -> None:
+    _check_name(metric.metric)
+    kind: MetricKind = "pairwise" if isinstance(metric, PairwiseMetric) else "pointwise"
+    rater = {**_rater(autorater_config), **_rater(metric.autorater_config)}
+    definition = _definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
+    if isinstance(metric, PairwiseMetric):
+        definition |= {"baseline": {"column": BASELINE_COLUMN}, "flip": rater.get("flip_enabled")}
+    try:
+        judge = read_judge_metric(metric.metric, definition)
+    except InvalidConfig as error:
+        raise EvaluationError(str(error)) from None
+    options = {"num_samples": rater.get("sampling_count"), "judge_model": rater.get("autorater_model")}
+    given = {name: value for name, value in options.items() if value is not None}
+    reading.add(Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {}), kind)
+    reading.judges[metric.metric] = judge
+
+
+def _definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
+    template = metric.metric_prompt_template
+    if isinstance(template, str):
+        return {"metric_prompt_template": template}
+    variables = template.input_variables
+    if variables is None:
+        variables = ["prompt"] if "prompt" in columns else []
+    return {
+        "criteria": template.criteria,
+        "rating_rubric": template.rating_rubric,
+        "input_variables": list(variables),
+        "instruction": template.instruction,
+        "metric_definition": template.metric_definition,
+        "evaluation_steps": template.evaluation_steps or None,
+        "few_shot_examples": template.few_shot_examples or None,
+    }
+
+
+def _rater(config: Any) -> dict[str, Any]:
+    """What a config for judges says, of whatever type it is that has the three fields."""
+    fields = ("sampling_count", "flip_enabled", "autorater_model")
+    values = {name: getattr(config, name, None) for name in fields}
+    return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def _add_known(reading: _Reading, metric: Any) -> None:
+    if not isinstance(metric, str):
+        kinds = "the name of a metric, TrajectorySingleToolUse, CustomMetric, PointwiseMetric or PairwiseMetric"
+        raise EvaluationError(f"metrics: found {_found(metric)}, expected {kinds}")
+    if metric == _SINGLE_TOOL:
+        raise EvaluationError(f"metrics: found {metric!r}, expected TrajectorySingleToolUse(tool_name=...)")
+    if metric in _RESERVED:
+        raise EvaluationError(f"metrics: found {metric!r}, which is always measured, expected other metrics")
+    info = known_metrics().get(metric)
+    if info is None:
+        guess = nearest(metric)
+        expected = f"{guess!r} (did you mean that?)" if guess else "the name of a known metric"
+        raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
+    reading.add(Criterion(metric=metric), "pointwise" if "judge" in info.needs else "computed")
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name.strip() or name in _RESERVED:
+        raise EvaluationError(f"metrics: found {name!r} as the name of a metric, expected a name of its own")
+
+
+def _found(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"

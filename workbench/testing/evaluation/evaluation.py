@@ -1,0 +1,209 @@
+"""One evaluation: its rows planned, carried out by the engine, and read as a result."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.engine.plan import PlanError, RunOptions
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.model.criteria import EvalConfig
+from workbench.model.events import Notice, RunFinished, RunSummary
+from workbench.model.judge_metrics import BASELINE_COLUMN
+from workbench.model.results import CaseResult
+from workbench.model.target import AgentKind, Target
+from workbench.model.text import one_line
+from workbench.store.discovery import Project, find_root
+from workbench.store.errors import StoreError
+from workbench.store.garbage import without_collecting
+from workbench.store.settings import LoadedSettings, load_settings
+from workbench.testing.evaluation.calling import Calls
+from workbench.testing.evaluation.criteria import SOURCE, Criteria
+from workbench.testing.evaluation.host import CallingHost
+from workbench.testing.evaluation.problems import EvaluationError, Problem
+from workbench.testing.evaluation.progress import Progress
+from workbench.testing.evaluation.result import EvalResult
+from workbench.testing.evaluation.rows import FAILURE, LATENCY, Rows
+from workbench.testing.evaluation.runnables import Agent
+from workbench.testing.evaluation.table import Table, summary_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """What a run is called: the experiment that it belongs to, and itself, as far as they have names."""
+
+    experiment: str | None
+    run: str | None
+
+    @property
+    def command(self) -> str:
+        """What the history shows of it."""
+        named = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
+        return one_line(f"EvalTask: {', '.join(named)}" if named else "EvalTask")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How agents, metric functions and judges are asked. None: as the project's settings say.
+
+    `timeout_seconds` is for one row, `judge_seconds` for one try at a judge; `judges_per_second` limits the requests to
+    each judge model.
+    """
+
+    concurrency: int | None
+    timeout_seconds: float | None
+    judges_per_second: float | None
+    judge_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Who answers the prompts of the rows: `agent` what is judged, `baseline` what that is compared with.
+
+    None: the rows have the answers.
+    """
+
+    agent: Agent | None
+    baseline: Agent | None
+
+
+class Evaluation:
+    """Rows being judged in the project around the working directory."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        criteria: Criteria,
+        asked: Asked,
+        *,
+        names: Names,
+        limits: Limits,
+        history: bool,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        """`loop` is the caller's event loop, where it runs meanwhile. Raises EvaluationError."""
+        self._rows = rows
+        self._criteria = criteria
+        self._asked = asked
+        self._names = names
+        self._limits = limits
+        self._history = history
+        try:
+            root = find_root(Path.cwd())
+            loaded = _limited(load_settings(root), limits)
+        except StoreError as error:
+            raise EvaluationError(str(error)) from None
+        # Nothing is discovered: what the project holds besides does not matter here.
+        self._workspace = Workspace(Project(root=root, targets={}, eval_sets=()), loaded)
+        self._calls = Calls(loop)
+        self._problems: list[Problem] = []
+        self._run: Run | None = None
+        self._is_cancelled = False
+
+    def carry_out(self) -> EvalResult:
+        """Judge the rows, and give everything back. Blocking. Raises EvaluationError."""
+        try:
+            if self._asked.baseline is not None:
+                self._ask_baseline(self._asked.baseline)
+            rows = self._rows if self._asked.agent is None else self._rows.to_ask()
+            calls_anybody = self._asked.agent is not None or self._criteria.functions
+            # Code of the caller may leave cycles that are to be collected.
+            with nullcontext() if calls_anybody else without_collecting():
+                run = self._start(rows, self._criteria.config, self._asked.agent, history=self._history)
+                return self._result_of(run, rows, self._followed(run))
+        finally:
+            self._workspace.close()
+            self._calls.close()
+
+    def cancel(self) -> None:
+        """Have `carry_out` end soon, with an EvaluationError. May be called from any thread."""
+        self._is_cancelled = True
+        if self._run is not None:
+            self._run.cancel()
+
+    def _followed(self, run: Run) -> RunSummary:
+        """Wait for the end of a run, and show meanwhile how far it is."""
+        self._run = run
+        if self._is_cancelled:
+            run.cancel()
+        summary = RunSummary()
+        with Progress(total=run.plan.total) as progress:
+            for event in run.iter_events():
+                progress.heard(event)
+                if isinstance(event, Notice):
+                    warnings.warn(one_line(event.message), stacklevel=4)
+                elif isinstance(event, RunFinished):
+                    summary = event.summary
+        return summary
+
+    def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Run:
+        name = self._names.experiment or rows.name
+        target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
+        options = RunOptions(
+            concurrency=self._limits.concurrency,
+            timeout_seconds=self._limits.timeout_seconds,
+            command=self._names.command,
+            history=history,
+        )
+        try:
+            plan = self._workspace.plan_rows(rows.as_recorded(), options, target=target, config=config)
+            return self._workspace.start(
+                plan, host=CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
+            )
+        except (PlanError, StoreError) as error:
+            raise EvaluationError(str(error)) from None
+
+    def _ask_baseline(self, baseline: Agent) -> None:
+        """What the baseline answers becomes a column, as if the dataset had it."""
+        run = self._start(self._rows.to_ask(), EvalConfig(criteria=(), source=SOURCE), baseline, history=False)
+        self._followed(run)
+        answers: list[str | None] = []
+        for number, result in enumerate(_results_of(run)):
+            turns = result.execution.turns
+            answer = turns[0].invocation.final_response if turns else None
+            answers.append(None if answer is None else answer.text())
+            if answer is None:
+                reason = "the baseline gave no response" if result.failure is None else result.failure.message
+                self._problems.append(Problem(number, BASELINE_COLUMN, "ERROR", reason))
+        self._rows = self._rows.with_column(BASELINE_COLUMN, answers)
+
+    def _result_of(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
+        asked = self._asked.agent is not None
+        metrics = self._criteria.metrics
+        table = Table(rows, _results_of(run), metrics, asked_agent=asked)
+        table.problems[:0] = self._problems
+        measures = [name for name in (LATENCY, FAILURE) if asked or name in rows.columns]
+        metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run}
+        if self._history:
+            metadata["run_id"] = run.run_id
+        return EvalResult(
+            summary_metrics=summary_of(summary, metrics, row_count=len(rows.rows), measures=measures),
+            table=table,
+            frame=rows.frame,
+            metadata={name: value for name, value in metadata.items() if value},
+        )
+
+
+def _results_of(run: Run) -> Sequence[CaseResult]:
+    results = run.results()
+    if run.interrupted or len(results) != run.plan.total:
+        raise EvaluationError(f"the evaluation ended early: {len(results)} of {run.plan.total} rows have results")
+    return results
+
+
+def _limited(loaded: LoadedSettings, limits: Limits) -> LoadedSettings:
+    """The settings, with what limits say about judges."""
+    judge: dict[str, float] = {}
+    if limits.judges_per_second is not None:
+        judge["requests_per_minute"] = max(1, round(limits.judges_per_second * 60))
+    if limits.judge_seconds is not None:
+        judge["timeout_seconds"] = min(loaded.settings.judge.timeout_seconds, limits.judge_seconds)
+    if not judge:
+        return loaded
+    settings = loaded.settings.model_copy(update={"judge": loaded.settings.judge.model_copy(update=judge)})
+    return loaded.model_copy(update={"settings": settings})

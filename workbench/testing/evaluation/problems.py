@@ -1,0 +1,22 @@
+"""What cannot be evaluated: a task that makes no sense, and cells of a result that stay empty, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class EvaluationError(ValueError):
+    """A task cannot be evaluated as it is. The message is one sentence for each thing that is wrong."""
+
+
+class Problem(NamedTuple):
+    """Why a cell of a result is empty.
+
+    `row` counts from 0 in the order of the dataset. An ERROR is work that could not be done, UNDEFINED a value that
+    does not exist, such as the precision of an agent that called no tool.
+    """
+
+    row: int
+    column: str
+    status: Literal["ERROR", "UNDEFINED"]
+    reason: str

@@ -1,0 +1,61 @@
+"""Results as files: the table as JSONL or CSV, and the numbers as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.text import redact
+from workbench.report.csv_format import cell_text
+from workbench.store.errors import StoreError
+from workbench.store.files import make_folder, write_atomic
+from workbench.testing.evaluation.problems import EvaluationError
+
+if TYPE_CHECKING:
+    from workbench.testing.evaluation.result import EvalResult
+
+_TABLE = "eval_results.jsonl"
+_SUMMARY = "summary_metrics.json"
+
+
+def write_result(result: EvalResult, folder: Path, *, file_name: str | None) -> None:
+    """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
+
+    Cells that are no text or number are JSON; keys are redacted. Raises EvaluationError.
+    """
+    path = folder / (file_name or _TABLE)
+    if path.suffix not in (".jsonl", ".csv"):
+        raise EvaluationError(f"output_file_name: found {path.name!r}, expected a name that ends in .jsonl or .csv")
+    text = _as_csv(result) if path.suffix == ".csv" else _as_lines(result)
+    numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
+    try:
+        make_folder(path.parent)
+        write_atomic(path, text.encode("utf-8", "backslashreplace"))
+        write_atomic(path.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+    except StoreError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _as_lines(result: EvalResult) -> str:
+    return "".join(redact(json.dumps(row, ensure_ascii=False)) + "\n" for row in result.rows)
+
+
+def _as_csv(result: EvalResult) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = list(result.rows[0])
+    writer.writerow(map(cell_text, columns))
+    writer.writerows([_cell(row[name]) for name in columns] for row in result.rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str | int | float:
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return cell_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
