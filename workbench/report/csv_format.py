@@ -60,6 +60,6 @@ def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]
 
 
 def cell_text(text: str) -> str:
-    """Text as a cell may hold it: no keys, nothing that a terminal or a spreadsheet would obey."""
+    """Text from outside as a cell: neutralised, free of secrets, and no formula."""
     safe = neutralise(redact(text))
     return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe
