@@ -139,6 +139,22 @@ async def test_a_hung_asynchronous_agent_is_cancelled() -> None:
     assert cancelled == ["two"]
 
 
+def test_an_asynchronous_agent_that_blocks_its_loop_costs_only_what_runs_beside_it() -> None:
+    never = threading.Event()
+
+    async def agent(prompt: str) -> str:
+        if prompt == "0":
+            never.wait()
+        return prompt
+
+    dataset = {"prompt": [str(number) for number in range(6)]}
+    result = evaluate(agent, ["exact_match"], dataset, timeout_seconds=0.3, concurrency=2)
+    never.set()
+
+    assert set(reasons(result, "response")) <= {0, 1}
+    assert column(result, "response")[2:] == ["2", "3", "4", "5"]
+
+
 def test_not_more_agents_run_at_a_time_than_wanted() -> None:
     lock, running, most = threading.Lock(), 0, 0
 

@@ -16,6 +16,7 @@ from typing import Any
 from workbench.engine.thread import EngineThread
 
 _PATIENCE = 1.0  # seconds that a loop with work of the caller gets to stop
+_MOMENT = 0.1  # seconds in which a loop answers that is not held up
 
 
 class Calls:
@@ -53,11 +54,23 @@ class Calls:
 
         if self._callers_loop is not None:
             future = asyncio.run_coroutine_threadsafe(run_in_context(), self._callers_loop)
-        else:
-            if self._thread is None:
-                self._thread = EngineThread()
-            future = self._thread.submit(run_in_context())
-        return _settled(*await asyncio.wrap_future(future))
+            return _settled(*await asyncio.wrap_future(future))
+        if self._thread is None:
+            self._thread = EngineThread()
+        thread = self._thread
+        try:
+            return _settled(*await asyncio.wrap_future(thread.submit(run_in_context())))
+        except asyncio.CancelledError:
+            self._leave_if_stuck(thread)
+            raise
+
+    def _leave_if_stuck(self, thread: EngineThread) -> None:
+        """Let later calls have a loop of their own where one is held up by work that never gives way."""
+        try:
+            thread.submit(asyncio.sleep(0)).result(_MOMENT)
+        except TimeoutError:
+            if self._thread is thread:
+                self._thread = None
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any
 
 from workbench.metrics.judges.variables import fill_in, names_in, text_of
@@ -49,7 +49,7 @@ class Rows:
     @property
     def name(self) -> str:
         """The name of the dataset, without its folder."""
-        return PurePosixPath(self.source).name
+        return PurePath(self.source).name
 
     def with_prompts(self, template: str) -> Rows:
         """The rows with prompts made of their columns. Raises EvaluationError for a variable that is no column."""
