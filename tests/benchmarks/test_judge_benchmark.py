@@ -115,8 +115,7 @@ def _watch_loop(workspace: Workspace, started: Run) -> tuple[float, float]:
             longest = max(longest, time.perf_counter() - before - 0.005)
             most = max(most, time.thread_time() - worked)
 
-    assert workspace._thread is not None
-    ticking = workspace._thread.submit(tick())
+    ticking = workspace._resources.thread.submit(tick())
     list(started.iter_events())
     ticking.result()
     return longest, most

@@ -57,6 +57,14 @@ def test_metrics_without_thresholds_are_reported_and_judge_nothing(workbench: Co
     assert "none has a threshold" in done.out
 
 
+def test_several_metrics_in_one_option(workbench: CommandLine, dataset: str) -> None:
+    done = workbench("score", dataset, "--metrics", "trajectory_recall=0.2, trajectory_precision", "--format", "json")
+
+    assert done.status == 1  # the first row shares no call with its reference
+    thresholds = {metric["name"]: metric["threshold"] for metric in done.data["cases"][0]["metrics"]}
+    assert (thresholds["trajectory_recall"], thresholds["trajectory_precision"]) == (0.2, None)
+
+
 def test_criteria_may_come_from_a_file(workbench: CommandLine, dataset: str) -> None:
     workbench.write("criteria.json", {"criteria": {"trajectory_recall": 0.0}})
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 @dataset_argument
 @click.option(
     "--metric",
+    "--metrics",
     "metrics",
     multiple=True,
-    metavar="NAME[=THRESHOLD]",
-    help="Judge by this metric; may be given several times. Without a threshold it is reported and decides nothing.",
+    metavar="NAME[=THRESHOLD],...",
+    help="Judge by these metrics; may be given several times. Without a threshold one is reported and decides nothing.",
 )
 @click.option("--config", type=FILE, help="Judge by the criteria of this file.")
 @click.option(
@@ -69,7 +70,7 @@ def score(
     from workbench.store.settings import load_settings
 
     if metrics and config is not None:
-        raise click.UsageError("--metric and --config exclude each other.")
+        raise click.UsageError("--metrics and --config exclude each other.")
     criteria = config_of(metrics) if metrics else None
     source = dataset.resolve() if isinstance(dataset, Path) else dataset
     root = root_of([source] if isinstance(source, Path) else [])
@@ -82,13 +83,13 @@ def score(
 
 
 def config_of(metrics: Iterable[str]) -> EvalConfig:
-    """The criteria that `--metric NAME[=THRESHOLD]` options are. Raises InvalidConfig for a threshold that is none."""
+    """The criteria of `--metrics NAME[=THRESHOLD],...`. Raises InvalidConfig for a threshold that is none."""
     from workbench.model.criteria import EvalConfig, read_criterion
 
     criteria: list[Criterion] = []
-    for text in metrics:
+    for text in (each for given in metrics for each in given.split(",") if each.strip()):
         name, equals, threshold = text.partition("=")
         if any(criterion.metric == name.strip() for criterion in criteria):
-            raise click.UsageError(f"--metric {name.strip()} is given twice.")
+            raise click.UsageError(f"the metric {name.strip()} is given twice.")
         criteria.append(read_criterion(name.strip(), threshold.strip() if equals else None))
-    return EvalConfig(criteria=tuple(criteria), source="--metric")
+    return EvalConfig(criteria=tuple(criteria), source="--metrics")

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from workbench.agents.host import AgentHost, ToolDesk, load_hosts
 from workbench.engine.acceptances import Acceptances
-from workbench.engine.asking import CacheWarnings, ask_outside_runs
+from workbench.engine.asking import ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
-from workbench.engine.hosts import Hosts
 from workbench.engine.ids import new_run_id
 from workbench.engine.once import Once, once_each
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
@@ -23,17 +22,16 @@ from workbench.engine.planner import Planner
 from workbench.engine.recorder import HistoryRecorder
 from workbench.engine.recordings import recordings_of
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
+from workbench.engine.resources import Resources
 from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
 from workbench.engine.runner import Runner
 from workbench.engine.services import RunServices
 from workbench.engine.stored_verdicts import StoredVerdicts
-from workbench.engine.thread import EngineThread
 from workbench.engine.tools import problems_of_tools, tools_outside_runs
 from workbench.engine.verdicts import Verdicts
 from workbench.engine.versions import versions
 from workbench.metrics.registry import needs_of
-from workbench.metrics.text import TextScorer
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
 from workbench.model.generation import WantedScenarios
@@ -52,7 +50,7 @@ from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from workbench.engine.generating import AskOptions, Generation
-    from workbench.engine.judges import Judges, JudgesOfRun
+    from workbench.engine.judges import JudgesOfRun
 
 
 class Workspace:
@@ -77,11 +75,7 @@ class Workspace:
         self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
-        self._thread: EngineThread | None = None
-        self._hosts = Hosts()
-        self._text = TextScorer()
-        self._judges: Judges | None = None
-        self._cache_warnings = CacheWarnings()
+        self._resources = Resources(project.root)
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
@@ -285,26 +279,26 @@ class Workspace:
         `host` is where agents and metric functions run that are not to run in processes of this workspace; the caller
         closes it. Raises StoreError where calls of models are to be in a file that will not do.
         """
-        if self._thread is None:
-            self._thread = EngineThread()
-        run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._thread.call, holds=holds)
+        run = Run(
+            plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._resources.thread.call, holds=holds
+        )
 
         def host_of(target: Target) -> AgentHost:
-            return host or self._hosts.host_of(target, plan)
+            return host or self._resources.hosts.host_of(target, plan)
 
         def prepare(plan: Plan) -> None:
-            self._prepare_text(plan)
+            self._resources.prepare_text(plan)
             if host is None:
-                self._hosts.prepare(plan)
+                self._resources.hosts.prepare(plan)
 
         def open_judges() -> JudgesOfRun:
             from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
 
-            self._cache_warnings.tell_to(run)
+            self._resources.cache_warnings.tell_to(run)
             return JudgesOfRun(
                 plan,
                 self.settings.judge,
-                judges=self._open_judges,
+                judges=self._resources.open_judges,
                 changed=runner.spending_changed,
                 warn=run.warn,
             )
@@ -315,7 +309,7 @@ class Workspace:
             host_of=host_of,
             services_of=once_each(
                 lambda target: RunServices(
-                    self._text,
+                    self._resources.text,
                     lambda: host_of(target),
                     timeout_seconds=plan.limits.timeout_seconds,
                     left=lambda: runner.left_by_agents,
@@ -330,30 +324,26 @@ class Workspace:
         )
         if plan.options.record_calls is not None or plan.options.replay_calls is not None:
             judges.get()  # a file that will not do is said before anything runs
-        run.attach(runner, self._thread.submit(runner.carry_out()))
+        run.attach(runner, self._resources.thread.submit(runner.carry_out()))
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
 
     def warm_up(self, plan: Plan) -> None:
         """Start what this plan's agents need, so that a run of some of it begins at once."""
-        if self._thread is None:
-            self._thread = EngineThread()
-        self._thread.call(self._prepare_text, plan)
-        self._thread.call(self._hosts.prepare, plan)
+        self._resources.thread.call(self._resources.prepare_text, plan)
+        self._resources.thread.call(self._resources.hosts.prepare, plan)
 
     def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
         """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
         found = self._project.targets.get(target)
         if found is None:
             raise ChatError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
-        if self._thread is None:
-            self._thread = EngineThread()
         chat = start_chat(
             found,
             session_input or SessionInput(),
-            hosts=self._hosts,
+            hosts=self._resources.hosts,
             settings=self.settings.run,
-            thread=self._thread,
+            thread=self._resources.thread,
             tools=self._tools_of_chat(found),
         )
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
@@ -369,13 +359,11 @@ class Workspace:
         found = self._project.targets.get(target)
         if found is None:
             raise PlanError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
-        if self._thread is None:
-            self._thread = EngineThread()
         run = self.settings.run
-        host = self._hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
+        host = self._resources.hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
         try:
             work = described(found, host, timeout_seconds=run.timeout_seconds)
-            return tools_in(self._thread.submit(work).result())
+            return tools_in(self._resources.thread.submit(work).result())
         except NotDescribed as error:
             raise PlanError(str(error)) from error
 
@@ -385,25 +373,23 @@ class Workspace:
         """Have a model write scenarios for the agent of a target. See `start_generation`, for what it raises too."""
         from workbench.engine.generating import start_generation  # with what asks models: not before one is asked
 
-        if self._thread is None:
-            self._thread = EngineThread()
         generation = start_generation(
             self._project.targets,
             target,
             wanted,
             known,
-            hosts=self._hosts,
-            judges=self._open_judges,
+            hosts=self._resources.hosts,
+            judges=self._resources.open_judges,
             settings=self.settings,
             options=options,
-            thread=self._thread,
+            thread=self._resources.thread,
         )
         self._generations = [*(other for other in self._generations if not other.done.done()), generation]
         return generation
 
     def _tools_of_chat(self, target: Target) -> ToolDesk | None:
         """What answers for the target's simulated tools, with a state and an account of its own. Raises ChatError."""
-        ask = ask_outside_runs(target, self.settings.judge, judges=self._open_judges)
+        ask = ask_outside_runs(target, self.settings.judge, judges=self._resources.open_judges)
         try:
             return tools_outside_runs(target, model=self.settings.simulation.model, ask=ask)
         except PlanError as error:
@@ -420,7 +406,7 @@ class Workspace:
 
     def close(self) -> None:
         """Stop what is running and end every process."""
-        if self._thread is None:
+        if self._resources.are_idle:
             return
         for chat in self._chats:
             chat.end()
@@ -433,29 +419,7 @@ class Workspace:
         self._generations.clear()
         self._runs.clear()
         self._chats.clear()
-        self._thread.submit(self._close_processes()).result()
-        self._thread.close()
-        self._thread = None
-
-    def _prepare_text(self, plan: Plan) -> None:
-        """Start what compares texts, which takes time, so that it is ready when the first case needs it."""
-        if any("text" in needs_of(config) for config in {id(c.config): c.config for c in plan.cases}.values()):
-            self._text.start()
-
-    def _open_judges(self) -> Judges:
-        """Made when the first model is asked, whoever asks it."""
-        from workbench.engine.judges import Judges  # with what asks models: not before one is asked
-
-        if self._judges is None:
-            self._judges = Judges(self.root, warn=self._cache_warnings.tell)
-        return self._judges
-
-    async def _close_processes(self) -> None:
-        await self._hosts.close()
-        await self._text.close()
-        judges, self._judges = self._judges, None
-        if judges is not None:
-            await judges.close()
+        self._resources.close()
 
 
 def _load(plan: Plan) -> None:
