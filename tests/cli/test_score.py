@@ -57,6 +57,16 @@ def test_metrics_without_thresholds_are_reported_and_judge_nothing(workbench: Co
     assert "none has a threshold" in done.out
 
 
+def test_nobody_knows_how_long_a_row_took_that_does_not_say(workbench: CommandLine) -> None:
+    rows = [{"prompt": "a", "response": "b"}, {"prompt": "a", "response": "b", "latency_in_seconds": 0.25}]
+    workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    done = workbench("score", "rows.jsonl", "--metrics", "invocation_duration_v1=1", "--format", "json")
+
+    metrics = [case["metrics"][0] for case in done.data["cases"]]
+    assert [(metric["score"], metric["status"]) for metric in metrics] == [(None, "UNDEFINED"), (0.25, "PASSED")]
+
+
 def test_several_metrics_in_one_option(workbench: CommandLine, dataset: str) -> None:
     done = workbench("score", dataset, "--metrics", "trajectory_recall=0.2, trajectory_precision", "--format", "json")
 

@@ -60,8 +60,12 @@ def token_usage(turn: Turn) -> Score:
 
 
 def invocation_duration(turn: Turn) -> Score:
-    """Seconds of the turn, from the user's message to the agent's last event."""
-    return _NOT_FINISHED if turn.result is None else Score(turn.result.duration_seconds)
+    """Seconds of the turn, from the user's message to the agent's last event; undefined where nobody timed it."""
+    if turn.result is None:
+        return _NOT_FINISHED
+    if not turn.result.duration_seconds:  # recorded turns have none; a real one takes time
+        return Score.undefined("how long the turn took was not recorded")
+    return Score(turn.result.duration_seconds)
 
 
 def _sum_of_parts(usage: TokenUsage) -> int | None:
