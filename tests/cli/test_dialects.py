@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def test_rows_on_which_the_dialects_disagree_say_why(workbench: CommandLine) -> 
     assert done.status == 1
     assert "Vertex any_order_match 0 one for one, 1 by membership" in done.out
     assert "a call occurs more often on one side" in done.out
-    assert "none\n  no trajectories on both sides" in done.out
+    assert "none\n  not compared: no predicted_trajectory" in done.out
     assert "duplicates: unspecified" in done.out
     assert done.out.endswith("3 cases, the dialects disagree on 1\n")
 
@@ -56,6 +57,18 @@ def test_what_the_agent_did_in_a_run(workbench: CommandLine) -> None:
         ("Vertex", "exact_match", 1.0),
         ("agentevals", "strict", 1.0),
     ]
+
+
+def test_a_row_that_cannot_be_read_is_named_and_the_rest_compared(workbench: CommandLine) -> None:
+    path = write_rows(workbench)
+    with Path(path).open("a") as file:
+        file.write('{"predicted_trajectory": 3, "reference_trajectory": []}\n')
+
+    done = workbench("dialects", path)
+
+    assert done.status == 2
+    assert "rows.jsonl:4" in done.error
+    assert "3 cases, the dialects disagree on 1" in done.out
 
 
 def test_a_case_that_is_not_there(workbench: CommandLine) -> None:

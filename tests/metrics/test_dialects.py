@@ -33,9 +33,7 @@ def dialects(*turns: tuple[Calls, Calls]) -> CaseDialects:
     expected = [invocation(wanted) for _, wanted in turns]
     made = tuple(TurnResult(invocation=invocation(calls), duration_seconds=0.0) for calls, _ in turns)
     case = EvalCase(eval_id="case", conversation=expected)
-    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
-    assert found is not None
-    return found
+    return dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
 
 
 def letters(text: str) -> Calls:
@@ -160,7 +158,6 @@ def test_a_turn_that_was_not_finished_compares_with_nothing() -> None:
 
     found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
 
-    assert found is not None
     assert [bool(turn) for turn in found.turns] == [True, False]
 
 
@@ -170,7 +167,18 @@ def test_too_many_calls_for_a_moment_are_not_compared() -> None:
     made = (TurnResult(invocation=invocation(many), duration_seconds=0.0),)
     case = EvalCase(eval_id="case", conversation=expected)
 
-    assert dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made)))) is None
+    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+
+    assert found == CaseDialects(reason="too many calls to compare in a moment")
+
+
+def test_a_case_whose_agent_finished_no_turn_compares_nothing() -> None:
+    expected = [invocation(letters("a"))]
+    case = EvalCase(eval_id="case", conversation=expected)
+
+    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution())))
+
+    assert found == CaseDialects(reason="the agent finished no turn")
 
 
 ARGUMENTS = st.none() | st.dictionaries(st.sampled_from("xy"), st.sampled_from([1, 1.0, True, "1", None]), max_size=2)

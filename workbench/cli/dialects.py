@@ -14,7 +14,7 @@ from workbench.cli.options import FILE, case_option
 if TYPE_CHECKING:
     from workbench.report.dialects import NamedDialects
 
-_AGREE, _DISAGREE = 0, 1
+_AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 
 
 @click.command()
@@ -42,26 +42,31 @@ def dialects(
     is judged: the rules are computed as each dialect has them. Where they disagree it says why; below stands what each
     does about duplicates, empty trajectories, arguments and several turns.
 
-    Exit status: 0 all dialects agree; 1 some disagree; 2 the command or a file is wrong.
+    Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
     """
-    from workbench.cli.streams import write_document, write_lines
+    from workbench.cli.streams import message, write_document, write_lines
     from workbench.report.dialects import dialect_lines, dialect_record
     from workbench.report.json_format import dump
 
     file = Path(what)
     if expected is not None and not file.is_file():
         raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
-    found = list(_of_dataset(file, expected) if file.is_file() else _of_run(what, path))
+    problems: list[str] = []
+    found = list(_of_dataset(file, expected, problems) if file.is_file() else _of_run(what, path))
+    for problem in problems:
+        message(problem)
     found = _chosen(found, cases, where=what)
     if report_format == "json":
         write_document(dump(dialect_record(found), indent=2) + "\n")
     else:
         write_lines(dialect_lines(found, only_disagreements=only_disagreements))
-    return _DISAGREE if any(case.dialects is not None and case.dialects.disagreements for case in found) else _AGREE
+    if problems:
+        return _UNREADABLE
+    return _DISAGREE if any(case.dialects.disagreements for case in found) else _AGREE
 
 
-def _of_dataset(file: Path, expected: Path | None) -> Iterator[NamedDialects]:
-    from workbench.cli.streams import message
+def _of_dataset(file: Path, expected: Path | None, problems: list[str]) -> Iterator[NamedDialects]:
+    """The rows that can be read; what is wrong with the others goes to `problems`."""
     from workbench.metrics.dialects import dialects_of
     from workbench.metrics.subject import CaseView, JudgedCase
     from workbench.report.dialects import NamedDialects
@@ -69,7 +74,7 @@ def _of_dataset(file: Path, expected: Path | None) -> Iterator[NamedDialects]:
 
     for each in read_recorded(file, expected=expected).cases:
         if each.problem is not None:
-            message(each.problem)
+            problems.append(each.problem)
             continue
         turns = (each.case.conversation if each.case is not None else None) or ()
         judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)

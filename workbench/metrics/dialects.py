@@ -58,18 +58,32 @@ class _Question(NamedTuple):
     causes: tuple[tuple[str, _ReadTurn, _ReadTurn], ...]
 
 
-def dialects_of(view: CaseView) -> CaseDialects | None:
-    """What every dialect says of each turn and of the case; None where no turn has trajectories on both sides.
+def dialects_of(view: CaseView) -> CaseDialects:
+    """What every dialect says of each turn and of the case, or why nothing is compared.
 
-    A turn with one side alone has no comparisons and does not count for the whole. None, too, for more calls than can
-    be compared in a moment.
+    A turn with one side alone has no comparisons and does not count for the whole.
     """
     compared = [turn for turn in view.turns if turn.predicted is not None and turn.reference is not None]
     pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
-    if not compared or pairs > _PAIRS_AT_MOST:
-        return None
+    if not compared:
+        return CaseDialects(reason=_why_not(view))
+    if pairs > _PAIRS_AT_MOST:
+        return CaseDialects(reason="too many calls to compare in a moment")
     turns = tuple(tuple(_of_turn(turn)) if turn in compared else () for turn in view.turns)
     return CaseDialects(turns=turns, whole=tuple(_of_case(compared)))
+
+
+def _why_not(view: CaseView) -> str:
+    """Why no turn has two trajectories."""
+    if not view.turns:
+        return "there are no turns"
+    if all(turn.actual is None for turn in view.turns):
+        return "the agent finished no turn"
+    if all(turn.predicted is None for turn in view.turns):
+        return "no predicted_trajectory"
+    if all(turn.expected is None for turn in view.turns):
+        return "nothing is known of what was expected"
+    return "no reference_trajectory"
 
 
 def _of_turn(turn: Turn) -> Iterator[DialectComparison]:

@@ -60,10 +60,14 @@ class DialectComparison(NamedTuple):
 
 
 class CaseDialects(NamedTuple):
-    """The comparisons of each turn, and of the case as a whole; a turn without trajectories has none."""
+    """The comparisons of each turn, and of the case as a whole; a turn without two trajectories has none.
 
-    turns: tuple[tuple[DialectComparison, ...], ...]
-    whole: tuple[DialectComparison, ...]
+    Where there is nothing at all, `reason` says why.
+    """
+
+    turns: tuple[tuple[DialectComparison, ...], ...] = ()
+    whole: tuple[DialectComparison, ...] = ()
+    reason: str = ""
 
     @property
     def disagreements(self) -> int:

@@ -13,19 +13,19 @@ SCHEMA_VERSION = 1
 
 
 class NamedDialects(NamedTuple):
-    """A case with what the dialects say of it; None where it has no two trajectories to compare."""
+    """A case with what the dialects say of it."""
 
     name: str
-    dialects: CaseDialects | None
+    dialects: CaseDialects
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
     """The readings of each case, of its turns where there are several, and what the dialects do where they part."""
-    shown = [case for case in cases if _disagreements(case) or not only_disagreements]
+    shown = [case for case in cases if case.dialects.disagreements or not only_disagreements]
     for name, dialects in shown:
         yield neutralise(name)
-        if dialects is None:
-            yield "  no trajectories on both sides, or too many calls to compare in a moment"
+        if dialects.reason:
+            yield f"  not compared: {dialects.reason}"
             continue
         several = len(dialects.turns) > 1
         for number, comparisons in enumerate(dialects.turns if several else (), start=1):
@@ -38,7 +38,7 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
         yield ""
         yield from _policy_lines()
         yield ""
-    disagreeing = sum(bool(_disagreements(case)) for case in cases)
+    disagreeing = sum(bool(case.dialects.disagreements) for case in cases)
     yield f"{counted(len(cases), 'case')}, the dialects disagree on {disagreeing}"
 
 
@@ -53,12 +53,12 @@ def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
         "cases": [
             {
                 "eval_id": name,
-                "disagreements": _disagreements(case),
-                "turns": [list(map(_comparison_record, turn)) for turn in dialects.turns] if dialects else [],
-                "whole": list(map(_comparison_record, dialects.whole)) if dialects else [],
+                "disagreements": dialects.disagreements,
+                "reason": dialects.reason or None,
+                "turns": [list(map(_comparison_record, turn)) for turn in dialects.turns],
+                "whole": list(map(_comparison_record, dialects.whole)),
             }
-            for case in cases
-            for name, dialects in [case]
+            for name, dialects in cases
         ],
     }
 
@@ -96,10 +96,6 @@ def _policy_lines() -> Iterator[str]:
         yield f"  empties: {policy.empties}"
         yield f"  arguments: {policy.arguments}"
         yield f"  several turns: {policy.turns}"
-
-
-def _disagreements(case: NamedDialects) -> int:
-    return 0 if case.dialects is None else case.dialects.disagreements
 
 
 def _comparison_record(comparison: DialectComparison) -> dict[str, Any]:

@@ -22,10 +22,11 @@ def dialect_blocks(metric: str, execution: Execution, case: EvalCase) -> Iterato
     from workbench.metrics.subject import CaseView, JudgedCase
 
     found = dialects_of(CaseView(JudgedCase(case=case, expected=case.conversation, execution=execution)))
-    if found is None:
-        return
     yield BLANK
     yield Whole.of("the same calls in other dialects", Tone.HEADING)
+    if found.reason:
+        yield Whole.of(f"not compared: {found.reason}", Tone.MUTED, indent=2)
+        return
     for comparison in found.whole:
         sign = Piece("≠ ", Tone.WARNING) if comparison.causes else Piece("  ")
         yield Whole((sign, Piece(comparison.question, Tone.KEY)), indent=2, hang=2)
