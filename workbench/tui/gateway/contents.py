@@ -45,7 +45,7 @@ class Contents:
         self._call = call
         self._known: dict[str, _Known] = {}
         self._judges: dict[str, tuple[str, ...]] = {}
-        self._kept: dict[str, str] = {}  # of which run a kept dataset has been read
+        self._kept: dict[str, tuple[str, int]] = {}  # by kept dataset: of which run it has been read, how many rows
 
     def judges_of(self, eval_set: str) -> tuple[str, ...]:
         """The models that the criteria of a set ask, as far as it has been read."""
@@ -70,7 +70,7 @@ class Contents:
             yield found
 
     async def _read_kept(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
-        if self._kept.get(listed.relative) == kept.run_id or listed.cases is None:
+        if listed.cases is None or self._kept.get(listed.relative) == (kept.run_id, len(listed.cases)):
             return
         try:
             reading = await self._call(lambda workspace: ReadingKept(workspace.history(), listed, kept))
@@ -81,8 +81,7 @@ class Contents:
                 await self._call(lambda _: reading.close())
         except StoreError:
             return  # its rows are found by their ids
-        if kept.has_ended:
-            self._kept[listed.relative] = kept.run_id
+        self._kept[listed.relative] = (kept.run_id, len(listed.cases))
 
     def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
         revision = revision_of(workspace, listed.relative)
