@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from workbench.model.events import RunSummary
-from workbench.model.results import CaseStatus, Execution
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.store.errors import StoreError
 from workbench.store.history import FinishedJob, History
 
@@ -85,3 +86,18 @@ def test_scores_that_cannot_be_decoded_are_an_error_that_names_the_case(
 
     with pytest.raises(StoreError, match=r"the scores of sets/a\.evalset\.json:a cannot be read"):
         history.executions_of(make_result("a").case)
+
+
+def test_the_newest_run_of_a_dataset_is_the_last_that_says_something_of_it(
+    history: History, stored_run: StoredRun
+) -> None:
+    def row(name: str, status: CaseStatus = CaseStatus.PASSED) -> CaseResult:
+        key = CaseKey(target=name, eval_set=name, eval_id="row_1")
+        return make_result("row_1", status=status).model_copy(update={"case": key})
+
+    stored_run("r1", row("lights"), row("\udcff"))
+    stored_run("r2", row("lights"), make_result("of an eval set"))
+    stored_run("r3", row("lights", CaseStatus.CANCELLED))
+
+    found = [(name, run.run_id) for name, run in history.newest_of_datasets()]
+    assert found == [("lights", "r2"), ("\udcff", "r1")]

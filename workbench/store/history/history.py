@@ -33,6 +33,7 @@ from workbench.store.history.rows import (
     IS_CASE,
     LIGHT,
     NEWEST_JUDGED,
+    NEWEST_OF_DATASETS,
     NEWEST_OF_ONE,
     ONE,
     RAN,
@@ -222,6 +223,18 @@ class History:
         """What became of one case in every run and repeat, newest first."""
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE {IS_CASE} ORDER BY +job.id DESC LIMIT ?"
         return list(self._scores(query, (*key_to_sql(case), limit)))
+
+    def newest_of_datasets(self, limit: int = 50) -> list[tuple[str, StoredRun]]:
+        """The names of datasets that were judged by themselves, each with its newest run that says something of a row.
+
+        They are their own target and set: see `plan_recordings`. Newest first.
+        """
+        with self._database.reading():
+            found = self._database.execute(NEWEST_OF_DATASETS, (limit,)).fetchall()
+            rows = [self._database.execute(f"{RUN} WHERE id = ?", (run,)).fetchone() for _, run in found]
+            return [
+                (codec.name_from_sql(name), self._stored_run(*row)) for (name, _), row in zip(found, rows, strict=True)
+            ]
 
     def runs_of(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
         """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""

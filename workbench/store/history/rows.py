@@ -66,6 +66,11 @@ NEWEST_OF_ONE = f"""
 """
 
 
+NEWEST_OF_DATASETS = f"""
+    SELECT job.target, max(job.run) FROM job WHERE job.target = job.eval_set AND {RAN}
+    GROUP BY job.target ORDER BY max(job.run) DESC LIMIT ?
+"""
+"""Of what is its own target and set, the newest run with something of it."""
 NEWEST = "max(job.id)"
 NEWEST_JUDGED = f"""
     coalesce(max(job.id) FILTER (WHERE NOT (job.status = 'NOT_EVALUATED' AND job.scoring_key = '')), {NEWEST})

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from workbench.store.errors import IsDataset, StoreError
 from workbench.tui.gateway.datasets import contents_of_rows, revision_of
+from workbench.tui.gateway.kept import ReadingKept
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser.content import CaseContent, Hashes, content_of, content_of_broken
-from workbench.tui.state.browser.listed import ListedSet
+from workbench.tui.state.browser.listed import KeptRun, ListedSet
 
 if TYPE_CHECKING:
     from workbench.engine.set_context import SetContext
@@ -44,6 +45,7 @@ class Contents:
         self._call = call
         self._known: dict[str, _Known] = {}
         self._judges: dict[str, tuple[str, ...]] = {}
+        self._kept: dict[str, tuple[str, int]] = {}  # by kept dataset: of which run it has been read, how many rows
 
     def judges_of(self, eval_set: str) -> tuple[str, ...]:
         """The models that the criteria of a set ask, as far as it has been read."""
@@ -54,6 +56,10 @@ class Contents:
 
         Where the set changes meanwhile it ends; the set is then to be read again.
         """
+        if listed.kept is not None:
+            async for found in self._read_kept(listed, listed.kept):
+                yield found
+            return
         reading = await self._call(lambda workspace: self._begin(workspace, listed))
         while reading is not None:
             found = await self._call(lambda _, reading=reading: reading.step())  # type: ignore[misc]
@@ -62,6 +68,20 @@ class Contents:
                     self._known[listed.relative] = reading.known()
                 return
             yield found
+
+    async def _read_kept(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
+        if listed.cases is None or self._kept.get(listed.relative) == (kept.run_id, len(listed.cases)):
+            return
+        try:
+            reading = await self._call(lambda workspace: ReadingKept(workspace.history(), listed, kept))
+            try:
+                while found := await self._call(lambda _: reading.step(seconds=_STRETCH)):
+                    yield found
+            finally:
+                await self._call(lambda _: reading.close())
+        except StoreError:
+            return  # its rows are found by their ids
+        self._kept[listed.relative] = (kept.run_id, len(listed.cases))
 
     def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
         revision = revision_of(workspace, listed.relative)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.store.errors import IsDataset, StoreError
 from workbench.tui.gateway.datasets import open_row
 from workbench.tui.gateway.documents import Documents
+from workbench.tui.gateway.kept import is_kept, open_kept
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.editor.opened import Edited, Opened
 from workbench.tui.state.editor.operations import Edit
@@ -62,6 +63,8 @@ def _document(workspace: Workspace, opened: Opened) -> EvalSetDocument:
 
 
 def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+    if edited.case is not None and is_kept(workspace, edited.case):
+        return open_kept(workspace, edited, edited.case)
     try:
         document = workspace.documents.document(edited.eval_set)
     except IsDataset:

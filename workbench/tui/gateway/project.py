@@ -18,6 +18,7 @@ from workbench.store.history import StoredJob
 from workbench.store.history.database import file_of
 from workbench.store.new_target import NewTarget, add_target
 from workbench.tui.gateway.datasets import find_row, list_rows
+from workbench.tui.gateway.kept import is_kept, kept_sets, list_kept, read_kept
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.browser import ListedSet, case_row
@@ -81,7 +82,11 @@ class Projects:
                 for name, target in project.targets.items()
                 if name in used or _is_within(target.path, path) or path == workspace.root
             },
-            sets=(*(_unread(entry, workspace.root) for entry in entries), *self._gone(workspace)),
+            sets=(
+                *(_unread(entry, workspace.root) for entry in entries),
+                *self._gone(workspace),
+                *(kept_sets(workspace) if path.is_dir() else ()),
+            ),
             problems=tuple(workspace.problems),
             files=files_named_in(workspace.problems, root=workspace.root),
         )
@@ -94,6 +99,11 @@ class Projects:
                 yield replace(self._listed[name][1], cases=None) if name in self._listed else ListedSet(name)
 
     def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
+        if listed.kept is not None:
+            try:
+                return list_kept(workspace, listed, listed.kept)
+            except StoreError as error:
+                return replace(listed, problem=str(error), cases=None)
         try:
             document = workspace.documents.document(listed.relative)
             broken = workspace.documents.standing(listed.relative).problem  # what is listed is then the last good state
@@ -133,6 +143,8 @@ def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
         results = _stored_results(workspace, key) if stored else ()
     except StoreError as error:
         return ReadCase(key, None, str(error))
+    if is_kept(workspace, key):
+        return read_kept(key, results)
     try:
         document = workspace.documents.document(key.eval_set)
         for entry in document.entries:
@@ -167,6 +179,8 @@ def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mappin
 
     wanted: dict[str, list[str]] = {}
     for key in keys:
+        if is_kept(workspace, key):
+            continue  # nothing could be planned of it
         wanted.setdefault(key.eval_set, []).append(key.eval_id)
     try:
         plan = workspace.plan(

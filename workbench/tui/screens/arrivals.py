@@ -65,7 +65,7 @@ class Arrivals:
 
     def _read_saved(self, paths: Collection[str], *, gone: Collection[str]) -> None:
         """Files were saved that say what there is or what it is judged by: show what they say now."""
-        known = {listed.relative for listed in self._state.browser.sets}
+        known = {listed.relative for listed in self._state.browser.files}
         is_less = any(path in known or path.endswith(_AGENTS) for path in gone)
         if is_less or FILE_NAME in paths or self._may_get_agents(paths):
             self._reader.reload(None)
@@ -80,5 +80,5 @@ class Arrivals:
     def _may_get_agents(self, paths: Collection[str]) -> bool:
         """Whether a set that had no agent may have one now."""
         return any(path.endswith(_AGENTS) for path in paths) and not all(
-            listed.target for listed in self._state.browser.sets
+            listed.target for listed in self._state.browser.files
         )

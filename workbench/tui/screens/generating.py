@@ -107,7 +107,7 @@ async def _generation(widget: Widget, hub: Hub, row: Row) -> Generation | None:
 
 async def _new_set(app: App[object], hub: Hub, target: str) -> str | None:
     """The file of the set that is to be made; None where the user goes back to the scenarios."""
-    sets = hub.state.browser.sets
+    sets = hub.state.browser.files
     places = await hub.gateway.chats.new_sets()
     return await app.push_screen_wait(
         AskScreen(

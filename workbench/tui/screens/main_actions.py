@@ -25,6 +25,7 @@ from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.visits import Visits
 from workbench.tui.screens.watching import Watching
+from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.possible import makes_sense, why_nothing
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.saying import say
@@ -101,6 +102,9 @@ class MainActions(Screen[None]):
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass when they last ran."""
+        if not self.state.failed_selections():
+            say(self, "there is nothing to run: no listed case of an agent fell short", severity="warning")
+            return
         self._start(lambda: RunWanted(self.state.failed_selections()))
 
     def action_cancel_run(self) -> None:
@@ -176,8 +180,11 @@ class MainActions(Screen[None]):
 
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
-        if self.state.selected_case is not None:
-            self._keeper.edit_case_text(self.state.selected_case)
+        key = self.state.selected_case
+        if key is not None and self.state.browser.is_kept(key.target, key.eval_set):
+            say(self, KEPT_READ_ONLY, severity="warning")
+        elif key is not None:
+            self._keeper.edit_case_text(key)
 
     async def action_toggle_drawer(self, name: str) -> None:
         """Show or hide what is in the drawer."""

@@ -137,8 +137,9 @@ class Reader(Faceless):
                 continue  # it has gone meanwhile
             if read is not listed:
                 self._state.list_set(read)
-            problems = await self._gateway.documents.problems(listed.relative)
-            self._state.problems.show_set(listed.relative, listed.target, problems)
+            if listed.kept is None:
+                problems = await self._gateway.documents.problems(listed.relative)
+                self._state.problems.show_set(listed.relative, listed.target, problems)
         self.post_message(self.SetsRead())
 
     async def _read(self, project: OpenedProject) -> None:

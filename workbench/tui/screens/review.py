@@ -24,6 +24,7 @@ from workbench.tui.messages import DocumentsChanged
 from workbench.tui.panes.diff.acceptor import Acceptor
 from workbench.tui.panes.diff.diff_view import DiffView
 from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.diff.source import DiffSource
 from workbench.tui.state.pieces import Tone, safe
@@ -175,6 +176,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
                 turns=shown.result.execution.turns if shown.result is not None else (),
                 result=shown.result,
                 head=tuple(self._head(read.problem)),
+                lacks_expected=read.is_kept,
             )
             view.show(source, about=key)
         self.query_one("#review-progress", StatusLine).show(self._walk.progress())
@@ -210,7 +212,9 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         if shown is None:
             return
         refused: str | None
-        if shown.case is None or shown.result is None:
+        if self._hub.state.browser.is_kept(shown.key.target, shown.key.eval_set):
+            refused = KEPT_READ_ONLY
+        elif shown.case is None or shown.result is None:
             refused = "the case cannot be read, or has no result"
         elif not found:
             refused = refusal(shown.case, shown.result) or "there is no difference that could be accepted"

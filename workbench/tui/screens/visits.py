@@ -44,9 +44,10 @@ class Visits(Faceless):
         """Have a model write scenarios for the selected set or agent, look through them, and save those to keep."""
         from workbench.tui.screens.generating import generate  # seldom needed, and with the engine
 
-        row = self._hub.state.browser.selected
-        if row is None or not row.target:
-            say(self, f"no scenarios can be written: {why_nothing(self._hub.state)}", severity="warning")
+        state = self._hub.state
+        row = state.browser.selected
+        if row is None or not row.target or state.browser.is_kept(row.target, row.eval_set):
+            say(self, f"no scenarios can be written: {why_nothing(state)}", severity="warning")
             return
         await generate(self, self._hub, row)
 

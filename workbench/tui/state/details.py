@@ -10,10 +10,13 @@ from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query
+from workbench.tui.state.browser.listed import KeptRun
 from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.standing import STALE, Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
+
+_NOT_STORED = "What was expected of this row is not stored: here is what was answered, and how it was judged."
 
 
 def played_note(subject: Subject) -> str:
@@ -27,6 +30,8 @@ def played_note(subject: Subject) -> str:
 
 def case_head(subject: Subject) -> list[Block]:
     """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
+    if subject.lacks_expected:
+        return [Whole.of(_NOT_STORED, Tone.MUTED), BLANK, *_what_is_not_kept(subject)]
     if subject.pinned is not None:
         return []
     row, record, read = subject.row, subject.record, subject.read
@@ -52,8 +57,10 @@ def case_head(subject: Subject) -> list[Block]:
 
 def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block, ...]:
     """An eval set: where it is, how its cases stand, and what is wrong with it."""
-    blocks: list[Block] = [_fact("file", listed.relative)]
-    if listed.target:
+    blocks: list[Block] = [] if listed.kept is not None else [_fact("file", listed.relative)]
+    if listed.kept is not None:
+        blocks += _kept_facts(listed, listed.kept)
+    elif listed.target:
         blocks.append(_fact("agent", listed.target))
     if listed.config:
         blocks.append(_fact("criteria", listed.config))
@@ -61,10 +68,10 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
     if listed.cases == ():
         blocks.append(Whole.of("It has no cases yet: N adds one, chats can be saved to it.", Tone.WARNING))
     if listed.cases is None and not listed.problem:
-        blocks.append(Whole.of("reading the file …", Tone.MUTED))
+        blocks.append(Whole.of("reading the rows …" if listed.kept else "reading the file …", Tone.MUTED))
     if listed.problem:
         blocks += [
-            Whole.of("! this file could not be read", Tone.ERROR),
+            Whole.of(f"! {'these results' if listed.kept else 'this file'} could not be read", Tone.ERROR),
             Whole.of(safe(listed.problem), indent=2),
             BLANK,
         ]
@@ -147,10 +154,28 @@ def heading_of(subject: Subject) -> Heading:
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
-        title = f"{row.label} · {safe_line(name_of_file(PurePosixPath(row.eval_set)))}"
+        name = row.eval_set if subject.lacks_expected else name_of_file(PurePosixPath(row.eval_set))
+        title = f"{row.label} · {safe_line(name)}"
         why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
         return Heading(title, _status(subject.record), _ran(subject.record), why_stale=why)
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
+
+
+def _kept_facts(listed: ListedSet, kept: KeptRun) -> Iterator[Block]:
+    yield _fact("dataset", safe_line(listed.relative))
+    yield _fact("run", safe_line(kept.run_id))
+    yield _fact("began", f"{kept.began.astimezone():%Y-%m-%d %H:%M}")
+    if kept.command:
+        yield _fact("by", safe_line(kept.command))
+    if not kept.has_ended:
+        yield Whole.of("It goes on, or was interrupted: F5 looks for more results.", Tone.WARNING)
+    yield Whole.of("Results of the newest run as the history keeps them; the project has no such target.", Tone.MUTED)
+
+
+def _what_is_not_kept(subject: Subject) -> Iterator[Block]:
+    if subject.result is not None and not subject.turns and subject.result.failure is None:
+        yield Whole.of("What the agent did then is no longer stored.", Tone.WARNING)
+        yield BLANK
 
 
 def _what_is_not_stored(outcome: Outcome) -> Iterator[Block]:

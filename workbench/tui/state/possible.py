@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.project import ProjectState
 from workbench.tui.state.subject import Subject
 
@@ -29,8 +30,10 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return state.watch.is_on
         case "run_held":
             return bool(state.watch.held)
-        case "save" | "edit":
+        case "save":
             return state.selected_set is not None
+        case "edit":
+            return state.selected_set is not None or state.selected_case is not None
         case "accept":
             return _has_something_to_accept(state.subject())
         case "edit_text" | "keep_conversation":
@@ -46,6 +49,8 @@ def why_nothing(state: ProjectState) -> str:
         return "nothing is selected"
     if not row.target:
         return "no agent belongs to it"
+    if state.browser.is_kept(row.target, row.eval_set):
+        return KEPT_READ_ONLY
     return "no case of it is listed" if state.browser.sets_of(row.target) else "no eval set belongs to it"
 
 

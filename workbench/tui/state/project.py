@@ -110,9 +110,11 @@ class ProjectState:
 
     @property
     def selected_set(self) -> str | None:
-        """The eval set under the cursor, or that of the case there."""
+        """The eval set under the cursor, or that of the case there; None for what is no file."""
         row = self.browser.selected
-        return row.eval_set or None if row is not None else None
+        if row is None or self.browser.is_kept(row.target, row.eval_set):
+            return None
+        return row.eval_set or None
 
     @property
     def shows_other_than_a_case(self) -> bool:
@@ -128,13 +130,18 @@ class ProjectState:
     @property
     def has_agents(self) -> bool:
         """Whether any eval set has an agent."""
-        return any(listed.target for listed in self.browser.sets)
+        return any(listed.target for listed in self.browser.files)
 
     @property
     def has_agent_selected(self) -> bool:
         """Whether the selected case or set has an agent, or the selected agent a set."""
         row = self.browser.selected
         return row is not None and bool(self.browser.sets_of(row.target)) and row.target != ""
+
+    def is_only_kept(self, target: str) -> bool:
+        """Whether a name is that of no agent, but of a dataset of which results are kept."""
+        is_agent = self.project is not None and target in self.project.targets
+        return not is_agent and self.browser.is_kept(target, "")
 
     def lacks_results(self, key: CaseKey) -> bool:
         """Whether the stored results of a case are still to be read."""
@@ -326,6 +333,8 @@ class ProjectState:
         listed = self.browser.eval_set(row.target, row.eval_set)
         if listed is not None:
             return set_detail(listed, counts)
+        if self.is_only_kept(row.target):
+            return set_detail(self.browser.sets_of(row.target)[0], counts)
         facts = self.project.targets.get(row.target, ())
         return target_detail(row.target, facts, self.browser.sets_of(row.target), counts)
 
@@ -354,9 +363,9 @@ class ProjectState:
 
     def _judge_line(self, width: int) -> Line:
         judges = self.browser.judges
-        if self.project is None or any(each.relative not in judges for each in self.browser.sets):
+        if self.project is None or any(each.relative not in judges for each in self.browser.files):
             return ()  # not known yet
-        listed = (judges[each.relative] for each in self.browser.sets)
+        listed = (judges[each.relative] for each in self.browser.files)
         models = () if self.progress is None else self.progress.models
         return judge_line(set(chain.from_iterable(listed)), models, width=width)
 

@@ -16,12 +16,16 @@ from workbench.tui.state.standing import Standing
 
 @dataclass(frozen=True, slots=True)
 class ReadCase:
-    """A case as its file has it now, or why it could not be read, and its stored results where they were asked for."""
+    """A case as its file has it now, or why it could not be read, and its stored results where they were asked for.
+
+    `is_kept`: there is no file, only what a run has stored; what was expected is not stored.
+    """
 
     key: CaseKey
     case: EvalCase | None
     problem: str = ""
     stored: Sequence[CaseResult] = ()
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ class Subject:
         if self.pinned is not None:
             return self.pinned.case
         return self.read.case if self.read is not None else None
+
+    @property
+    def lacks_expected(self) -> bool:
+        """Whether what was expected is known to nobody any longer."""
+        is_chat = self.read is not None and self.key != self.read.key
+        return self.read is not None and self.read.is_kept and not is_chat
 
     @property
     def is_stale(self) -> bool:

@@ -22,6 +22,7 @@ from workbench.tui.screens.ask import AskScreen, Check
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.browser import Order
+from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.browser.names import (
     case_id_problem,
     copied_set_path,
@@ -52,6 +53,8 @@ class Edits:
         if row is None or not row.eval_set:
             self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
             return
+        if self._refuses_kept():
+            return
         taken = self._ids(row.eval_set)
         question = f"Id of the new case in {row.eval_set}"
         eval_id = await self._ask(question, free_name("new_case", taken), lambda text: case_id_problem(text, taken))
@@ -66,7 +69,8 @@ class Edits:
     async def new_set(self) -> None:
         """Add an eval set without cases."""
         row = self._browser.selected
-        folder = PurePosixPath(row.eval_set).parent if row is not None and row.eval_set else PurePosixPath()
+        is_in_file = row is not None and row.eval_set and not self._browser.is_kept(row.target, row.eval_set)
+        folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
         taken = self._paths()
         proposed = str(folder / free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
         written = await self._ask(
@@ -84,6 +88,8 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to rename")
+        elif self._refuses_kept():
+            return
         elif row.case is None:
             await self._rename_set(row.eval_set)
         else:
@@ -94,6 +100,8 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to duplicate")
+        elif self._refuses_kept():
+            return
         elif row.case is None:
             await self._duplicate_set(row.eval_set)
         else:
@@ -104,6 +112,8 @@ class Edits:
         row = self._browser.selected
         if row is None or row.case is None:
             self._warn("select the case that is to be moved")
+        elif self._refuses_kept():
+            return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
             self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
         else:
@@ -113,6 +123,8 @@ class Edits:
     async def move_to_set(self) -> None:
         """Move the marked cases, else the selected one, to the end of another set."""
         keys = self._meant()
+        if self._refuses_kept(keys):
+            return
         others = sorted(self._paths() - {key.eval_set for key in keys})
         if not keys or not others:
             self._warn("select or mark the cases to move" if others else "there is no other eval set to move to")
@@ -130,9 +142,12 @@ class Edits:
         """Delete the selected set, or the marked cases, else the selected one."""
         row = self._browser.selected
         if row is not None and row.case is None and row.eval_set:
-            await self._delete_set(row.eval_set)
+            if not self._refuses_kept():
+                await self._delete_set(row.eval_set)
             return
         keys = self._meant()
+        if self._refuses_kept(keys):
+            return
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
             return
@@ -263,11 +278,22 @@ class Edits:
         selected = [row.case] if row is not None and row.case is not None else []
         return list(self._browser.marks) or selected
 
+    def _refuses_kept(self, keys: Sequence[CaseKey] = ()) -> bool:
+        """Whether the selected row, or one of these cases, is only kept of a run; says what that means."""
+        row = self._browser.selected
+        places = {(key.target, key.eval_set) for key in keys}
+        if not keys and row is not None:
+            places = {(row.target, row.eval_set)}
+        is_kept = any(self._browser.is_kept(*place) for place in places)
+        if is_kept:
+            self._warn(KEPT_READ_ONLY)
+        return is_kept
+
     def _ids(self, eval_set: str) -> set[str]:
         return {row.case.eval_id for row in self._browser.case_rows() if row.case and row.eval_set == eval_set}
 
     def _paths(self) -> set[str]:
-        return {listed.relative for listed in self._browser.sets}
+        return {listed.relative for listed in self._browser.files}
 
     def _warn(self, message: str) -> None:
         say(self._widget, message, severity="warning")

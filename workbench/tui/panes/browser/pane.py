@@ -89,13 +89,14 @@ class BrowserPane(Vertical):
             async for contents in self._hub.gateway.contents.read(listed):
                 self._browser.show_contents(contents)
                 self._is_outdated = True
-            self._browser.judges[listed.relative] = self._hub.gateway.contents.judges_of(listed.relative)
+            if listed.kept is None:
+                self._browser.judges[listed.relative] = self._hub.gateway.contents.judges_of(listed.relative)
         self.post_message(self.EditsRead())
 
     async def _read_edited(self) -> None:
         documents = self._hub.gateway.documents
         dirty = await documents.dirty()
-        for listed in self._browser.sets:
+        for listed in self._browser.files:
             if listed.relative not in dirty:
                 self._browser.show_edited(listed.relative, None)
         for relative in dirty:

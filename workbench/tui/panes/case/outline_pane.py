@@ -54,7 +54,9 @@ class OutlinePane(Pane):
 
     def show(self, subject: Subject) -> None:
         """Show what is selected, or what has become of it."""
-        wanted = _edited_of(subject)
+        row = subject.row
+        is_kept_set = row is not None and row.case is None and self.hub.state.browser.is_kept(row.target, row.eval_set)
+        wanted = None if is_kept_set else _edited_of(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:

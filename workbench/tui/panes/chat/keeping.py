@@ -75,7 +75,7 @@ async def _ask_first(app: App[None], conversation: Conversation, chosen: int | N
 async def _ask_shelf(app: App[None], hub: Hub, conversation: Conversation) -> Shelf:
     state = hub.state
     found = shelves(
-        state.browser.sets, target=conversation.target, eval_set=state.selected_set, case=state.selected_case
+        state.browser.files, target=conversation.target, eval_set=state.selected_set, case=state.selected_case
     )
     question = f"Keep the chat with {safe_line(conversation.target)} as an eval case"
     shelf = found[_answer(await app.push_screen_wait(ChooseScreen(question, [item.label for item in found])))]
@@ -87,7 +87,7 @@ async def _ask_shelf(app: App[None], hub: Hub, conversation: Conversation) -> Sh
 
 
 async def _ask_new_set(app: App[None], hub: Hub, conversation: Conversation) -> str:
-    sets, target = hub.state.browser.sets, conversation.target
+    sets, target = hub.state.browser.files, conversation.target
     places = await hub.gateway.chats.new_sets()
     answer = await app.push_screen_wait(
         AskScreen(

@@ -79,6 +79,8 @@ class ChatPane(Pane):
         if self._timer is not None:
             self._timer.resume()
         target = subject.row.target if subject.row is not None else ""
+        if self.hub.state.is_only_kept(target):
+            target = ""
         if target == self._target:
             if subject.read is not before.read and self._chat.conversation is None:
                 self._show_talk(to_end=False)  # what can be said first is another case

@@ -18,6 +18,7 @@ from workbench.tui.panes.diff.diff_view import DiffView
 from workbench.tui.panes.diff.whole_screen import WholeScreen
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.details import case_head
 from workbench.tui.state.diff.source import DiffSource
 from workbench.tui.state.pieces import plural
@@ -63,6 +64,7 @@ class DiffPane(Pane):
                 is_live=subject.is_live,
                 result=subject.result,
                 head=source.head,
+                lacks_expected=subject.lacks_expected,
             )
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
 
@@ -142,6 +144,8 @@ class DiffPane(Pane):
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
+        if subject.lacks_expected:
+            return KEPT_READ_ONLY
         if subject.pinned is not None:
             return "this is not the newest result of the case; escape returns to that"
         if subject.key is not None and subject.key != self.hub.state.selected_case:

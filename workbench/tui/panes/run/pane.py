@@ -94,7 +94,7 @@ class RunPane(RowsPane):
                 f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
             )
             return
-        self.post_message(RunWanted(selections_of(key.case for key in jobs)))
+        self.post_message(RunWanted(selections_of((key.case for key in jobs), self.hub.state.browser)))
 
     def show_rows(self) -> None:
         """Show the run as it is now."""

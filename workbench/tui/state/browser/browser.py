@@ -50,6 +50,19 @@ class Browser:
         return tuple(self._sets.values())
 
     @property
+    def files(self) -> Sequence[ListedSet]:
+        """Every eval set that is a file."""
+        return tuple(listed for listed in self._sets.values() if listed.kept is None)
+
+    def is_kept(self, target: str, relative: str) -> bool:
+        """Whether this set is what is kept of a run, and no file; of a target (no set) whether all of it is."""
+        if relative:
+            listed = self._sets.get((target, relative))
+            return listed is not None and listed.kept is not None
+        sets = self.sets_of(target)
+        return bool(sets) and all(listed.kept is not None for listed in sets)
+
+    @property
     def selected(self) -> Row | None:
         """The row under the cursor, None where there are no rows."""
         return self.rows[self.cursor] if self.rows else None
@@ -330,7 +343,10 @@ class Browser:
 
     def _rows_of_target(self, target: str) -> list[Row]:
         sets = self.sets_of(target)
-        names = [name_of_file(PurePosixPath(listed.relative)) for listed in sets]
+        names = [
+            listed.relative if listed.kept is not None else name_of_file(PurePosixPath(listed.relative))
+            for listed in sets
+        ]
         times = Counter(names)
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):

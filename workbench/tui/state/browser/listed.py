@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from workbench.model.keys import CaseKey
@@ -69,12 +70,26 @@ class Row:
         return self.target == other.target and self.eval_set in ("", other.eval_set)
 
 
+KEPT_READ_ONLY = "these are stored results: EvalTask or `workbench score` judges the rows anew, nothing is edited here"
+"""Why what is kept of a run is neither run, edited nor accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """The newest run of a dataset that the project has no target for. `command` is what began it."""
+
+    run_id: str
+    began: datetime
+    command: str
+    has_ended: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ListedSet:
-    """An eval set as far as it has been read.
+    """An eval set as far as it has been read, or a dataset of which there are only the results of a run.
 
     `cases` is None while it has not been. `target` is empty for a set that no agent was found for, `unpaired` then
-    says why; `problem` says why the file could not be read.
+    says why; `problem` says why the file could not be read. `kept` is the run whose results it is; None for a file.
     """
 
     relative: str
@@ -83,6 +98,7 @@ class ListedSet:
     problem: str = ""
     unpaired: str = ""
     config: str = ""
+    kept: KeptRun | None = None
 
     @property
     def place(self) -> tuple[str, str]:

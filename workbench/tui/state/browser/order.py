@@ -53,12 +53,12 @@ def in_order(rows: Sequence[Row], order: Order, board: Board) -> Sequence[Row]:
     if order is Order.FILE:
         return rows
     if order is Order.ID:
-        return sorted(rows, key=lambda row: _natural(row.label))
+        return sorted(rows, key=lambda row: natural(row.label))
     measure = _MEASURES[order]
     return sorted(rows, key=lambda row: measure(None if row.case is None else board.record(row.case)))
 
 
-def _natural(label: str) -> list[Any]:
+def natural(label: str) -> list[Any]:
     """So that `case_2` comes before `case_10`."""
     parts: list[Any] = _DIGITS.split(label.casefold())
     parts[1::2] = map(int, parts[1::2])

@@ -93,9 +93,10 @@ class _Diff:
             return
         self._writer.add(Whole((head, *self._writer.texts.of(prompt)), hang=2))
         is_over = self._source.result is not None
+        nothing = "EXPECTED (not stored)" if self._source.lacks_expected else "EXPECTED (nothing)"
         self._writer.add(
             Columns(
-                "EXPECTED" if expected is not None else "EXPECTED (nothing)",
+                "EXPECTED" if expected is not None else nothing,
                 "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
             )
         )

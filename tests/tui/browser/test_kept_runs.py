@@ -1,0 +1,174 @@
+"""Runs of `EvalTask` and `workbench score` in the browser: what the history keeps of them, looked at and not edited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.cli.main import main
+from workbench.testing import EvalTask
+
+CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
+ROWS: list[dict[str, Any]] = [
+    {"prompt": f"Light in room {number}!", "reference": "It is on.", "reference_trajectory": [CALL]}
+    for number in (1, 2)
+]
+TURN = {"user_content": {"role": "user", "parts": [{"text": "Ping!"}]}}
+
+
+def answer(prompt: str) -> dict[str, Any]:
+    if "room 1" in prompt:
+        return {"response": "It is on.", "predicted_trajectory": [CALL]}
+    return {"response": "Which [one]?", "predicted_trajectory": [{"tool_name": "list_lights", "tool_input": {}}]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "workbench.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _evaluate(rows: list[dict[str, Any]] = ROWS, *, experiment: str = "lights") -> None:
+    EvalTask(dataset=rows, metrics=["trajectory_exact_match"], experiment=experiment).evaluate(runnable=answer)
+
+
+def _score(file: str) -> None:
+    assert main(["score", file, "--metric", "trajectory_exact_match=1"]) == 1
+
+
+def _write_rows(path: Path) -> bytes:
+    path.parent.mkdir(exist_ok=True)
+    rows = [{**row, "eval_id": f"id {n}", **answer(row["prompt"])} for n, row in enumerate(ROWS, start=1)]
+    path.write_text(json.dumps(rows) if path.suffix == ".json" else "".join(f"{json.dumps(row)}\n" for row in rows))
+    return path.read_bytes()
+
+
+def _labels(screen: Any) -> list[str]:
+    return [row.label for row in screen.state.browser.rows]
+
+
+async def _go_to(screen: Any, label: str) -> None:
+    await screen.until(f" {label}  ")
+    screen.state.browser.move_to(_labels(screen).index(label))
+    screen.app.screen._after_cursor()
+
+
+async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await screen.until("row_1", "row_2", "stored", "EvalTask: experiment lights", "the project has no such")
+        await _go_to(screen, "row_2")
+        await screen.press("4")
+        await screen.until("trajectory_exact_match", "score 0")
+        await screen.press("3")
+        await screen.until("ƒ list_lights")
+        await screen.press("5")
+        await screen.until("1 execution", "judged by")
+
+        assert "No eval sets were found" not in screen.text
+
+
+async def test_the_diff_says_that_what_was_expected_is_not_stored(folder: Path, open_app: Callable[..., Any]) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press("2")
+        await screen.until("What was expected of this row is not stored", "EXPECTED (not stored)", "Which [one]?")
+
+        assert "(not expected)" not in screen.text
+
+
+async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: Callable[..., Any]) -> None:
+    _write_rows(folder / "data" / "rows.jsonl")
+    _score("data/rows.jsonl")
+    async with open_app(folder) as screen:
+        await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
+
+        assert _labels(screen) == ["rows.jsonl", "rows.jsonl", "id 1", "id 2"]
+
+
+@pytest.mark.parametrize("key", ["r", "E", "N", "D", "m", "d", "i", "c", "a"])
+async def test_what_would_change_or_run_a_row_says_why_not(
+    key: str, folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press(*([key, key] if key == "a" else [key]))
+        await screen.until("these are stored results")
+
+        assert _labels(screen)[-2:] == ["row_1", "row_2"]
+
+
+async def test_a_row_is_shown_and_not_edited(folder: Path, open_app: Callable[..., Any]) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press("1", "e")
+        await screen.until("these are stored results", "Light in room 2!", "what was expected is not stored")
+        await screen.press("enter")
+        await screen.until("▌ these are stored results")
+
+
+async def test_a_file_that_has_the_name_of_stored_results_is_left_alone(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    before = _write_rows(folder / "rows.json")
+    _score("rows.json")
+    async with open_app(folder) as screen:
+        await screen.until("id 1", "id 2")
+        screen.state.browser.move_to(1)
+        for key in ("D", "f2", "Y", "ctrl+s", "u"):
+            await screen.press(key)
+        await screen.until("these are stored results")
+
+        assert not screen.state.problems
+    assert (folder / "rows.json").read_bytes() == before
+
+
+async def test_the_newest_run_is_shown_once_the_project_is_looked_at_again(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await screen.until("row_2")
+        _evaluate(ROWS[:1])
+        _evaluate(experiment="more [/lights]")
+        await screen.press("f5")
+        await screen.until("more [/lights]")
+
+        assert _labels(screen) == ["more [/lights]", "more [/lights]", "row_1", "row_2", "lights", "lights", "row_1"]
+
+
+async def test_what_is_run_is_what_the_project_has(
+    make_project: Callable[..., Path], open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project(pings=[{"eval_id": "ping", "conversation": [TURN]}])
+    monkeypatch.chdir(folder)
+    _evaluate(experiment="pinger")  # as the agent is called
+    _evaluate(experiment="pings.evalset.json")  # as its eval set is
+    async with open_app(folder) as screen:
+        await screen.until("row_2", "3 eval sets")
+        await screen.press("R")
+        await screen.until("finished", "1/1")
+        await screen.press("ctrl+a", "R")
+        await screen.until("finished", "1/1")
+
+        assert _labels(screen)[:3] == ["pinger", "pings", "ping"]
+
+
+async def test_rows_are_found_by_what_is_said_and_called_in_them(folder: Path, open_app: Callable[..., Any]) -> None:
+    _evaluate()
+    async with open_app(folder) as screen:
+        await screen.until("row_2")
+        await screen.press("slash", *"list_lights")
+        await screen.until_gone("row_1 ")
+
+        assert _labels(screen)[-1] == "row_2"
