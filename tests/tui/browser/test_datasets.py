@@ -118,3 +118,10 @@ async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, 
         await screen.until_gone("bad ")
 
         assert [row.label for row in screen.state.browser.rows if row.case is not None] == ["on"]
+
+
+async def test_the_choice_of_criteria_knows_what_the_rows_have(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await _go_to(screen, "off")
+        await screen.press("c")
+        await screen.until("the selected case has what it needs")

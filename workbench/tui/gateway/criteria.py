@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.model.criteria import Criterion
 from workbench.store.discovery.project import CRITERIA_FILE
-from workbench.store.errors import StoreError
+from workbench.store.errors import IsDataset, StoreError
 from workbench.tui.gateway.thread import Call
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
         facts = CaseFacts()
         try:
             document = workspace.document(selection.eval_set)
+        except IsDataset:
+            return _facts_of_rows(workspace, selection), None
         except StoreError:
             return facts, None
         wanted = None if selection.cases is None else set(selection.cases)
@@ -133,3 +135,12 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
         return facts, end if end < len(document.entries) else None
 
     return count
+
+
+def _facts_of_rows(workspace: Workspace, selection: Selection) -> CaseFacts:
+    """Of the rows of a dataset, which are all read at once."""
+    from workbench.metrics.fitting import CaseFacts
+
+    rows = workspace.recorded(selection.eval_set).cases
+    wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
+    return sum((CaseFacts.of(case) for case in wanted if case is not None), CaseFacts())
