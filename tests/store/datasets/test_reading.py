@@ -214,6 +214,12 @@ def test_a_quotation_mark_without_an_end_costs_its_row_alone(tmp_path: Path) -> 
     assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, "a", 0), (3, None, 1), (4, "e", 0)]
 
 
+def test_reading_goes_on_in_the_line_behind_a_quotation_mark_without_an_end(tmp_path: Path) -> None:
+    rows = read(tmp_path, "d.csv", 'prompt,response\n"a,b\n"c","d"\ne,f\n')
+
+    assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, None, 1), (3, "c", 0), (4, "e", 0)]
+
+
 @pytest.mark.parametrize("column", ["predicted_trajectory", "note"])
 def test_cells_as_pandas_writes_them_are_explained_row_by_row(tmp_path: Path, column: str) -> None:
     first, *others = read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')

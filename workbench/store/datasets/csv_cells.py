@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Generator, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,18 +56,17 @@ def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Recor
 def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
     """The rows from a line on (lines count from 0); gives the line from which to read on.
 
-    A quotation mark without an end takes everything behind it: reading goes on in the next line then.
+    A quotation mark without an end takes the lines behind it, up to the next one or all: what is no CSV ends the
+    reading here, which goes on in the line after the one in which the row began.
     """
-    reader = csv.reader(islice(lines, start, None), strict=True)
+    reader = csv.reader(map(lines.__getitem__, range(start, len(lines))), strict=True)
     while True:
         first = start + reader.line_num
         try:
             cells = next(reader, None)
         except csv.Error as error:
             yield broken_record(StoreError(path, f"is not CSV: {error}", line=first + 1))
-            if start + reader.line_num >= len(lines):
-                return first + 1
-            continue
+            return first + 1
         if cells is None:
             return len(lines)
         if cells:
