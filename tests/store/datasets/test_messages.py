@@ -35,10 +35,28 @@ LANGCHAIN: list[dict[str, Any]] = [
     {"type": "tool", "content": '{"ok": true}', "tool_call_id": "1"},
     {"type": "ai", "content": "done", "tool_calls": []},
 ]
+ANTHROPIC: list[dict[str, Any]] = [
+    {"role": "user", "content": "light"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "wait"},
+            {"type": "tool_use", "id": "1", "name": "set_light", "input": CALL.args},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "ok"}, {"type": "image"}]}
+        ],
+    },
+    {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+]
 CLASSES = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
 FORMS: dict[str, list[Any]] = {
     "openai": OPENAI,
     "langchain": LANGCHAIN,
+    "anthropic": ANTHROPIC,
     "message_to_dict": [{"type": each["type"], "data": each} for each in LANGCHAIN],
     "dumpd": [
         {"lc": 1, "type": "constructor", "id": ["langchain", "messages", CLASSES[each["type"]]], "kwargs": each}
@@ -108,6 +126,29 @@ def test_a_conversation_of_several_turns_is_read_turn_by_turn() -> None:
     assert conversation.calls == [CALL] * 3
 
 
+def test_parts_of_a_message_that_are_calls_and_results_are_read_as_such() -> None:
+    again = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}, "and more"]}
+
+    first, second = read_messages([*ANTHROPIC, ANTHROPIC[1], again]).turns
+
+    assert (first.prompt, first.calls, first.said, first.answer) == (
+        "light",
+        [CALL, CALL],
+        ["wait", "done", "wait"],
+        None,
+    )
+    assert [tuple(result) for result in first.results] == [("set_light", "ok")] * 2
+    assert first.left_out == ["image"]
+    assert (second.prompt, second.calls) == ("and more", [])
+    assert [turn.prompt for turn in read_messages([again]).turns] == [None, "and more"]
+
+
+def test_calls_that_a_field_and_a_part_say_are_made_once() -> None:
+    both = {**LANGCHAIN[2], "content": [{"type": "tool_use", "id": "1", "name": "set_light", "input": {}}]}
+
+    assert read_messages([LANGCHAIN[1], both]).calls == [CALL]
+
+
 def test_an_agent_may_speak_first() -> None:
     assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [Turn(answer="hello"), Turn(prompt="hi")]
 
@@ -145,6 +186,10 @@ def test_columns_of_their_own_count_before_messages(tmp_path: Path) -> None:
             [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}],
             ":2:52: messages[0].tool_calls[0]: found null, expected a tool call with a name",
         ),
+        (
+            [{"role": "assistant", "content": [{"type": "tool_use", "input": {}}]}],
+            ":2:49: messages[0].content[0]: found null, expected a tool call with a name",
+        ),
     ],
 )
 def test_messages_that_cannot_be_read_are_a_problem_of_their_row(tmp_path: Path, messages: Any, place: str) -> None:
@@ -168,3 +213,17 @@ def test_the_place_of_what_is_wrong_is_told_also_in_bare_lists(tmp_path: Path) -
     path.write_text('[{"role": "user", "content": 7}]')
     with pytest.raises(StoreError, match=r":1:30: \[0\]\.content: found a number"):
         read_dataset(path)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"type": "user", "prompt": "a"}, {"type": "tool", "prompt": "b"}],
+        [{"role": "user", "prompt": "a", "content": "x"}, {"role": "admin", "prompt": "b", "content": "y"}],
+    ],
+)
+def test_rows_with_a_role_or_a_type_are_rows(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(rows))
+
+    assert [row.prompt for row in read_dataset(path).rows] == ["a", "b"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import counted
+from workbench.store.datasets.columns import KNOWN
 from workbench.store.datasets.kinds import kind_of
 from workbench.store.datasets.messages import is_messages
 from workbench.store.datasets.rows import MESSAGES, Fault, Record, broken_record
@@ -51,13 +52,18 @@ def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]
 
 def records_of_json(loaded: Loaded) -> Iterator[Record]:
     """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
-    if is_messages(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
+    if _is_conversation(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
         return _record_of_messages(loaded, loaded.data)
     if isinstance(loaded.data, list):
         return _records_of_list(loaded, loaded.data)
     if isinstance(loaded.data, dict):
         return _records_of_columns(loaded, loaded.data)
     raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
+
+
+def _is_conversation(data: Any) -> bool:
+    """Whether a list is the messages of one conversation, and not rows that have a role and a content besides."""
+    return is_messages(data) and (not isinstance(data[0], dict) or data[0].keys().isdisjoint(KNOWN))
 
 
 def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:

@@ -1,7 +1,7 @@
 """Message lists, as OpenAI and LangChain write them: the turns of a conversation with the tool calls in each.
 
-Read are OpenAI's chat messages, and LangChain's in each of the forms that it writes: `message_to_dict`, `dumpd`, the
-fields of its types, and pairs of role and text.
+Read are OpenAI's chat messages, Anthropic's, and LangChain's in each of the forms that it writes: `message_to_dict`,
+`dumpd`, the fields of its types, and pairs of role and text.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _ROLES: Mapping[str, Role] = {
     "assistant": "assistant", "ai": "assistant", "model": "assistant",
     "tool": "tool", "function": "tool",
 }  # fmt: skip
+_SAYING = frozenset({"content", "tool_calls", "function_call", "additional_kwargs"})
 _CLASS = re.compile(r"(System|Human|AI|Tool|Function)Message(Chunk)?")
 
 
@@ -84,7 +85,7 @@ class Conversation:
 
 def is_messages(value: Any) -> bool:
     """Whether a value begins as a list of messages does."""
-    return isinstance(value, list) and bool(value) and _role_of(value[0]) is not None
+    return isinstance(value, list) and bool(value) and _is_message(value[0])
 
 
 def read_messages(value: Any) -> Conversation:
@@ -114,22 +115,30 @@ class _Reader:
         if role is None:
             raise MessageError(place=place, found=kind_of(message), expected="a message with a role")
         fields = _fields_of(message)
-        text, left_out = _text_of(fields.get("content"), place=f"{place}.content")
+        content = _content_of(fields.get("content"), place=f"{place}.content")
         if role == "system":
-            self.conversation.system = joined((self.conversation.system, text))
+            self.conversation.system = joined((self.conversation.system, content.text))
             return
-        if role == "user":
-            self._begin_turn(text)
-        elif not self.conversation.turns:
+        # Anthropic's results of tools come as a message of the user, who says nothing in it.
+        speaks = role == "user" and (content.text is not None or not content.results)
+        if not self.conversation.turns and (content.results or not speaks):
             self._begin_turn(None)
+        for result in content.results:
+            self._take_result(result.part, "tool_use_id", result.text)
+        if speaks:
+            self._begin_turn(content.text)
         turn = self.conversation.turns[-1]
-        turn.left_out += left_out
-        self._speaking = role == "user"
+        turn.left_out += content.left_out
+        self._speaking = speaks
         if role == "assistant":
-            self._take_answer(turn, fields, text, place=place)
-        elif role == "tool":
-            name = fields.get("name") or self._names.get(str(fields.get("tool_call_id")))
-            turn.results.append(ToolResult(name if isinstance(name, str) else None, text or ""))
+            self._take_answer(turn, fields, content, place=place)
+        elif role == "tool" and not content.results:
+            self._take_result(fields, "tool_call_id", content.text)
+
+    def _take_result(self, fields: Mapping[str, Any], id_field: str, text: str | None) -> None:
+        name = fields.get("name") or self._names.get(str(fields.get(id_field)))
+        result = ToolResult(name if isinstance(name, str) else None, text or "")
+        self.conversation.turns[-1].results.append(result)
 
     def _begin_turn(self, text: str | None) -> None:
         if self._speaking:
@@ -138,16 +147,23 @@ class _Reader:
         else:
             self.conversation.turns.append(Turn(prompt=text))
 
-    def _take_answer(self, turn: Turn, fields: Mapping[str, Any], text: str | None, *, place: str) -> None:
-        calls = list(_calls_of(fields, place=place))
+    def _take_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
+        calls = list(_calls_of(fields, place=place)) or [_call_of(part, place=where) for where, part in content.calls]
         if turn.answer:
             turn.said.append(turn.answer)
-        turn.answer = None if calls else text
-        if calls and text:
-            turn.said.append(text)
+        turn.answer = None if calls else content.text
+        if calls and content.text:
+            turn.said.append(content.text)
         for call_id, call in calls:
             turn.calls = [*(turn.calls or ()), call]
             self._names[call_id] = call.name
+
+
+def _is_message(value: Any) -> bool:
+    """Whether a value has a role and also something that was said or done: other things have a role, or a type, too."""
+    if _role_of(value) is None:
+        return False
+    return not isinstance(value, Mapping) or not _SAYING.isdisjoint(_fields_of(value))
 
 
 def _role_of(message: Any) -> Role | None:
@@ -174,21 +190,48 @@ def _fields_of(message: Any) -> Mapping[str, Any]:
     return message
 
 
-def _text_of(content: Any, *, place: str) -> tuple[str | None, list[str]]:
-    """The text of a content, and the kinds of its parts that are none."""
+class _Result(NamedTuple):
+    """A part of a content that is what a tool gave back."""
+
+    part: Mapping[str, Any]
+    text: str | None
+
+
+@dataclass
+class _Content:
+    """What a content is: its text, its parts that are calls (with their places) or results, and the kinds of others.
+
+    Where a message has a field for its calls, as LangChain's do, the parts that are calls say the same again.
+    """
+
+    text: str | None = None
+    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    results: list[_Result] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def _content_of(content: Any, *, place: str) -> _Content:
     if content is None or isinstance(content, str):
-        return content, []
+        return _Content(content)
     if not isinstance(content, list):
         raise MessageError(place=place, found=kind_of(content), expected="text, or a list of parts")
+    read = _Content()
     texts: list[str] = []
-    left_out: list[str] = []
-    for part in content:
+    for index, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, Mapping) else None
         text = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
-        if isinstance(text, str):
+        if kind in ("tool_use", "tool_call"):
+            read.calls.append((f"{place}[{index}]", part))
+        elif kind == "tool_result":
+            inner = _content_of(part.get("content"), place=f"{place}[{index}].content")
+            read.results.append(_Result(part, inner.text))
+            read.left_out += inner.left_out
+        elif isinstance(text, str):
             texts.append(text)
-        elif not isinstance(part, Mapping) or part.get("type") not in ("tool_use", "tool_call"):
-            left_out.append(str(part.get("type", "part")) if isinstance(part, Mapping) else "part")
-    return ("\n".join(texts) if texts else None), left_out
+        else:
+            read.left_out.append(str(kind or "part"))
+    read.text = "\n".join(texts) if texts else None
+    return read
 
 
 def _calls_of(fields: Mapping[str, Any], *, place: str) -> Iterable[tuple[str, ToolCall]]:
@@ -216,7 +259,7 @@ def _call_of(call: Any, *, place: str) -> tuple[str, ToolCall]:
     name = inner.get("name")
     if not isinstance(name, str):
         raise MessageError(place=place, found=kind_of(name), expected="a tool call with a name")
-    key = "args" if "args" in inner else "arguments"
+    key = next((key for key in ("args", "input") if key in inner), "arguments")
     args = inner.get(key)
     if isinstance(args, str):
         try:
