@@ -62,6 +62,11 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
     return ToolCall(name, args)
 
 
+def written(calls: Trajectory) -> list[dict[str, Any]]:
+    """The calls as Vertex has them in datasets: `tool_name`, and `tool_input` where arguments were written."""
+    return [{"tool_name": name} | ({} if args is None else {"tool_input": dict(args)}) for name, args in calls]
+
+
 def trajectory_of(invocation: Invocation) -> list[ToolCall]:
     """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
     data = invocation.intermediate_data

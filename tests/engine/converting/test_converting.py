@@ -236,6 +236,18 @@ def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_pandas
+def test_turns_of_messages_come_back_from_parquet(tmp_path: Path) -> None:
+    messages = [{"role": role, "content": text} for role in ("user", "assistant") for text in ("hi", "bye")]
+    messages = [messages[place] for place in (0, 2, 1, 3)]
+    source = write_rows(tmp_path, [{"eval_id": "x", "messages": messages}])
+
+    converted(source, tmp_path / "b.parquet", "openai")
+    converted(tmp_path / "b.parquet", tmp_path / "c.jsonl", "openai")
+
+    assert json.loads((tmp_path / "c.jsonl").read_text()) == {"eval_id": "x", "messages": messages}
+
+
+@pytest.mark.needs_pandas
 def test_what_parquet_cannot_hold_is_said_or_refused(tmp_path: Path) -> None:
     result = converted(write_rows(tmp_path, [{"prompt": "a", "context": [1]}]), tmp_path / "b.parquet")
 

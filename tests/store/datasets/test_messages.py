@@ -91,6 +91,7 @@ def test_a_conversation_is_a_row_in_every_form_and_format(tmp_path: Path, form: 
 
     assert facts_of(row) == ("light", "done", [CALL], ())
     assert row.columns["response"] == "done"
+    assert row.columns["predicted_trajectory"] == [{"tool_name": "set_light", "tool_input": CALL.args}]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("langchain_core") is None, reason="needs langchain-core")
@@ -151,6 +152,13 @@ def test_calls_that_a_field_and_a_part_say_are_made_once() -> None:
 
 def test_an_agent_may_speak_first() -> None:
     assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [Turn(answer="hello"), Turn(prompt="hi")]
+
+
+def test_the_json_text_of_messages_is_those_messages() -> None:
+    text = dataset_of_rows([{"messages": json.dumps(OPENAI)}])
+
+    assert text == dataset_of_rows([{"messages": OPENAI}])
+    assert text.rows[0].columns["messages"] == OPENAI
 
 
 def test_columns_of_their_own_count_before_messages(tmp_path: Path) -> None:

@@ -95,11 +95,21 @@ def test_rows_may_have_ids(tmp_path: Path) -> None:
     assert [row.eval_id for row in rows] == ["x", "7", "row_3"]
 
 
-def test_a_trajectory_may_be_json_text_inside_json(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": json.dumps(CALLS)}))
+def test_a_trajectory_may_be_json_text_inside_json_and_is_kept_as_it_was_written(tmp_path: Path) -> None:
+    calls = [{**CALLS[0], "id": "1"}]
+
+    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": json.dumps(calls)}))
 
     assert row.predicted_trajectory == [ToolCall("set", CALLS[0]["tool_input"])]
-    assert row.columns["predicted_trajectory"] == [{"name": "set", "args": CALLS[0]["tool_input"]}]
+    assert row.columns["predicted_trajectory"] == calls
+
+
+def test_measures_are_numbers_in_csv_too(tmp_path: Path) -> None:
+    first, second = read(tmp_path, "d.csv", "prompt,latency_in_seconds,failure\n1,2.5,0\n2,inf,\n")
+
+    assert first.columns == {"prompt": "1", "latency_in_seconds": 2.5, "failure": 0}
+    assert second.columns == {"prompt": "2", "latency_in_seconds": "inf", "failure": None}
+    assert not second.problems
 
 
 def test_what_pandas_writes_for_missing_values_is_missing(tmp_path: Path) -> None:

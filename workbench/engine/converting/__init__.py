@@ -21,7 +21,7 @@ from workbench.engine.converting.sessions import (
     told_side_in,
 )
 from workbench.engine.plan import PlanError
-from workbench.model.trajectory import ToolCall
+from workbench.model.trajectory import written
 from workbench.store.datasets import holds_rows, read_dataset
 from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.message_lists import langchain_messages, openai_messages
@@ -111,12 +111,8 @@ def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iter
                 ID: session.eval_id if len(turns) == 1 else f"{session.eval_id}_turn_{number}",
                 "prompt": turn.prompt,
                 answer: turn.answer,
-                calls: None if turn.calls is None else [_vertex(call) for call in turn.calls],
+                calls: None if turn.calls is None else written(turn.calls),
             }
-
-
-def _vertex(call: ToolCall) -> Mapping[str, Any]:
-    return {"tool_name": call.name} | ({} if call.args is None else {"tool_input": dict(call.args)})
 
 
 def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
@@ -124,8 +120,8 @@ def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> 
         for turn in session.conversation.turns:
             for what in _lost_of_messages(turn):
                 losses.add(what, case=session.eval_id)
-        written = _WRITE_MESSAGES[form](session.conversation)
-        yield {ID: session.eval_id, MESSAGES: written, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
+        messages = _WRITE_MESSAGES[form](session.conversation)
+        yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
 
 
 def _lost_of_messages(turn: Turn) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Generator, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.rows import (
     AS_PYTHON_PRINTS,
     ID,
+    MEASURES,
     REMEDY,
     TEXTS,
     TRAJECTORIES,
@@ -40,9 +42,10 @@ class _Column(NamedTuple):
 def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
     """The rows of a CSV file with a header.
 
-    Cells of `prompt`, `response`, `reference` and `eval_id` are text. Cells of trajectories are JSON; other cells are
-    where they look like an object or a list. An empty cell is a missing value. `columns` tells which those are where
-    they have other names. Raises StoreError where there is no header.
+    Cells of `prompt`, `response`, `reference` and `eval_id` are text, those of `latency_in_seconds` and `failure`
+    numbers. Cells of trajectories are JSON; other cells are where they look like an object or a list. An empty cell is
+    a missing value. `columns` tells which those are where they have other names. Raises StoreError where there is no
+    header.
     """
     csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
     lines = list(io.StringIO(text, newline=""))
@@ -109,6 +112,8 @@ def _value(column: _Column, cell: str) -> Any:
         return Fault(column.name, byte.found, "UTF-8 text")
     if cell == "":
         return None
+    if column.meaning in MEASURES:
+        return _number(cell)
     if column.meaning in _PLAIN or (column.meaning not in TRAJECTORIES and cell[0] not in "[{"):
         return cell
     try:
@@ -119,6 +124,15 @@ def _value(column: _Column, cell: str) -> Any:
         if column.meaning in TRAJECTORIES:
             return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
         return cell
+
+
+def _number(cell: str) -> float | str:
+    """The number that a cell is; text that is none stays, as in other formats, and is no measure."""
+    try:
+        number = int(cell) if cell.isdecimal() else float(cell)
+    except ValueError:
+        return cell
+    return number if math.isfinite(number) else cell
 
 
 def _error(path: Path | str, line: int, fault: Fault) -> StoreError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.model.trajectory import ToolCall, TrajectoryError, read_trajectory
+from workbench.model.trajectory import ToolCall, TrajectoryError, read_trajectory, written
 from workbench.store.datasets.kinds import kind_of
 from workbench.store.datasets.messages import MessageError, is_messages, read_messages
 from workbench.store.errors import StoreError
@@ -23,6 +23,9 @@ TEXTS = ("prompt", "response", "reference")
 TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
 ID = "eval_id"
 LATENCY = "latency_in_seconds"
+FAILURE = "failure"
+MEASURES = (LATENCY, FAILURE)
+"""The columns that are numbers."""
 
 MESSAGES = "messages"
 REFERENCE_MESSAGES = "reference_messages"
@@ -129,10 +132,13 @@ def _read_conversation(
 ) -> None:
     """Take from a list of messages what the columns themselves do not say.
 
-    A column that is no such list is any other column, unless nothing else says what happened.
+    A column that is no such list is any other column, unless nothing else says what happened. The JSON text of a list
+    is that list, in the columns too.
     """
     columns = record.columns
     value = columns.get(column)
+    if isinstance(value, str):
+        value = columns[column] = _messages_in(value)
     if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
         return
     try:
@@ -140,10 +146,21 @@ def _read_conversation(
     except MessageError as error:
         problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
         return
-    trajectory = [{"name": call.name, "args": call.args} for call in conversation.calls]
-    for name, found in ((prompt, conversation.prompt), (answer, conversation.answer), (calls, trajectory)):
+    said = (conversation.prompt, conversation.answer, written(conversation.calls))
+    for name, found in zip((prompt, answer, calls), said, strict=True):
         if columns.get(name) is None:
             columns[name] = found
+
+
+def _messages_in(text: str) -> Any:
+    """The list of messages that a text is; any other text as it is."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if is_messages(value) else text
 
 
 def _id(record: Record, problems: list[StoreError]) -> str | None:
@@ -177,7 +194,7 @@ def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list
         problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
         return None
     if isinstance(value, str):
-        record.columns[column] = [{"name": call.name, "args": call.args} for call in calls]
+        record.columns[column] = json.loads(value)
     return calls
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.store.datasets.rows import ID, TEXTS
+from workbench.store.datasets.rows import ID, MEASURES, TEXTS
 from workbench.store.errors import StoreError
 
 Rows = Sequence[Mapping[str, Any]]
@@ -39,7 +39,7 @@ def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
 def _lost_in_csv(name: str, value: Any) -> Iterator[str]:
     if value == "":
         yield f"empty text becomes a missing value: {name}"
-    elif isinstance(value, bool | int | float) and name != ID:
+    elif isinstance(value, bool) or (isinstance(value, int | float) and name not in (ID, *MEASURES)):
         yield f"numbers and truth values become text: {name}"
     elif (
         isinstance(value, str) and name not in (*TEXTS, ID) and value[:1] in ("[", "{") and not _is_read_from_text(name)
