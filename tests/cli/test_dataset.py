@@ -106,6 +106,18 @@ def test_nothing_is_overwritten_unless_it_is_said(workbench: CommandLine) -> Non
     assert (workbench.root / "there.csv").read_text().startswith("prompt,")
 
 
+def test_a_dataset_is_not_overwritten_by_less_than_it_holds(workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", GOOD + '{"prompt": 5}\n')
+
+    done = workbench("dataset", "convert", "rows.jsonl", "rows.jsonl", "--force")
+
+    assert done.status == 2
+    assert "rows.jsonl is the dataset itself; name another file. It would lose this: a row that cannot" in done.error
+    assert (workbench.root / "rows.jsonl").read_text() == GOOD + '{"prompt": 5}\n'
+    workbench.write("rows.jsonl", GOOD)
+    assert workbench("dataset", "convert", "rows.jsonl", "rows.jsonl", "--force").status == 0
+
+
 def test_a_conversion_that_fails_writes_nothing(workbench: CommandLine) -> None:
     workbench.write("rows.jsonl", GOOD)
 

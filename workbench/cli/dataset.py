@@ -74,7 +74,7 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     type=click.Choice(["reference", "response"]),
     help="The side of the rows that an eval set or messages are: what should have been done, or what was.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the file where it is there already.")
+@click.option("--force", is_flag=True, help="Overwrite the file where it is there already; FROM itself if all is kept.")
 def convert(
     *, dataset: Path | str, to: Path, columns: dict[str, str], form: Form | None, side: Side | None, force: bool
 ) -> int:
@@ -91,6 +91,8 @@ def convert(
     if to.exists() and not force:
         raise click.UsageError(f"{to} is there already; --force overwrites it.")
     result = converted(dataset, to, form=form or form_of(to), side=side, columns=columns)
+    if result.losses and isinstance(dataset, Path) and to.exists() and to.samefile(dataset):
+        raise click.UsageError(f"{to} is the dataset itself; name another file. It would lose this: {result.losses[0]}")
     if force:
         write_atomic(to, result.content)
     else:

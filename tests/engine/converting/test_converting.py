@@ -174,8 +174,9 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
     }
     scenario = {"eval_id": "s", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}}
     broken = {"eval_id": "b", "conversation": 7}
+    empty = {"eval_id": "e", "conversation": []}
     source = tmp_path / "a.evalset.json"
-    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [rich, scenario, broken]}))
+    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [rich, scenario, broken, empty]}))
 
     result = converted(source, tmp_path / "b.jsonl")
 
@@ -183,6 +184,7 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
     assert (first.eval_id, second.eval_id, first.reference) == ("rich_turn_1", "rich_turn_2", "hello")
     assert first.reference_trajectory == [ToolCall("f")]
     assert sorted(line for line in result.losses if "broken" not in line and "cannot be read" not in line) == [
+        "a case without turns is left out (1 case: e)",
         "a conversation scenario is left out: nothing was said yet (1 case: s)",
         "how the session starts (session_input) (1 case: rich)",
         "parts that are no text: inline_data (1 case: rich)",
@@ -235,6 +237,26 @@ def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["b.jsonl", "b.csv", "b.json", "b.evalset.json", pytest.param("b.parquet", marks=pytest.mark.needs_pandas)]
+)
+def test_what_json_and_utf8_cannot_hold_is_said(tmp_path: Path, name: str) -> None:
+    call = {"tool_name": "heat", "tool_input": {"degrees": float("inf")}}
+    source = write_rows(tmp_path, [{"prompt": "a", "reference": "\ud83d", "reference_trajectory": [call]}])
+
+    result = converted(source, tmp_path / name)
+
+    assert [line.partition(":")[0].partition(" (1 case")[0] for line in sorted(result.losses)] == [
+        "halves of characters become question marks",
+        "numbers that are none (NaN, Infinity) become null",
+    ]
+    if "evalset" in name:
+        converted(tmp_path / name, tmp_path / "c.jsonl")
+        name = "c.jsonl"
+    (row,) = read_dataset(tmp_path / name).rows
+    assert (row.reference, row.reference_trajectory) == ("?", [ToolCall("heat", {"degrees": None})])
+
+
 @pytest.mark.needs_pandas
 def test_turns_of_messages_come_back_from_parquet(tmp_path: Path) -> None:
     messages = [{"role": role, "content": text} for role in ("user", "assistant") for text in ("hi", "bye")]
@@ -263,6 +285,8 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(PlanError, match="is an eval set already"):
         convert(eval_set, tmp_path / "b.evalset.json", form="evalset")
+    with pytest.raises(StoreError, match=r"b\.jsonl: is no name of an eval set: expected one that ends in \.evalset"):
+        convert(rows, tmp_path / "b.jsonl", form="evalset")
     with pytest.raises(PlanError, match="rows keep both sides"):
         convert(rows, tmp_path / "b.csv", form="rows", side="response")
     with pytest.raises(StoreError, match=r"is no dataset: expected a name that ends in \.jsonl, \.csv"):

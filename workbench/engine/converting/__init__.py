@@ -27,7 +27,8 @@ from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.message_lists import langchain_messages, openai_messages
 from workbench.store.datasets.messages import ToolResult, Turn, is_messages
 from workbench.store.datasets.rows import ID, MESSAGES
-from workbench.store.datasets.writing import content_of, losses_of
+from workbench.store.datasets.writing import as_json, content_of, losses_of, lost_in_json
+from workbench.store.errors import StoreError
 from workbench.store.names import EVAL_SET_SUFFIXES, name_of_file
 
 Form = Literal["rows", "evalset", "openai", "langchain"]
@@ -134,6 +135,8 @@ def _lost_of_messages(turn: Turn) -> Iterator[str]:
 
 
 def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Converted:
+    if to.suffix != ".json":
+        raise StoreError(to, f"is no name of an eval set: expected one that ends in {' or '.join(EVAL_SET_SUFFIXES)}")
     taken: Counter[str] = Counter()
     cases = []
     for session in sessions:
@@ -144,11 +147,14 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
         eval_id = _free_id(session.eval_id, taken)
         if eval_id != session.eval_id:
             losses.add("an id that another case has: it is numbered", case=session.eval_id)
-        cases.append(_case_of(replace(session, eval_id=eval_id)))
+        case = _case_of(replace(session, eval_id=eval_id))
+        for what in lost_in_json(case):
+            losses.add(what, case=session.eval_id)
+        cases.append(case)
     name = name_of_file(to)
-    text = json.dumps({"eval_set_id": name, "name": name, "eval_cases": cases}, ensure_ascii=False, indent=2)
-    content = (text + "\n").encode("utf-8", "replace")
-    return Converted(content=content, number=len(cases), losses=tuple(losses.lines()))
+    whole = as_json({"eval_set_id": name, "name": name, "eval_cases": cases})
+    text = json.dumps(whole, ensure_ascii=False, indent=2)
+    return Converted(content=(text + "\n").encode(), number=len(cases), losses=tuple(losses.lines()))
 
 
 def _free_id(eval_id: str, taken: Counter[str]) -> str:

@@ -97,6 +97,9 @@ def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
         if case.conversation is None:
             losses.add("a conversation scenario is left out: nothing was said yet", case=case.eval_id)
             continue
+        if not case.conversation:
+            losses.add("a case without turns is left out", case=case.eval_id)
+            continue
         for what in _lost_of_case(case):
             losses.add(what, case=case.eval_id)
         turns = []

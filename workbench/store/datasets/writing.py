@@ -1,4 +1,8 @@
-"""Writes datasets: rows in each of the formats that are read."""
+"""Writes datasets: rows in each of the formats that are read.
+
+What JSON and UTF-8 cannot hold becomes what they can: numbers that are none become null, and halves of characters,
+which JSON can escape and UTF-8 has not, question marks.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,24 @@ def content_of(path: Path, rows: Rows) -> bytes:
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
-    return writer(path, rows)
+    return writer(path, [as_json(row) for row in rows])
+
+
+def as_json(value: Any) -> Any:
+    """A JSON value with all that JSON and UTF-8 cannot hold replaced."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def lost_in_json(value: Any) -> Iterator[str]:
+    """What `as_json` replaces of a value, in words."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        yield "numbers that are none (NaN, Infinity) become null"
+        text = json.dumps(value, ensure_ascii=False)
+    if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+        yield "halves of characters become question marks"
 
 
 def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
@@ -30,6 +51,7 @@ def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
     suffix = path.suffix.lower()
     for number, row in enumerate(rows, start=1):
         for name, value in row.items():
+            yield from ((f"{what}: {as_json(name)}", number) for what in lost_in_json({name: value}))
             if suffix == ".csv":
                 yield from ((what, number) for what in _lost_in_csv(name, value))
             elif suffix == ".parquet" and isinstance(value, list | dict) and not _is_read_from_text(name):
@@ -57,11 +79,11 @@ def _is_read_from_text(name: str) -> bool:
 
 
 def _lines(_: Path, rows: Rows) -> bytes:
-    return _encoded("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
 
 
 def _json(_: Path, rows: Rows) -> bytes:
-    return _encoded(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+    return (json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode()
 
 
 def _csv(_: Path, rows: Rows) -> bytes:
@@ -72,7 +94,7 @@ def _csv(_: Path, rows: Rows) -> bytes:
     for row in rows:
         cells = [_cell(row.get(name)) for name in names]
         writer.writerow(cells)
-    return _encoded(stream.getvalue())
+    return stream.getvalue().encode()
 
 
 def _cell(value: Any) -> str:
@@ -85,11 +107,6 @@ def _parquet(path: Path, rows: Rows) -> bytes:
     from workbench.store.datasets.parquet import parquet_of
 
     return parquet_of(path, rows)
-
-
-def _encoded(text: str) -> bytes:
-    """UTF-8; half characters, which JSON can escape and UTF-8 cannot hold, as question marks."""
-    return text.encode("utf-8", "replace")
 
 
 _WRITERS: Mapping[str, Callable[[Path, Rows], bytes]] = {
