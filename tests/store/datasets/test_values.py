@@ -95,6 +95,24 @@ def test_what_is_no_row_is_named() -> None:
         dataset_of_columns({"a": [1, 2], "b": [1]})
 
 
+def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other() -> None:
+    class Silent:
+        def __str__(self) -> str:
+            raise ValueError("no word")
+
+    nested: list[Any] = []
+    nested.append(nested)
+    rows: list[dict[str, Any]] = [{"prompt": "a", "note": Silent()}, {"prompt": "b", "note": [nested]}, {"prompt": "c"}]
+
+    first, second, third = dataset_of_rows(rows).rows
+
+    assert (first.prompt, second.prompt, third.prompt, third.problems) == ("a", "b", "c", ())
+    assert [str(problem) for problem in (*first.problems, *second.problems)] == [
+        "dataset: row 1: note: found a Silent that raises ValueError, expected a JSON value or text",
+        "dataset: row 2: note: found a value that is nested too deeply, expected a JSON value",
+    ]
+
+
 def test_a_column_that_no_row_has_is_named_with_the_nearest() -> None:
     with pytest.raises(StoreError, match="expected 'anser', which was named for response; did you mean 'answer'"):
         dataset_of_rows([{"answer": "a"}], columns={"response": "anser"})

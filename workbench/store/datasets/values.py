@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
 from functools import partial
@@ -69,7 +69,10 @@ def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Re
 
 
 def json_value(value: Any) -> Any:
-    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text."""
+    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
+
+    Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -106,14 +109,26 @@ def _foreign_value(value: Any) -> Any:
 def _records(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
     for label, row in zip(labels, rows, strict=False):
         if isinstance(row, Mapping):
-            yield Record(
-                {str(key): json_value(value) for key, value in row.items()}, None, partial(_error, source, label)
-            )
+            yield _record(row, partial(_error, source, label))
         else:
             found = type(row).__name__
             yield broken_record(
                 StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
             )
+
+
+def _record(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
+    columns: dict[str, Any] = {}
+    problems = []
+    for key, value in row.items():
+        try:
+            columns[str(key)] = json_value(value)
+        except RecursionError:
+            problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
+        except Exception as failure:  # values are of any type, whose methods may raise anything
+            found = f"a {type(value).__name__} that raises {type(failure).__name__}"
+            problems.append(error(Fault(str(key), found, "a JSON value or text")))
+    return Record(columns, None, error, tuple(problems))
 
 
 def _error(source: Path | str, label: str, fault: Fault) -> StoreError:
