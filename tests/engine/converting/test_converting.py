@@ -221,7 +221,7 @@ def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
 
 def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
     rows = [
-        {"prompt": "", "cost": 1.5, "note": "[1]", "context": [1]},
+        {"prompt": "", "cost": 1.5, "note": "[1]", "context": [1], "eval_id": "row_1", "latency_in_seconds": 2},
         {"prompt": "a", "cost": 2.5, "note": "[b]", "context": None},
     ]
     source = write_rows(tmp_path, rows)

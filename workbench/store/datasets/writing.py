@@ -61,7 +61,7 @@ def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
 def _lost_in_csv(name: str, value: Any) -> Iterator[str]:
     if value == "":
         yield f"empty text becomes a missing value: {name}"
-    elif isinstance(value, bool) or (isinstance(value, int | float) and name not in (ID, *MEASURES)):
+    elif isinstance(value, bool | int | float) and name != ID and (name not in MEASURES or isinstance(value, bool)):
         yield f"numbers and truth values become text: {name}"
     elif (
         isinstance(value, str) and name not in (*TEXTS, ID) and value[:1] in ("[", "{") and not _is_read_from_text(name)
