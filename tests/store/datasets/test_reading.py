@@ -230,7 +230,14 @@ def test_reading_goes_on_in_the_line_behind_a_quotation_mark_without_an_end(tmp_
     assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, None, 1), (3, "c", 0), (4, "e", 0)]
 
 
-@pytest.mark.parametrize("column", ["predicted_trajectory", "note"])
+def test_a_cell_as_pandas_writes_it_in_a_column_of_the_users_own_stays_text(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, "d.csv", "prompt,tags\na,\"['x', 'y']\"\n")
+
+    assert row.problems == ()
+    assert row.columns["tags"] == "['x', 'y']"
+
+
+@pytest.mark.parametrize("column", ["predicted_trajectory", "reference_trajectory"])
 def test_cells_as_pandas_writes_them_are_explained_row_by_row(tmp_path: Path, column: str) -> None:
     first, *others = read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
 

@@ -86,8 +86,8 @@ def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: 
         value = _value(column, cell)
         if isinstance(value, Fault):
             problems.append(_error(path, line, value))
-        else:
-            columns[column.name] = value
+            value = None  # the column is there
+        columns[column.name] = value
     return Record(columns, line, partial(_error, path, line), tuple(problems))
 
 
@@ -119,11 +119,11 @@ def _value(column: _Column, cell: str) -> Any:
     try:
         return json.loads(cell)
     except (ValueError, RecursionError) as error:
+        if column.meaning not in TRAJECTORIES:
+            return cell  # nobody but the user knows what it should be
         if is_python(cell):
             return Fault(column.name, AS_PYTHON_PRINTS, REMEDY)
-        if column.meaning in TRAJECTORIES:
-            return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
-        return cell
+        return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
 
 
 def _number(cell: str) -> float | str:
