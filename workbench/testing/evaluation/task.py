@@ -141,9 +141,10 @@ class EvalTask:
             template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
             rows = rows.with_prompts(template)
         columns = {**rows.columns, **dict.fromkeys(OUTPUTS if agent is not None else ())}
+        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=columns)
         return Evaluation(
-            rows,
-            read_criteria(self.metrics, autorater_config=self._autorater_config, columns=columns),
+            rows.without_scores([metric.name for metric in criteria.metrics]),
+            criteria,
             Asked(agent=agent, baseline=self._baseline()),
             names=Names(experiment=self.experiment, run=experiment_run_name),
             limits=limits,
