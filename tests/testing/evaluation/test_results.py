@@ -221,6 +221,40 @@ def test_results_are_written_where_the_task_wants_them(project: Path) -> None:
     assert json.loads((project / "out" / "summary_metrics.json").read_text(encoding="utf-8"))["row_count"] == 2
 
 
+def test_a_table_in_csv_can_be_read_again_as_it_was(project: Path) -> None:
+    texts = ["-5", "=1+1", "a\r\nb", "'x", '"', "@"]
+    task = EvalTask(dataset={"response": texts, "reference": texts}, metrics=["exact_match"], output_uri_prefix="out")
+
+    task.evaluate(output_file_name="table.csv")
+    again = EvalTask(dataset="out/table.csv", metrics=["exact_match"]).evaluate()
+
+    assert [row["response"] for row in again.rows] == texts
+    assert again.summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_where_results_cannot_be_written_is_said_before_anybody_is_asked(project: Path) -> None:
+    asked: list[str] = []
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="out")
+
+    with pytest.raises(EvaluationError, match=r"output_file_name: found 'r.json', expected a name that ends in"):
+        task.evaluate(runnable=asked.append, output_file_name="r.json")
+    with pytest.raises(EvaluationError, match=r"output_uri_prefix: found 'gs://bucket/out', expected a folder"):
+        EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="gs://bucket/out")
+
+    assert asked == []
+    assert not list(project.glob("gs*"))
+
+
+def test_a_result_that_cannot_be_written_is_there_all_the_same(project: Path) -> None:
+    (project / "file").write_text("", encoding="utf-8")
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="file/out", history=False)
+
+    with pytest.warns(UserWarning, match="the result was not written: "):
+        result = task.evaluate()
+
+    assert result.summary_metrics["exact_match/mean"] == 0.5
+
+
 def test_without_pandas_the_rows_are_there_and_the_table_says_what_it_needs() -> None:
     code = """
 import sys
