@@ -333,6 +333,26 @@ def test_rows_that_cannot_be_read_cost_themselves() -> None:
     assert result.summary_metrics["row_count"] == 4
 
 
+class _Unreadable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_values_that_cannot_be_read_cost_their_row() -> None:
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    dataset = {"response": ["a", "a", "a"], "reference": ["a", "a", "a"], "extra": [_Unreadable(), nested, 1]}
+
+    result = EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate()
+
+    assert column(result, "exact_match/score") == [None, None, 1.0]
+    assert reasons(result, "exact_match/score") == {
+        0: "dataset: row 1: extra: found a _Unreadable that cannot be read (ValueError), expected a JSON value",
+        1: "dataset: row 2: extra: found a list that cannot be read (RecursionError), expected a JSON value",
+    }
+
+
 @pytest.mark.needs_pandas
 def test_a_filtered_frame_keeps_its_index_and_its_columns() -> None:
     import pandas as pd

@@ -106,14 +106,23 @@ def _foreign_value(value: Any) -> Any:
 def _records(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
     for label, row in zip(labels, rows, strict=False):
         if isinstance(row, Mapping):
-            yield Record(
-                {str(key): json_value(value) for key, value in row.items()}, None, partial(_error, source, label)
-            )
+            yield _record(row, label, source=source)
         else:
             found = type(row).__name__
             yield broken_record(
                 StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
             )
+
+
+def _record(row: Mapping[Any, Any], label: str, *, source: Path | str) -> Record:
+    columns: dict[str, Any] = {}
+    for key, value in row.items():
+        try:
+            columns[str(key)] = json_value(value)
+        except Exception as error:  # code of whoever wrote the type of the value, or nesting without end
+            found = f"a {type(value).__name__} that cannot be read ({type(error).__name__})"
+            return broken_record(StoreError(source, place=f"{label}: {key}", found=found, expected="a JSON value"))
+    return Record(columns, None, partial(_error, source, label))
 
 
 def _error(source: Path | str, label: str, fault: Fault) -> StoreError:
