@@ -95,6 +95,14 @@ async def test_the_mean_over_the_runs_decides(project: AgentProject) -> None:
         await AgentEvaluator.evaluate(MODULE, name, num_runs=2)
 
 
+async def test_a_score_that_is_always_just_enough_passes(project: AgentProject) -> None:
+    project.write(f"{MODULE}/scores.py", "def fair(row):\n    return 0.7\n")
+    custom = {"fair": {"code_config": {"name": f"{MODULE}.scores.fair"}}}
+    project.write("test_config.json", {"criteria": {"fair": 0.7}, "custom_metrics": custom})
+
+    await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn it off."), num_runs=3)
+
+
 async def test_an_eval_set_in_memory(project: AgentProject) -> None:
     data = {"eval_set_id": "in/memory", "eval_cases": [case("off", "Turn it off."), case("bad", "wrong")]}
 

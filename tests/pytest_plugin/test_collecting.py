@@ -40,6 +40,8 @@ def test_cases_are_collected_where_the_project_or_the_command_line_says_so(proje
 def test_json_of_other_programs_is_left_alone_until_it_is_named(project: PytestProject) -> None:
     project.write("web.test.json", {"compilerOptions": {"strict": True}})
     project.write("broken.test.json", "{ not even JSON")
+    project.write("graph.test.json", {"query": "{user{id}}"})
+    project.write("graphs.test.json", {"requests": [{"query": "{user{id}}"}]})
 
     assert collected(project, "--workbench") == []
     named = project.pytest("web.test.json")

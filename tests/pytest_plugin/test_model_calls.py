@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engine.judged import SAMPLES, judged_folder, judging
-from tests.llm.servers import Server
+from tests.llm.servers import Server, gemini
 
 from .conftest import PytestProject, turn
 
@@ -140,3 +140,38 @@ def test_the_marker_names_the_file_of_one_test(
 
     judged.pytest(*options).assert_outcomes(passed=1)
     assert server.calls == []
+
+
+EVALUATION = """
+import pytest
+from workbench.testing import EvalTask, PointwiseMetric
+
+SHORT = PointwiseMetric(metric="short", metric_prompt_template="Rate {response}")
+
+
+@pytest.mark.workbench_calls("calls.jsonl")
+def test_short():
+    result = EvalTask(dataset={"response": ["yes"]}, metrics=[SHORT]).evaluate()
+    assert result.summary_metrics["short/mean"] == 3.0
+"""
+
+
+def test_evaluation_tasks_ask_no_model_where_calls_are_recorded(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = PytestProject(pytester)
+    project.write("workbench.toml", "")
+    project.write("test_short.py", EVALUATION)
+    with judging(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
+        unrecorded = project.pytest()
+        assert server.calls == []
+        project.pytest("--workbench-record").assert_outcomes(passed=1)
+        assert len(server.calls) == len((project.root / "calls.jsonl").read_text().splitlines()) > 0
+        server.calls.clear()
+        forget_key(project, monkeypatch)
+
+        project.pytest().assert_outcomes(passed=1)
+        assert server.calls == []
+
+    unrecorded.assert_outcomes(failed=1)
+    unrecorded.stdout.fnmatch_lines(["*calls.jsonl: there are no recorded answers of models; record them with*"])

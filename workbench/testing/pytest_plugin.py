@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
 
 _SUFFIXES = (".evalset.json", ".test.json")
-_EVAL_SET = re.compile(rb'"(?:eval_?cases|query)"\s*:', re.IGNORECASE)
-"""What an eval set says, in the current format and in the older ones, broken or not; other `*.test.json` do not."""
+_EVAL_SET = re.compile(rb'"eval_?cases"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{.*"query"\s*:', re.IGNORECASE | re.DOTALL)
+"""What an eval set says, broken or not; other `*.test.json` do not. Those of the older formats are lists of objects: a
+`query` elsewhere may be one of GraphQL."""
 _MARKER = "workbench_calls"
 
 

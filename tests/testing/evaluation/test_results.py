@@ -104,6 +104,52 @@ def test_files_are_read(project: Path, name: str) -> None:
     assert seen[0]["predicted_trajectory"] == [CALL]
 
 
+@pytest.mark.needs_pandas
+def test_the_table_of_an_earlier_result_is_judged_anew() -> None:
+    def score(row: dict[str, Any]) -> dict[str, float]:
+        if row["reference"] == "x":
+            raise ValueError("no such letter")
+        return {"mine": 1, "more": 2}
+
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match", CustomMetric("mine", score)])
+    earlier = task.evaluate().metrics_table
+    again = EvalTask(dataset=earlier.assign(reference=["a", "x"]), metrics=task.metrics).evaluate()
+
+    assert earlier["mine/more"].tolist() == [2.0, 2.0]
+    assert [row["exact_match/score"] for row in again.rows] == [0.0, 1.0]
+    assert again.metrics_table["exact_match/score"].tolist() == [0.0, 1.0]
+    assert [row["mine/more"] for row in again.rows] == [2.0, None]
+    assert {(problem.row, problem.column) for problem in again.problems} == {(1, "mine/score"), (1, "mine/more")}
+    assert list(again.metrics_table.columns) == list(earlier.columns)
+
+
+def test_the_score_of_a_custom_metric_is_the_one_under_its_name() -> None:
+    metric = CustomMetric("mine", lambda row: {"mine": 0.2, "score": 0.9})
+
+    result = EvalTask(dataset=ANSWERS, metrics=[metric]).evaluate()
+
+    assert result.summary_metrics["mine/mean"] == 0.2
+    assert [row["mine/score"] for row in result.rows] == [0.2, 0.2]
+
+
+def test_what_a_metric_function_does_to_its_row_is_nothing_to_others() -> None:
+    def append(row: dict[str, Any]) -> int:
+        row["context"].append("more")
+        row["predicted_trajectory"].clear()
+        row["reference_trajectory"][0]["tool_input"]["key"] = "b"
+        return len(row["context"])
+
+    dataset = {**ANSWERS, "context": [["one"], ["one"]]}
+    metrics = [CustomMetric("first", append), CustomMetric("second", append), "trajectory_exact_match"]
+
+    result = EvalTask(dataset=dataset, metrics=metrics).evaluate()
+
+    assert [row["first/score"] + row["second/score"] for row in result.rows] == [4.0, 4.0]
+    assert [row["context"] for row in result.rows] == [["one"], ["one"]]
+    assert [row["trajectory_exact_match/score"] for row in result.rows] == [1.0, 0.0]
+    assert result.rows[0]["reference_trajectory"] == [CALL]
+
+
 async def test_evaluations_run_inside_of_an_event_loop_and_agents_on_the_callers() -> None:
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -173,6 +219,40 @@ def test_results_are_written_where_the_task_wants_them(project: Path) -> None:
     assert [json.loads(line)["exact_match/score"] for line in lines] == [1.0, 0.0]
     assert (project / "out" / "table.csv").read_text(encoding="utf-8").startswith("prompt,response,")
     assert json.loads((project / "out" / "summary_metrics.json").read_text(encoding="utf-8"))["row_count"] == 2
+
+
+def test_a_table_in_csv_can_be_read_again_as_it_was(project: Path) -> None:
+    texts = ["-5", "=1+1", "a\r\nb", "'x", '"', "@"]
+    task = EvalTask(dataset={"response": texts, "reference": texts}, metrics=["exact_match"], output_uri_prefix="out")
+
+    task.evaluate(output_file_name="table.csv")
+    again = EvalTask(dataset="out/table.csv", metrics=["exact_match"]).evaluate()
+
+    assert [row["response"] for row in again.rows] == texts
+    assert again.summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_where_results_cannot_be_written_is_said_before_anybody_is_asked(project: Path) -> None:
+    asked: list[str] = []
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="out")
+
+    with pytest.raises(EvaluationError, match=r"output_file_name: found 'r.json', expected a name that ends in"):
+        task.evaluate(runnable=asked.append, output_file_name="r.json")
+    with pytest.raises(EvaluationError, match=r"output_uri_prefix: found 'gs://bucket/out', expected a folder"):
+        EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="gs://bucket/out")
+
+    assert asked == []
+    assert not list(project.glob("gs*"))
+
+
+def test_a_result_that_cannot_be_written_is_there_all_the_same(project: Path) -> None:
+    (project / "file").write_text("", encoding="utf-8")
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="file/out", history=False)
+
+    with pytest.warns(UserWarning, match="the result was not written: "):
+        result = task.evaluate()
+
+    assert result.summary_metrics["exact_match/mean"] == 0.5
 
 
 def test_without_pandas_the_rows_are_there_and_the_table_says_what_it_needs() -> None:

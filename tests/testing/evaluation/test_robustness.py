@@ -96,6 +96,70 @@ def test_an_agent_that_raises_or_leaves_costs_its_row() -> None:
     assert result.summary_metrics["failure/mean"] == pytest.approx(2 / 3)
 
 
+async def _awaits_what_was_cancelled(prompt: str) -> str:
+    inner = asyncio.ensure_future(asyncio.sleep(10))
+    inner.cancel()
+    await inner
+    return prompt
+
+
+async def _cancels_itself(prompt: str) -> str:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(10)
+    return prompt
+
+
+def _interrupts(prompt: str) -> str:
+    raise KeyboardInterrupt
+
+
+async def _interrupts_later(prompt: str) -> str:
+    raise KeyboardInterrupt
+
+
+def _fails_its_test(prompt: str) -> str:
+    pytest.fail("not good")
+
+
+@pytest.mark.parametrize(
+    ("raises", "reason"),
+    [
+        (_awaits_what_was_cancelled, "CancelledError"),
+        (_cancels_itself, "CancelledError"),
+        (_interrupts, "KeyboardInterrupt"),
+        (_interrupts_later, "KeyboardInterrupt"),
+        (_fails_its_test, "Failed: not good"),
+    ],
+)
+@pytest.mark.parametrize("on_callers_loop", [False, True])
+async def test_whatever_an_agent_or_a_metric_raises_is_an_error_of_its_row(
+    raises: Any, reason: str, on_callers_loop: bool
+) -> None:
+    def agent(prompt: str) -> Any:
+        return raises(prompt) if prompt == "one" else prompt
+
+    def score(row: dict[str, Any]) -> Any:
+        return raises("") if row["prompt"] == "two" else 1
+
+    async def score_later(row: dict[str, Any]) -> Any:
+        return await raises("") if row["prompt"] == "two" else 1
+
+    function = score_later if asyncio.iscoroutinefunction(raises) else score
+    task = EvalTask(dataset=PROMPTS, metrics=[CustomMetric("mine", function)])
+    if on_callers_loop:
+        result = await task.evaluate_async(runnable=agent)
+    else:
+        result = await asyncio.to_thread(task.evaluate, runnable=agent)
+
+    assert {problem.status for problem in result.problems} == {"ERROR"}
+    assert reasons(result, "response") == {0: reason}
+    assert reasons(result, "mine/score")[1] == f"mine: {reason}"
+    assert result.summary_metrics["failure/mean"] == pytest.approx(1 / 3)
+    assert column(result, "response")[1:] == ["two", "three"]
+
+
 @pytest.mark.parametrize("answer", [7, {}, {"response": 7}, {"response": "r", "predicted_trajectory": [{"args": {}}]}])
 def test_an_answer_of_the_wrong_shape_costs_its_row(answer: Any) -> None:
     result = evaluate(lambda prompt: "r" if prompt == "one" else answer, ["exact_match"])
@@ -267,6 +331,26 @@ def test_rows_that_cannot_be_read_cost_themselves() -> None:
     )
     assert found[2] == found[3] == "the row has no predicted_trajectory"
     assert result.summary_metrics["row_count"] == 4
+
+
+class _Unreadable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_values_that_cannot_be_read_cost_their_row() -> None:
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    dataset = {"response": ["a", "a", "a"], "reference": ["a", "a", "a"], "extra": [_Unreadable(), nested, 1]}
+
+    result = EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate()
+
+    assert column(result, "exact_match/score") == [None, None, 1.0]
+    assert reasons(result, "exact_match/score") == {
+        0: "dataset: row 1: extra: found a _Unreadable that cannot be read (ValueError), expected a JSON value",
+        1: "dataset: row 2: extra: found a list that cannot be read (RecursionError), expected a JSON value",
+    }
 
 
 @pytest.mark.needs_pandas

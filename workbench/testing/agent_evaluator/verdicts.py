@@ -6,6 +6,7 @@ has not passed. What could not do its work is told apart from what fell short: A
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def _metric_verdict(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
     threshold = results[0].threshold
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
-    mean = sum(scores) / len(scores)
+    mean = statistics.mean(scores)  # exact: of equal scores it is that score
     passed = mean <= threshold if _lower_is_better(results) else mean >= threshold
     if len(scores) == 1:
         line = describe_metric(scored[0])

@@ -19,6 +19,18 @@ _PATIENCE = 1.0  # seconds that a loop with work of the caller gets to stop
 _MOMENT = 0.1  # seconds in which a loop answers that is not held up
 
 
+class FunctionRaised(Exception):
+    """A function of the caller raised `error`, of whatever kind.
+
+    As what it is it could be mistaken here: KeyboardInterrupt ends an event loop, and CancelledError says that we were
+    cancelled.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__qualname__)
+        self.error = error
+
+
 class Calls:
     """Calls functions, for whoever asks on the engine's loop.
 
@@ -32,7 +44,7 @@ class Calls:
         self._context = contextvars.copy_context()
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function gives, awaited where that is to be. Raises whatever it raises, SystemExit included."""
+        """What the function gives, awaited where that is to be. Raises FunctionRaised for whatever it raises."""
         context = self._context.copy()
         value = await _in_thread(lambda: context.run(function, *args))
         return await self._awaited(value, context) if hasattr(type(value), "__await__") else value
@@ -46,22 +58,29 @@ class Calls:
         async def run() -> tuple[Any, BaseException | None]:
             try:
                 return await awaitable, None
-            except (Exception, SystemExit) as error:  # as a value: SystemExit would end the loop's thread
+            except asyncio.CancelledError as error:
+                if _is_being_cancelled():
+                    raise
+                return None, error
+            except BaseException as error:  # as a value: SystemExit would end the loop's thread
                 return None, error
 
         async def run_in_context() -> tuple[Any, BaseException | None]:
             return await asyncio.get_running_loop().create_task(run(), context=context)
 
+        thread = None
         if self._callers_loop is not None:
             future = asyncio.run_coroutine_threadsafe(run_in_context(), self._callers_loop)
-            return _settled(*await asyncio.wrap_future(future))
-        if self._thread is None:
-            self._thread = EngineThread()
-        thread = self._thread
+        else:
+            thread = self._thread = self._thread or EngineThread()
+            future = thread.submit(run_in_context())
         try:
-            return _settled(*await asyncio.wrap_future(thread.submit(run_in_context())))
-        except asyncio.CancelledError:
-            self._leave_if_stuck(thread)
+            return _settled(*await asyncio.wrap_future(future))
+        except asyncio.CancelledError as error:
+            if not _is_being_cancelled():  # the function has cancelled its own task
+                raise FunctionRaised(error) from error
+            if thread is not None:
+                self._leave_if_stuck(thread)
             raise
 
     def _leave_if_stuck(self, thread: EngineThread) -> None:
@@ -97,5 +116,11 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 def _settled(value: Any, error: BaseException | None) -> Any:
     if error is not None:
-        raise error
+        raise FunctionRaised(error) from error
     return value
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody wants the task that runs here to end. Else a CancelledError is of something it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

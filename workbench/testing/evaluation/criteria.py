@@ -24,6 +24,22 @@ SOURCE = "EvalTask"
 
 _SINGLE_TOOL = "trajectory_single_tool_use"
 _RESERVED = frozenset({"latency", "failure"})
+_GOOGLES = frozenset(
+    {
+        "coherence",
+        "fluency",
+        "groundedness",
+        "instruction_following",
+        "multi_turn_chat_quality",
+        "multi_turn_safety",
+        "question_answering_quality",
+        "safety",
+        "summarization_quality",
+        "text_quality",
+        "verbosity",
+    }
+)
+"""Metrics of the SDK that a model judges by a prompt of Google's."""
 
 MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
 
@@ -164,6 +180,12 @@ def _add_known(reading: _Reading, metric: Any) -> None:
     if metric in _RESERVED:
         raise EvaluationError(f"metrics: found {metric!r}, which is always measured, expected other metrics")
     info = known_metrics().get(metric)
+    if info is None and metric.removeprefix("pairwise_") in _GOOGLES:
+        kind = "PairwiseMetric" if metric.startswith("pairwise_") else "PointwiseMetric"
+        expected = (
+            f"a {kind} with a prompt of your own; Google's definition of that metric is not part of the workbench"
+        )
+        raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
     if info is None:
         guess = nearest(metric)
         expected = f"{guess!r} (did you mean that?)" if guess else "the name of a known metric"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from workbench.testing.evaluation.result import EvalResult
 from workbench.testing.evaluation.rows import FAILURE, LATENCY, Rows
 from workbench.testing.evaluation.runnables import Agent
 from workbench.testing.evaluation.table import Table, summary_of
+from workbench.testing.model_calls import with_calls
+from workbench.testing.session import session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +115,10 @@ class Evaluation:
             rows = self._rows if self._asked.agent is None else self._rows.to_ask()
             calls_anybody = self._asked.agent is not None or self._criteria.functions
             # Code of the caller may leave cycles that are to be collected.
-            with nullcontext() if calls_anybody else without_collecting():
-                run = self._start(rows, self._criteria.config, self._asked.agent, history=self._history)
+            with (
+                nullcontext() if calls_anybody else without_collecting(),
+                self._started(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
+            ):
                 return self._result_of(run, rows, self._followed(run))
         finally:
             self._workspace.close()
@@ -141,7 +145,9 @@ class Evaluation:
                     summary = event.summary
         return summary
 
-    def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Run:
+    @contextmanager
+    def _started(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
+        """A run that goes on. What its models answered is recorded afterwards, where a test of pytest wants that."""
         name = self._names.experiment or rows.name
         target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
         options = RunOptions(
@@ -152,18 +158,20 @@ class Evaluation:
         )
         try:
             plan = self._workspace.plan_rows(rows.as_recorded(), options, target=target, config=config)
-            return self._workspace.start(
-                plan, host=CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
-            )
+            with with_calls(plan, session.calls) as ready:
+                host = CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
+                yield self._workspace.start(ready, host=host)
         except (PlanError, StoreError) as error:
             raise EvaluationError(str(error)) from None
 
     def _ask_baseline(self, baseline: Agent) -> None:
         """What the baseline answers becomes a column, as if the dataset had it."""
-        run = self._start(self._rows.to_ask(), EvalConfig(criteria=(), source=SOURCE), baseline, history=False)
-        self._followed(run)
+        config = EvalConfig(criteria=(), source=SOURCE)
+        with self._started(self._rows.to_ask(), config, baseline, history=False) as run:
+            self._followed(run)
+            results = _results_of(run)
         answers: list[str | None] = []
-        for number, result in enumerate(_results_of(run)):
+        for number, result in enumerate(results):
             turns = result.execution.turns
             answer = turns[0].invocation.final_response if turns else None
             answers.append(None if answer is None else answer.text())

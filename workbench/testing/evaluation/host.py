@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from workbench.agents.host import (
@@ -24,7 +25,7 @@ from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Failure, FailureKind, TurnResult
 from workbench.model.trace import Span
 from workbench.model.trajectory import trajectory_of
-from workbench.testing.evaluation.calling import Calls
+from workbench.testing.evaluation.calling import Calls, FunctionRaised
 from workbench.testing.evaluation.runnables import Agent
 
 
@@ -51,11 +52,13 @@ class CallingHost:
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """See `AgentHost.score`."""
         metric = RowMetric(request.metric, self._functions[request.metric])
-        instances = [_instance(request, number) for number in range(len(request.actual))]
         try:
+            # Copies: what one function does to its row is nothing to the next one, nor to the result.
+            instances = [deepcopy(_instance(request, number)) for number in range(len(request.actual))]
             told = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(told, None)
-        except (Exception, SystemExit) as error:  # the function is the caller's: whatever it raises costs this row
+        except Exception as raised:  # the function is the caller's: whatever it raises costs this row
+            error = _raised(raised)
             failed = describe_failure(error)
             message = f"{request.metric}: {failed['message']}"
             raise AgentError(
@@ -108,7 +111,8 @@ class CallingSession:
             if not self._tells_trajectory:
                 told["invocation"]["intermediate_data"] = None
             return TurnResult.model_validate(told)
-        except (Exception, SystemExit) as error:  # the agent is the caller's: whatever it raises costs this row
+        except Exception as raised:  # the agent is the caller's: whatever it raises costs this row
+            error = _raised(raised)
             raise AgentError(Failure.model_validate({**describe_failure(error), "turn": turn})) from error
 
     async def state(self) -> dict[str, Any] | None:
@@ -146,6 +150,11 @@ class CallingSession:
         self._on_span(Span.model_validate(span))
 
 
+def _raised(error: Exception) -> BaseException:
+    """What a function of the caller raised; an error about what it gave is that error itself."""
+    return error.error if isinstance(error, FunctionRaised) else error
+
+
 def _instance(request: CustomScoreRequest, number: int) -> dict[str, Any]:
     """The row that a metric function gets."""
     actual = request.actual[number]
@@ -167,4 +176,4 @@ def _text(invocation: Invocation | None) -> str | None:
 def _trajectory(invocation: Invocation | None) -> list[dict[str, Any]] | None:
     if invocation is None or invocation.intermediate_data is None:
         return None
-    return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)]
+    return [{"tool_name": call.name, "tool_input": call.args or {}} for call in trajectory_of(invocation)]

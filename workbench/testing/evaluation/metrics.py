@@ -22,8 +22,9 @@ class CustomMetric:
     """A function of the caller: `f(row)` gives a number, or a dict with a number under `name` and maybe others.
 
     The row is a dict of the dataset's columns, with `prompt`, `response`, `predicted_trajectory`, `reference` and
-    `reference_trajectory` as far as they are known. Further numbers of the dict become columns `name/key`. The function
-    may be `async`. It is not called for rows whose agent failed.
+    `reference_trajectory` as far as they are known; it is a copy. Further values of the dict become columns `name/key`,
+    but for one under `score` beside that under `name`: the column `name/score` has the score of the metric. The
+    function may be `async`. It is not called for rows whose agent failed.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -70,6 +70,18 @@ class Rows:
             raise EvaluationError(f"{self.source}: found the columns {found}, expected {expected}")
         rows = tuple(_to_ask(row, self.source) for row in self.rows)
         return replace(self, rows=rows, frame=_without(self.frame, OUTPUTS))
+
+    def without_scores(self, metrics: Collection[str]) -> Rows:
+        """The rows without the columns of these metrics, such as the table of an earlier result has them."""
+        prefixes = tuple(f"{metric}/" for metric in metrics)
+        scores = [name for name in self.columns if name.startswith(prefixes)]
+        if not scores:
+            return self
+        rows = tuple(
+            row._replace(columns={name: value for name, value in row.columns.items() if name not in scores})
+            for row in self.rows
+        )
+        return replace(self, rows=rows, frame=_without(self.frame, scores))
 
     def with_column(self, name: str, values: Sequence[Any]) -> Rows:
         """The rows with one more column."""

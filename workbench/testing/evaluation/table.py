@@ -74,8 +74,9 @@ class Table:
                 yield f"{asked.name}/explanation", None if metric is None else _explanation(metric)
             if asked.kind == "custom" and metric is not None:
                 prefix = f"{asked.name}/"
-                yield from ((name, other.score) for name, other in found.items() if name.startswith(prefix))
-                yield from ((prefix + name, value) for name, value in metric.details.items() if name != "traceback")
+                more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
+                more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
+                yield from ((name, value) for name, value in more.items() if name != main)
 
 
 def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.model.text import one_line
 from workbench.testing.evaluation.metrics import Metric, PairwiseMetric, PromptTemplate
 from workbench.testing.evaluation.problems import EvaluationError
 
@@ -40,7 +42,8 @@ class EvalTask:
         autorater_config: Any = None,
         history: bool = True,
     ) -> None:
-        """Raises EvaluationError for metrics that nobody knows or that cannot be meant."""
+        """Raises EvaluationError for metrics that nobody knows or that cannot be meant, and where
+        `output_uri_prefix` is no folder."""
         from workbench.testing.evaluation.criteria import read_criteria
 
         read_criteria(metrics, autorater_config=autorater_config, columns=())
@@ -51,6 +54,7 @@ class EvalTask:
         self._output_prefix = output_uri_prefix or ""
         self._autorater_config = autorater_config
         self._history = history
+        self._check_output(None)
 
     def evaluate(
         self,
@@ -75,6 +79,7 @@ class EvalTask:
 
         Works in notebooks, where an event loop runs already. Raises EvaluationError where nothing can be evaluated.
         """
+        self._check_output(output_file_name)
         evaluation = self._evaluation(
             model=model,
             runnable=runnable,
@@ -99,6 +104,7 @@ class EvalTask:
         timeout_seconds: float | None = None,
     ) -> EvalResult:
         """As `evaluate`, for callers with an event loop: asynchronous agents and metrics run on theirs."""
+        self._check_output(output_file_name)
         evaluation = await asyncio.to_thread(
             self._evaluation,
             model=model,
@@ -141,9 +147,10 @@ class EvalTask:
             template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
             rows = rows.with_prompts(template)
         columns = {**rows.columns, **dict.fromkeys(OUTPUTS if agent is not None else ())}
+        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=columns)
         return Evaluation(
-            rows,
-            read_criteria(self.metrics, autorater_config=self._autorater_config, columns=columns),
+            rows.without_scores([metric.name for metric in criteria.metrics]),
+            criteria,
             Asked(agent=agent, baseline=self._baseline()),
             names=Names(experiment=self.experiment, run=experiment_run_name),
             limits=limits,
@@ -162,12 +169,23 @@ class EvalTask:
         return None if not different or different[0] is None else agent_of_model(different[0])
 
     def _written(self, result: EvalResult, file_name: str | None) -> EvalResult:
-        """The result, written to where the task wants it."""
+        """The result, written to where the task wants it. It is not lost where that cannot be done."""
         if self._output_prefix:
+            from workbench.store.errors import StoreError
             from workbench.testing.evaluation.writing import write_result
 
-            write_result(result, Path(self._output_prefix), file_name=file_name)
+            try:
+                write_result(result, Path(self._output_prefix), file_name=file_name)
+            except StoreError as error:
+                warnings.warn(one_line(f"the result was not written: {error}"), stacklevel=3)
         return result
+
+    def _check_output(self, file_name: str | None) -> None:
+        """Refuse names that the result could not be written to. Raises EvaluationError."""
+        if self._output_prefix:
+            from workbench.testing.evaluation.writing import check_output
+
+            check_output(self._output_prefix, file_name=file_name)
 
 
 def _agent(*, model: Any, runnable: Any) -> Agent | None:

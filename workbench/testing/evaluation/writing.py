@@ -6,12 +6,11 @@ import csv
 import io
 import json
 import math
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import redact
-from workbench.report.csv_format import cell_text
-from workbench.store.errors import StoreError
+from workbench.store.datasets.remote import is_address, shown_address
 from workbench.store.files import make_folder, write_atomic
 from workbench.testing.evaluation.problems import EvaluationError
 
@@ -22,22 +21,26 @@ _TABLE = "eval_results.jsonl"
 _SUMMARY = "summary_metrics.json"
 
 
+def check_output(folder: str, *, file_name: str | None) -> None:
+    """Refuse what `write_result` cannot write, before anything runs for it. Raises EvaluationError."""
+    if is_address(folder):
+        expected = "a folder of this machine: the files can be copied from there"
+        raise EvaluationError(f"output_uri_prefix: found {shown_address(folder)!r}, expected {expected}")
+    if file_name and PurePath(file_name).suffix not in (".jsonl", ".csv"):
+        raise EvaluationError(f"output_file_name: found {file_name!r}, expected a name that ends in .jsonl or .csv")
+
+
 def write_result(result: EvalResult, folder: Path, *, file_name: str | None) -> None:
     """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
 
-    Cells that are no text or number are JSON; keys are redacted. Raises EvaluationError.
+    Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
     """
     path = folder / (file_name or _TABLE)
-    if path.suffix not in (".jsonl", ".csv"):
-        raise EvaluationError(f"output_file_name: found {path.name!r}, expected a name that ends in .jsonl or .csv")
     text = _as_csv(result) if path.suffix == ".csv" else _as_lines(result)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
-    try:
-        make_folder(path.parent)
-        write_atomic(path, text.encode("utf-8", "backslashreplace"))
-        write_atomic(path.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
-    except StoreError as error:
-        raise EvaluationError(str(error)) from None
+    make_folder(path.parent)
+    write_atomic(path, text.encode("utf-8", "backslashreplace"))
+    write_atomic(path.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
 
 
 def _as_lines(result: EvalResult) -> str:
@@ -45,17 +48,18 @@ def _as_lines(result: EvalResult) -> str:
 
 
 def _as_csv(result: EvalResult) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)  # ends lines as RFC 4180 has it: with "\n" alone a "\r" in a cell would not be quoted
     columns = list(result.rows[0])
-    writer.writerow(map(cell_text, columns))
+    writer.writerow(map(redact, columns))
     writer.writerows([_cell(row[name]) for name in columns] for row in result.rows)
     return out.getvalue()
 
 
 def _cell(value: Any) -> str | int | float:
+    """A value as datasets are read: text as it is, also what a spreadsheet would take for a formula."""
     if value is None:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    return cell_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return redact(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
