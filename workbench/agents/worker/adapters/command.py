@@ -199,8 +199,8 @@ class CommandSession(ForeignSession):
 
     async def _exit_code(self) -> int:
         """The status of the program, once it has ended; `Process.wait` would wait for whoever holds its pipes, too."""
-        while (code := self._process.returncode) is None:
-            await asyncio.sleep(_LOOK_SECONDS / 10)  # noqa: ASYNC110 - asyncio tells of it with that event only
+        while (code := self._process.returncode) is None:  # noqa: ASYNC110 - asyncio has no event for it
+            await asyncio.sleep(_LOOK_SECONDS / 10)
         return code
 
     async def _pass_on_stderr(self) -> None:
