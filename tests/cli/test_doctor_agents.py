@@ -50,6 +50,24 @@ def test_variables_are_named_and_never_shown(workbench: CommandLine, monkeypatch
     assert "the-value-itself" not in done.out
 
 
+def test_the_value_in_a_url_that_cannot_be_reached_is_not_shown_in_another_spelling(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEB_KEY", "sk very|secret^")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        configure(workbench, f"[targets.web]\nkind = 'http'\ntarget = '{url}?key=${{WEB_KEY}}'")
+        monkeypatch.setenv("http_proxy", "http://user:pass-word@127.0.0.1:9")
+        monkeypatch.delenv("no_proxy", raising=False)
+
+        done = workbench("doctor", "--check")
+
+    assert "${WEB_KEY} cannot be reached: the proxy cannot be connected to: " in done.out
+    assert "secret" not in done.out
+    assert "pass-word" not in done.out
+
+
 def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
     with socket.socket() as taken, serving(lambda call: pytest.fail("no prompt is sent")) as server:
         taken.bind(("127.0.0.1", 0))

@@ -108,6 +108,7 @@ async def _sign_of_life(target: Target) -> Health:
     """Whether something answers at the URL. Any status will do: what the agent makes of a prompt is for runs to see."""
     import aiohttp
 
+    from workbench.agents.worker.adapters.http.words import in_words
     from workbench.engine.environment import environment_of
 
     environment = environment_of(target)
@@ -124,5 +125,7 @@ async def _sign_of_life(target: Target) -> Health:
     except TimeoutError:
         reason = f"no answer within {_PATIENCE:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        reason = str(error).replace(url, target.location) or type(error).__name__
+        reason = in_words(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "it is no URL"
+        for name in _VARIABLE.findall(target.location):
+            reason = reason.replace(environment[name], f"${{{name}}}")
     return Health(lines=("not reached",), problems=(f"{target.location} cannot be reached: {reason}",))

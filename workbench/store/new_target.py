@@ -48,7 +48,9 @@ def add_target(target: NewTarget, root: Path) -> Path:
     """
     check_target(target)
     path = root / FILE_NAME
-    if target.name in read_toml(path).data.get("targets", {}):
+    before = read_toml(path)
+    check_settings(before)
+    if target.name in before.data.get("targets", {}):
         raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
     table = _table(target)
     if not path.exists():

@@ -190,6 +190,64 @@ async def test_what_is_no_answer_is_named(bench: Any, program: Program, text: st
     assert message in talk.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for turn in turns():\n    for _ in 'ab': say(type='finished', response='to ' + turn['prompt'])",
+        "say(type='finished', response='ready')\nfor turn in turns(): say(type='finished', response=turn['prompt'])",
+        "for turn in turns():\n    say(type='finished', response='a')\n    say(type='event', text='late')",
+        "for turn in turns(): say(type='finished', response='a')\nprint('Good bye')",
+    ],
+)
+@pytest.mark.parametrize("prompts", [["one"], ["one", "two"]])
+async def test_a_line_that_belongs_to_no_turn_is_never_taken_for_another_ones(
+    bench: Any, program: Program, text: str, prompts: list[str]
+) -> None:
+    target = program(text)
+
+    talk = await bench.talk_once(*prompts, **target)
+
+    assert talk.kind == "agent"
+    assert "; expected one finished or failed for each turn, its events before it, and nothing else" in talk.message
+
+
+async def test_the_number_of_a_turn_is_checked_where_a_program_repeats_it(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="finished", response="a", turn=0)
+    """)
+
+    talk = await bench.talk_once("one", "two", **target)
+
+    assert talk.responses == ["a"]
+    assert talk.message.endswith('wrote a line whose "turn" is the number 0, expected 1, the turn it was given')
+
+
+async def test_one_that_ends_while_what_it_started_holds_its_output_is_seen_to_end(
+    bench: Any, program: Program
+) -> None:
+    target = program("""
+        import subprocess
+        for turn in turns():
+            subprocess.Popen(["sleep", "600"], stderr=subprocess.DEVNULL)
+            sys.exit(3)
+    """)
+
+    talk = await asyncio.wait_for(bench.talk_once("hi", **target), 60)
+
+    assert talk.kind == "crash"
+    assert talk.message.endswith("ended with exit status 3 before it had answered")
+
+
+async def test_of_what_node_says_of_an_error_the_error_is_told(bench: Any, program: Program) -> None:
+    said = "agent.js:3\n^\n\nError: kaboom\n    at Object (agent.js:3:7)\n\nNode.js v20.20.2\n"
+    target = program(f"sys.stderr.write({said!r})\nsys.exit(1)")
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.message.endswith("ended with exit status 1 before it had answered: Error: kaboom")
+
+
 async def test_a_line_without_end_is_cut_off(bench: Any, program: Program) -> None:
     target = program("""
         while True:
@@ -217,13 +275,14 @@ async def test_what_it_writes_on_standard_error_is_kept(bench: Any, program: Pro
     assert talk.end.stderr_tail == "thinking\ngood bye\n"
 
 
-async def test_a_long_prompt_and_a_program_that_talks_before_it_listens_do_not_block_each_other(
+async def test_a_long_prompt_and_a_program_that_talks_before_it_has_read_it_do_not_block_each_other(
     bench: Any, program: Program
 ) -> None:
     target = program("""
+        begun = sys.stdin.read(1)
         for number in range(20000):
             say(type="event", text="x" * 20)
-        for turn in turns():
+        for turn in [json.loads(begun + sys.stdin.readline())]:
             say(type="finished", response=str(len(turn["prompt"])))
     """)
 

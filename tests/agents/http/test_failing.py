@@ -56,6 +56,13 @@ async def test_a_status_that_is_no_answer_ends_the_case(bench: Any, serve: Any, 
             {"response": "a", "predicted_trajectory": [{"tol_name": "x"}]},
             "predicted_trajectory[0] is a dict with the keys",
         ),
+        ({"response": "a", "trajectory": []}, "the key 'trajectory'; did you mean 'predicted_trajectory'?"),
+        ({"response": "a", "tool_calls": []}, "the key 'tool_calls'; did you mean 'predicted_trajectory'?"),
+        ({"response": "", "error": {"code": 400, "message": "no quota"}}, "answered with an error: no quota"),
+        (
+            {"response": "a", "intermediate_responses": [{"author": "x", "parts": [1]}]},
+            "intermediate_responses[0].parts[0] is an int (1), expected",
+        ),
         (web.Response(status=204), "answered with nothing, expected JSON"),
     ],
 )
@@ -69,6 +76,15 @@ async def test_what_is_no_answer_is_named_with_what_was_expected(
     assert talk.kind == "agent"
     assert talk.message.startswith(f"POST {site.url}/chat ")
     assert found in talk.message
+
+
+async def test_an_outage_that_an_answer_tells_of_is_infrastructure(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "", "error": {"code": 503, "message": "overloaded"}})
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    assert talk.kind == "infrastructure"
+    assert talk.message == f"POST {site.url}/chat answered with an error: overloaded"
 
 
 async def test_a_redirection_is_not_followed_with_its_keys(bench: Any, serve: Any) -> None:
@@ -89,6 +105,37 @@ async def test_where_nothing_is_at_a_path_that_is_said(bench: Any, serve: Any) -
     assert "answered with an object with the keys output, where nothing is at $.output.text (response)" in talk.message
 
 
+async def test_where_the_place_of_several_calls_is_missing_that_is_said(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "a", "out": {"calls": [{"name": "ring"}]}})
+
+    talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.output.calls[*]"))
+
+    assert "where $.output.calls[*] finds no place to look (predicted_trajectory)" in talk.message
+
+
+async def test_a_proxy_that_refuses_is_told_without_its_password(
+    bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = await serve(lambda asked: {})  # which is no proxy
+    address = proxy.url.removeprefix("http://")
+    monkeypatch.setenv("https_proxy", f"http://puser:ppass-secret@{address}")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    talk = await bench.talk_once("hi", kind="http", name="web", location="https://agent.example/")
+
+    assert talk.message == ("POST https://agent.example/ could not be reached: the proxy answered 404: Not Found")
+
+
+async def test_a_proxy_without_scheme_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "localhost:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    talk = await bench.talk_once("hi", kind="http", name="web", location="http://agent.example/")
+
+    assert talk.kind == "setup"
+    assert talk.message.startswith("the environment variable http_proxy: found no URL of an HTTP proxy, expected")
+
+
 async def test_an_address_where_nobody_listens_is_infrastructure(bench: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -97,7 +144,9 @@ async def test_an_address_where_nobody_listens_is_infrastructure(bench: Any) -> 
         talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
 
     assert talk.kind == "infrastructure"
-    assert talk.message.startswith(f"POST http://127.0.0.1:{port}/ could not be reached: ")
+    assert talk.message.startswith(
+        f"POST http://127.0.0.1:{port}/ could not be reached: cannot connect to 127.0.0.1:{port}: "
+    )
 
 
 async def test_sessions_that_fail_leave_nothing_on_standard_error(bench: Any, serve: Any) -> None:
@@ -123,7 +172,7 @@ async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
 
     server.close()
     assert talk.kind == "infrastructure"
-    assert "could not be reached: " in talk.message
+    assert talk.message.endswith("could not be reached: it closed the connection in the middle of its answer")
 
 
 async def test_what_is_no_http_is_said(bench: Any) -> None:

@@ -152,6 +152,18 @@ async def test_values_from_the_environment_are_never_told(bench: Any, serve: Any
     assert (await bench.talk(host, "no")).message.endswith("answered 403: you sent Bearer ${AGENT_TOKEN}")
 
 
+async def test_a_variable_that_is_no_secret_changes_nothing_that_is_judged(
+    bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENANT", "Springfield")
+    monkeypatch.setenv("FIELD", "response")
+    site = await serve(lambda asked: {"response": "We serve Springfield today"})
+
+    talk = await bench.talk_once("a", **site.target(headers={"X-Tenant": "${TENANT}", "X-Field": "${FIELD}"}))
+
+    assert talk.responses == ["We serve Springfield today"]
+
+
 @pytest.mark.parametrize(
     ("answer", "response", "calls"),
     [
@@ -177,6 +189,14 @@ async def test_values_from_the_environment_are_never_told(bench: Any, serve: Any
             "done",
             [("ring", {"n": 2})],
         ),
+        (web.Response(body=b'\xef\xbb\xbf{"response": "a"}', content_type="application/json"), "a", []),
+        (
+            {"choices": [{"message": {"content": "", "function_call": {"name": "ring", "arguments": '{"n": 2}'}}}]},
+            "",
+            [("ring", {"n": 2})],
+        ),
+        ({"choices": [{"message": {"content": "a"}}], "predicted_trajectory": ["ring"]}, "a", [("ring", None)]),
+        ({"response": "a", "tool_responses": [{"id": 5, "name": "ring"}]}, "a", []),
         ({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}]}, "ab", []),
     ],
 )

@@ -36,7 +36,7 @@ def read_answer(value: Any) -> Dict[str, Any]:
         raise base.AgentFault(f"the agent returned {describe(value)}, expected {_SHAPES}")
     response = value.get("response")
     trajectory = value.get("predicted_trajectory")
-    _refuse_misspelt_keys(value)
+    refuse_misspelt_keys(value)
     if response is None and not trajectory:
         raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
     if response is not None and not isinstance(response, str):
@@ -59,8 +59,11 @@ def read_answer(value: Any) -> Dict[str, Any]:
     return answer
 
 
-def _refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
-    """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost."""
+def refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
+    """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost.
+
+    Raises AgentFault.
+    """
     for key in value:
         if key not in _KEYS and isinstance(key, str):
             near = nearest(key, [name for name in _KEYS if name not in value], likeness=0.85)
@@ -132,7 +135,12 @@ def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:
     response = item.get("response", item.get("tool_output"))
     if response is not None and not isinstance(response, dict):
         response = {"result": response}
-    return {"id": item.get("id"), "name": name, "response": _json_only(response, f"{place}.response")}
+    identity = item.get("id")
+    return {
+        "id": identity if isinstance(identity, str) else None,  # as in `_read_call`
+        "name": name,
+        "response": _json_only(response, f"{place}.response"),
+    }
 
 
 def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
@@ -148,6 +156,9 @@ def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
         parts = [{"text": parts}]
     if not isinstance(author, str) or not isinstance(parts, list):
         raise base.AgentFault(f'{place} is {describe(item)}, expected {{"author": "...", "text": "..."}}')
+    for index, part in enumerate(parts):
+        if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
+            raise base.AgentFault(f'{place}.parts[{index}] is {describe(part)}, expected {{"text": "..."}}')
     return {"author": author, "parts": _json_only(parts, f"{place}.parts")}
 
 

@@ -6,12 +6,14 @@ import os
 import re
 
 from .adapters.base import LoadError
+from .confidential import names_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Match
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PARAMETER = re.compile(r"[?&]([^?&=]+)=[^&]*$")  # of a URL, up to a variable in it
 _SHORTEST_SECRET = 8  # characters: what is shorter stands in other words by chance
 
 
@@ -21,6 +23,7 @@ class Variables:
     def __init__(self, target: Dict[str, Any]) -> None:
         self._target = target
         self._values: Dict[str, str] = {}
+        self._secrets: Dict[str, str] = {}
 
     def fill(self, text: str, *, key: str) -> str:
         """The text with values in place of names; `key` says where below the target it stands. Raises LoadError."""
@@ -30,6 +33,10 @@ class Variables:
             if not value:
                 raise self._problem(key, f"the environment variable {match[1]} is not set")
             self._values[value] = match[1]
+            parameter = _PARAMETER.search(text[: match.start()])
+            names = (match[1], key.rpartition(".")[2], parameter[1] if parameter else "")
+            if any(names_secret(name) for name in names):
+                self._secrets[value] = match[1]
             return value
 
         filled = _VARIABLE.sub(value_of, text)
@@ -43,11 +50,28 @@ class Variables:
         return {name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()}
 
     def conceal(self, text: str) -> str:
-        """The text with `${NAME}` wherever a value that was filled in stands in it."""
-        for value, name in self._values.items():
-            if len(value) >= _SHORTEST_SECRET and value in text:
-                text = text.replace(value, f"${{{name}}}")
-        return text
+        """The text with `${NAME}` wherever a value that was filled in stands in it: for what is told of failures."""
+        return _replaced(text, self._values)
+
+    def conceal_secrets(self, value: Any) -> Any:
+        """A JSON value that is judged, with `${NAME}` in its texts for values that are secrets.
+
+        That is told by the name of the variable, header or parameter: other values may be what the agent should say.
+        """
+        if isinstance(value, str):
+            return _replaced(value, self._secrets)
+        if isinstance(value, dict):
+            return {key: self.conceal_secrets(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.conceal_secrets(item) for item in value]
+        return value
 
     def _problem(self, key: str, message: str) -> LoadError:
         return LoadError(f"targets.{self._target['name']}.{key}: {message}")
+
+
+def _replaced(text: str, values: Dict[str, str]) -> str:
+    for value, name in values.items():
+        if len(value) >= _SHORTEST_SECRET and value in text:
+            text = text.replace(value, f"${{{name}}}")
+    return text

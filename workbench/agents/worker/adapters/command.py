@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values import describe
 from . import base
-from .foreign import ForeignSession
+from .foreign import ForeignSession, in_json
 from .program_events import Events
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 64 * 1024 * 1024  # bytes: more is a runaway program
 _END_SECONDS = 2.0  # that a program has to end once its input has
+_LOOK_SECONDS = 0.05  # between two looks at whether it has ended
+_QUIET_SECONDS = 0.01  # before a turn, for lines that nothing asked for to be seen
 _BEGINNING = 120
-_TAIL = 2048
+_TAIL = 8192
+_NODE = re.compile(r"Node\.js v[\d.]+")
 
 
 class Adapter(base.Adapter):
@@ -82,6 +86,8 @@ class CommandSession(ForeignSession):
         self._program = f"the program {target['location']}"
         self._tail = b""
         self._listening = asyncio.ensure_future(self._pass_on_stderr())
+        # Read one ahead, so that a line is seen that comes when none should.
+        self._next = self._read_ahead()
 
     async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
@@ -89,8 +95,9 @@ class CommandSession(ForeignSession):
         turn = {"type": "turn", "turn": index, "prompt": prompt, "content": content, "session": session}
         events = Events(index, now=self.now, emit_span=self._emit_span if self._announce_spans else None)
         try:
+            await self._expect_silence(f"before turn {index + 1} was given")
             await self._write(turn)
-            return await self._answer(events)
+            return await self._answer(events, index)
         except base.AgentFault as error:
             await self._kill()
             raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
@@ -99,12 +106,20 @@ class CommandSession(ForeignSession):
             raise
 
     async def close(self) -> dict[str, Any]:
-        """End the program's input, and the program where it does not end with it. See `base.Session.close`."""
+        """End the program's input, and the program where it does not end with it. See `base.Session.close`.
+
+        Raises AgentFault where it wrote more than answers to its turns: then they may be those of other turns.
+        """
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _END_SECONDS)
-        await self._kill()
+            await asyncio.wait_for(self._exit_code(), _END_SECONDS)
+        try:
+            await self._expect_silence("after its last turn")
+        except base.AgentFault as error:
+            raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
+        finally:
+            await self._kill()
         return await super().close()
 
     async def _write(self, message: dict[str, Any]) -> None:
@@ -113,9 +128,25 @@ class CommandSession(ForeignSession):
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
 
-    async def _answer(self, events: Events) -> dict[str, Any]:
+    def _read_ahead(self) -> asyncio.Future[bytes]:
+        assert self._process.stdout is not None
+        return asyncio.ensure_future(self._process.stdout.readline())
+
+    async def _expect_silence(self, when: str) -> None:
+        """Raise AgentFault where a line waits that belongs to no turn: it would be taken for the next one's."""
+        done, _ = await asyncio.wait({self._next}, timeout=_QUIET_SECONDS)
+        if not done:
+            return
+        line = b"" if self._next.exception() else self._next.result()
+        if line or self._next.exception():
+            raise base.AgentFault(
+                f"wrote the line {_beginning(line)!r} {when}; expected one finished or failed for each turn, its "
+                "events before it, and nothing else"
+            )
+
+    async def _answer(self, events: Events, index: int) -> dict[str, Any]:
         """What the program says until it has finished, or failed."""
-        while (message := await self._read())["type"] == "event":
+        while (message := await self._read(index))["type"] == "event":
             events.add(message)
         if message["type"] == "finished":
             return events.complete(message)
@@ -123,17 +154,23 @@ class CommandSession(ForeignSession):
             raise _failure_told(message)
         raise base.AgentFault(f"wrote a line of type {message['type']!r}, expected event, finished or failed")
 
-    async def _read(self) -> dict[str, Any]:
-        """The next line as an object with a `type`. Raises AgentFault."""
-        assert self._process.stdout is not None
+    async def _read(self, index: int) -> dict[str, Any]:
+        """The next line as an object with a `type`, told in turn `index`. Raises AgentFault."""
+        has_ended = False
+        # What it wrote before its end is in the pipe, hence one more look.
+        while not (await asyncio.wait({self._next}, timeout=_LOOK_SECONDS))[0]:
+            if has_ended:
+                raise await self._ended(b"")
+            has_ended = self._process.returncode is not None
         try:
-            line = await self._process.stdout.readline()
+            line = self._next.result()
         except ValueError:  # a StreamReader says so of a line beyond its limit
             raise base.AgentFault(
                 f"wrote a line of more than {_LONGEST_LINE // 1024 // 1024} MB, expected less"
             ) from None
         if not line.endswith(b"\n"):
             raise await self._ended(line)
+        self._next = self._read_ahead()
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
@@ -143,19 +180,28 @@ class CommandSession(ForeignSession):
             ) from None
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             raise base.AgentFault(f'wrote the line {_beginning(line)!r}, expected an object with a "type"')
+        if message.get("turn", index) != index:
+            told = in_json(message["turn"])
+            raise base.AgentFault(f'wrote a line whose "turn" is {told}, expected {index}, the turn it was given')
         return message
 
     async def _ended(self, line: bytes) -> base.AgentFault:
         """What to say where the program's output ended."""
         try:
-            code = await asyncio.wait_for(self._process.wait(), _END_SECONDS)
+            code = await asyncio.wait_for(self._exit_code(), _END_SECONDS)
         except asyncio.TimeoutError:
             return base.AgentFault("closed its standard output before it had answered", kind="crash")
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._listening), _END_SECONDS)
         where = f"in the middle of the line {_beginning(line)!r}" if line.strip() else "before it had answered"
-        last = " ".join(self._tail.decode("utf-8", "replace").strip().rpartition("\n")[2].split())
+        last = _last_words(self._tail.decode("utf-8", "replace"))
         return base.AgentFault(f"ended with {_exit(code)} {where}{': ' + last if last else ''}", kind="crash")
+
+    async def _exit_code(self) -> int:
+        """The status of the program, once it has ended; `Process.wait` would wait for whoever holds its pipes, too."""
+        while (code := self._process.returncode) is None:  # noqa: ASYNC110 - asyncio has no event for it
+            await asyncio.sleep(_LOOK_SECONDS / 10)
+        return code
 
     async def _pass_on_stderr(self) -> None:
         """Have what the program writes there captured with what the agents' processes write, and keep the end of it."""
@@ -168,7 +214,8 @@ class CommandSession(ForeignSession):
     async def _kill(self) -> None:
         """End the program and what it started, and wait until it is gone."""
         self._signal()
-        await self._process.wait()
+        await self._exit_code()
+        self._next.cancel()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._listening, _END_SECONDS)
 
@@ -187,6 +234,14 @@ def _failure_told(message: dict[str, Any]) -> base.AgentFault:
     return base.AgentFault(
         f"failed: {text}", kind="infrastructure" if message.get("kind") == "infrastructure" else "agent"
     )
+
+
+def _last_words(text: str) -> str:
+    """The line of standard error that says why a program ended: the last, or with Node the one above its frames."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if lines and _NODE.fullmatch(lines[-1]):
+        lines = [line for line in lines[:-1] if line[0].isalpha()] or lines
+    return " ".join(lines[-1].split()) if lines else ""
 
 
 def _beginning(line: bytes) -> str:

@@ -52,7 +52,7 @@ class Events:
             "tool_responses": self._responses,
             "intermediate_responses": self._texts,
         }
-        said = {key: value for key, value in finished.items() if key != "type" and value is not None}
+        said = {key: value for key, value in finished.items() if key not in ("type", "turn") and value is not None}
         answer = read_told({**{key: value for key, value in told.items() if value}, **said}, how="finished")
         if self._spans:
             answer["spans"] = [self._closed(span) for span in self._spans]

@@ -25,7 +25,13 @@ class Path:
         self.text = text
         self.is_single: bool = path.singular_query()
         """Whether it can lead to one value only."""
+        heads = (JSONPath(env=path.env, segments=path.segments[:end]) for end in range(len(path.segments) + 1))
+        self._head = [head for head in heads if head.singular_query()][-1]
 
     def values(self, document: Any) -> list[Any]:
         """What it leads to."""
         return list(self._path.findall(document))
+
+    def has_place(self, document: Any) -> bool:
+        """Whether the value is there in which it looks for several."""
+        return bool(self._head.findall(document))

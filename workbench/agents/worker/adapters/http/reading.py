@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ...answers import refuse_misspelt_keys
 from .. import base
 from ..foreign import in_json, read_told
 
@@ -20,6 +21,7 @@ _EXPECTED = (
     'that says where the response is: response = "$.path.to.text"'
 )
 _BEGINNING = 200
+_AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
 
 
 class Reading:
@@ -37,11 +39,12 @@ class Reading:
 
     def read(self, text: str, *, content_type: str) -> dict[str, Any]:
         """An answer as `answers.read_answer` gives it. Raises AgentFault with what was found and what expected."""
-        value = self._parsed(text, content_type=content_type.partition(";")[0].strip().lower())
+        value = self._parsed(text.removeprefix("\ufeff"), content_type=content_type.partition(";")[0].strip().lower())
         if isinstance(value, str) and not self._paths:
             return read_told({"response": value}, how="answered")
         known = self._usual(value)
         known.update({key: self._found(value, key, path) for key, path in self._paths.items()})
+        _refuse_error(value, known)
         if "response" not in known and "predicted_trajectory" not in known:
             raise base.AgentFault(f"answered with {in_json(value)}, {self._expected}")
         if known.get("predicted_trajectory") is not None and not isinstance(known["predicted_trajectory"], (list, str)):
@@ -71,8 +74,15 @@ class Reading:
         """What is found without being told where."""
         if not isinstance(value, dict):
             return {}
+        usual = {key: value[key] for key in _USUAL if key in value}
         completion = _completion(value)
-        return {key: value[key] for key in _USUAL if key in value} if completion is None else completion
+        if completion is not None:
+            return {**completion, **{key: item for key, item in usual.items() if item is not None}}
+        try:
+            refuse_misspelt_keys({**value, **dict.fromkeys(self._paths)})
+        except base.AgentFault as error:
+            raise base.AgentFault(f"answered with what cannot be taken: {error}") from None
+        return usual
 
     def _found(self, value: Any, key: str, path: Path) -> Any:
         """What a path leads to; of several texts of a response the whole."""
@@ -81,6 +91,8 @@ class Reading:
             if not found:
                 raise base.AgentFault(f"answered with {in_json(value)}, where nothing is at {path.text} ({key})")
             return found[0]
+        if not path.has_place(value):
+            raise base.AgentFault(f"answered with {in_json(value)}, where {path.text} finds no place to look ({key})")
         if key == "predicted_trajectory":
             return found
         texts = [item for item in found if isinstance(item, str)]
@@ -99,6 +111,22 @@ def beginning(text: str) -> str:
     return words if len(words) <= _BEGINNING else words[: _BEGINNING - 3] + "..."
 
 
+def _refuse_error(value: Any, known: dict[str, Any]) -> None:
+    """Raise AgentFault where a service says in its answer that it failed, and no response."""
+    error = value.get("error") if isinstance(value, dict) else None
+    if not error or known.get("response") or known.get("predicted_trajectory"):
+        return
+    code, told = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
+    text = beginning(told if isinstance(told, str) else json.dumps(error))
+    raise base.AgentFault(f"answered with an error: {text}", kind=kind_of(code))
+
+
+def kind_of(status: Any) -> str:
+    """The kind of failure that an HTTP status of an error stands for: whether another try may help."""
+    passing = isinstance(status, int) and (status in _AGAIN or 500 <= status <= 599)
+    return "infrastructure" if passing else "agent"
+
+
 def _completion(value: dict[str, Any]) -> dict[str, Any] | None:
     """What a chat completion of OpenAI's form says; None where the value is none."""
     choices = value.get("choices")
@@ -111,5 +139,7 @@ def _completion(value: dict[str, Any]) -> dict[str, Any] | None:
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))
     calls = message.get("tool_calls") or []
+    if not calls and isinstance(message.get("function_call"), dict):  # as it was called before tools
+        calls = [{"function": message["function_call"]}]
     usage = value.get("usage")
     return {"response": content, "predicted_trajectory": calls, "usage": usage if isinstance(usage, dict) else None}

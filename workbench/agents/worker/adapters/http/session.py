@@ -14,12 +14,12 @@ from ...recording.recorder import quiet
 from ...variables import Variables
 from .. import base
 from ..foreign import ForeignSession
-from .reading import Reading, beginning
+from .reading import Reading, beginning, kind_of
 from .sending import Sending
+from .words import in_words
 
 _CONNECT_SECONDS = 15.0
 _LARGEST = 64 * 1024 * 1024  # bytes of an answer
-_AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
 
 
 class Connections:
@@ -84,11 +84,13 @@ class HttpSession(ForeignSession):
             status, content_type, text = await self._exchange(
                 headers={"traceparent": traceparent, **shared.headers}, **sent
             )
-            answer = self._read(status, content_type, shared.variables.conceal(text))
+            # Concealed when it is read: a value of a variable may be part of what JSON is made of.
+            answer: dict[str, Any] = shared.variables.conceal_secrets(self._read(status, content_type, text))
         except BaseException as error:
             self._client.detach()  # nobody closes a session that failed, and aiohttp complains of that
             if isinstance(error, base.AgentFault):
-                raise base.AgentFault(f"{self._called} {error}", kind=error.kind) from None
+                told = shared.variables.conceal(str(error))
+                raise base.AgentFault(f"{self._called} {told}", kind=error.kind) from None
             raise
         answer["attributes"] = {
             "http.request.method": shared.sending.method,
@@ -125,21 +127,17 @@ class HttpSession(ForeignSession):
                 raise base.AgentFault("could not be reached: timed out", kind="infrastructure") from None
             message = f"did not answer within {shared.timeout_seconds:g} s (timeout_seconds of its table)"
             raise base.AgentFault(message, kind="timeout") from None
-        except aiohttp.InvalidURL:
-            raise base.LoadError(
-                f"{self._called}: found no URL, expected one once its variables are filled in"
-            ) from None
+        except aiohttp.InvalidURL as error:
+            raise base.LoadError(f"{self._called}: {in_words(error)}") from None
         except (aiohttp.ClientError, OSError) as error:
-            reason = shared.variables.conceal(str(error)) or type(error).__name__
-            raise base.AgentFault(f"could not be reached: {reason}", kind="infrastructure") from None
+            raise base.AgentFault(f"could not be reached: {in_words(error)}", kind="infrastructure") from None
 
     def _read(self, status: int, content_type: str, text: str) -> dict[str, Any]:
         if 200 <= status < 300:
             return self._shared.reading.read(text, content_type=content_type)
         if 300 <= status < 400:
             raise base.AgentFault(f"answered {status}, a redirection: expected the URL to which it leads as target")
-        kind = "infrastructure" if status in _AGAIN or status >= 500 else "agent"
-        raise base.AgentFault(f"answered {status}: {beginning(text) or 'nothing'}", kind=kind)
+        raise base.AgentFault(f"answered {status}: {beginning(text) or 'nothing'}", kind=kind_of(status))
 
     def _data(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
         """What templates may name."""
@@ -179,8 +177,14 @@ def _decoded(data: bytes, charset: str) -> str:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for a URL."""
+    """The proxy that the environment names for a URL. Raises LoadError where it is no address of one."""
     parts = urlsplit(url)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None
-    return urllib.request.getproxies().get(parts.scheme)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not proxy.lower().startswith(("http://", "https://")):  # not shown, as a password may be in it
+        raise base.LoadError(
+            f"the environment variable {parts.scheme}_proxy: found no URL of an HTTP proxy, expected one such as "
+            "http://localhost:3128"
+        )
+    return proxy
