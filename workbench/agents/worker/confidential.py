@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NAMES_SECRET = re.compile(
     r"api[_-]?key|(secret|private|access|auth|account|encryption|signing)[_-]?key|secret|passw|passphrase|pwd"
-    r"|credential|token$|bearer|(^|[_-])(key|auth|pin)$",
+    r"|credential|token$|bearer|authorization|cookie|(^|[_-])(key|auth|pin)$",
     re.IGNORECASE,
 )
 _FEW = 4  # characters of a text that is no secret, whatever it looks like
@@ -27,9 +27,14 @@ _KEY = re.compile(r"sk-|gh[pousr]_|xox[abprs]-|ya29\.|AKIA|AIza|eyJ")
 _QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
 
 
+def names_secret(name: str) -> bool:
+    """Whether a variable, parameter or header of this name holds a secret."""
+    return _NAMES_SECRET.search(name) is not None
+
+
 def may_be_told(name: str, default: Any) -> bool:
     """Whether the default of a parameter, or of a key in one, is surely no secret."""
-    if _NAMES_SECRET.search(name):
+    if names_secret(name):
         return default is None
     # Objects as their text: it shows what they hold.
     default = lenient(default)

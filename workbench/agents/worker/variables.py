@@ -6,10 +6,11 @@ import os
 import re
 
 from .adapters.base import LoadError
+from .confidential import names_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Match
+    from typing import Any, Dict, Iterable, Match, Set
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHORTEST_SECRET = 8  # characters: what is shorter stands in other words by chance
@@ -21,6 +22,8 @@ class Variables:
     def __init__(self, target: Dict[str, Any]) -> None:
         self._target = target
         self._values: Dict[str, str] = {}
+        """What stands in place of each value in what is shown."""
+        self._secrets: Set[str] = set()
 
     def fill(self, text: str, *, key: str) -> str:
         """The text with values in place of names; `key` says where below the target it stands. Raises LoadError."""
@@ -29,7 +32,9 @@ class Variables:
             value = os.environ.get(match[1])
             if not value:
                 raise self._problem(key, f"the environment variable {match[1]} is not set")
-            self._values[value] = match[1]
+            self._values[value] = match[0]
+            if names_secret(match[1]):
+                self._secrets.add(value)
             return value
 
         filled = _VARIABLE.sub(value_of, text)
@@ -40,13 +45,36 @@ class Variables:
     def headers(self) -> Dict[str, str]:
         """The headers of the target's own table, filled in. Raises LoadError."""
         headers: Dict[str, str] = self._target["options"].get("headers", {})
-        return {name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()}
+        filled = {
+            name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()
+        }
+        for name, value in filled.items():
+            if names_secret(name):
+                words = value.split()  # such as Bearer and a token
+                self._secrets.update(words)
+                for word in words:
+                    self._values.setdefault(word, "[redacted]")
+        return filled
 
     def conceal(self, text: str) -> str:
-        """The text with `${NAME}` wherever a value that was filled in stands in it."""
-        for value, name in self._values.items():
-            if len(value) >= _SHORTEST_SECRET and value in text:
-                text = text.replace(value, f"${{{name}}}")
+        """A text that is shown and not judged, with `${NAME}` wherever a value that was filled in stands in it."""
+        return self._without(self._values, text)
+
+    def conceal_secrets_in(self, value: Any) -> Any:
+        """What an agent answered, as JSON, without the values whose variable or header names a secret.
+
+        It is judged: other values may stand in a right answer.
+        """
+        if isinstance(value, str):
+            return self._without(self._secrets, value)
+        if isinstance(value, dict):
+            return {key: self.conceal_secrets_in(item) for key, item in value.items()}
+        return [self.conceal_secrets_in(item) for item in value] if isinstance(value, list) else value
+
+    def _without(self, values: Iterable[str], text: str) -> str:
+        for value in sorted(values, key=len, reverse=True):  # one may stand in another
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, self._values[value])
         return text
 
     def _problem(self, key: str, message: str) -> LoadError:
