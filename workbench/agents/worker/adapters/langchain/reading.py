@@ -156,8 +156,9 @@ def _new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
     if not all(map(_is_message, messages)):  # a graph may hold them as dicts
         try:
             messages = convert_to_messages(messages)
-        except (ValueError, NotImplementedError) as error:
-            raise AgentFault(f"the agent's messages cannot be read: {error}") from None
+        except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # of the library
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise AgentFault(f"the agent's messages cannot be read: {reason}") from None
     place = next((index for index, item in enumerate(messages) if getattr(item, "id", None) == said.id), None)
     after = messages if place is None else messages[place + 1 :]
     return [item for item in after if place is not None or item.id not in known]
