@@ -131,6 +131,11 @@ def test_an_error_in_a_stream_is_never_part_of_an_answer(before: list[Any], erro
     assert raised.value.kind == "infrastructure"
 
 
+def test_an_error_in_a_stream_may_be_only_text() -> None:
+    with pytest.raises(AgentFault, match="the agent answered with error without a code: down"):
+        read_output([{"agent": {"messages": [CALL]}}, {"error": "down"}], is_stream=True)
+
+
 def test_an_event_after_an_error_is_the_answer() -> None:
     answered = {"author": "a", "content": {"parts": [{"text": "ok"}]}}
 

@@ -91,8 +91,8 @@ class Peer:
         own = [each for each in told if _origin(each.url) == _origin(self._url)]
         if told and not own:
             raise LoadError(
-                f"{place} leads to {told[0].url}, another scheme, host or port than that of target: the target's "
-                "headers are sent only there"
+                f"{place} leads to {self.variables.conceal(told[0].url)}, another scheme, host or port than that of "
+                "target: the target's headers are sent only there"
             )
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(own)

@@ -112,6 +112,8 @@ def _error_in(chunk: dict[str, Any]) -> tuple[str, str] | None:
         told = chunk.get("error", chunk if chunk.keys() <= _ERROR_KEYS else None)
         if isinstance(told, dict) and isinstance(told.get("message"), str):
             code, text = told.get("code", told.get("status")), told["message"]
+        elif isinstance(told, str) and len(chunk) == 1:  # a node of a graph writes no text
+            code, text = "without a code", told
     return None if isinstance(code, dict) or code is None else (str(code), str(text or "no message"))
 
 
