@@ -60,7 +60,7 @@ class Variables:
         """A text that is shown and not judged, with `${NAME}` wherever a value that was filled in stands in it."""
         return self._without(self._values, text)
 
-    def conceal_secrets_in(self, value: Any) -> Any:
+    def conceal_secrets(self, value: Any) -> Any:
         """What an agent answered, as JSON, without the values whose variable or header names a secret.
 
         It is judged: other values may stand in a right answer.
@@ -68,8 +68,8 @@ class Variables:
         if isinstance(value, str):
             return self._without(self._secrets, value)
         if isinstance(value, dict):
-            return {key: self.conceal_secrets_in(item) for key, item in value.items()}
-        return [self.conceal_secrets_in(item) for item in value] if isinstance(value, list) else value
+            return {key: self.conceal_secrets(item) for key, item in value.items()}
+        return [self.conceal_secrets(item) for item in value] if isinstance(value, list) else value
 
     def _without(self, values: Iterable[str], text: str) -> str:
         for value in sorted(values, key=len, reverse=True):  # one may stand in another

@@ -57,7 +57,7 @@ class A2aSession(ForeignSession):
             ) from None
         variables = self._peer.variables
         try:
-            answer = variables.conceal_secrets_in(read_answer(turn.answer()))
+            answer = variables.conceal_secrets(read_answer(turn.answer()))
         except base.AgentFault as error:
             raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
         self._context_id = turn.context_id or self._context_id
