@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.llm.servers import Answer, Call, Said, Server, serving
+from workbench.agents.worker.adapters.agent_engine.reading import read_output
+from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind
 
@@ -97,6 +99,8 @@ async def test_each_method_and_shape_of_answer_is_read(bench: Any, engine: Any, 
         ({"output": {"a": 1}}, '"output" is a dict with the keys a'),
         ({"result": 1}, 'the agent returned a dict with the keys result, expected text, a dict with "output"'),
         (None, "the agent returned None"),
+        ({"output": [None]}, '"output[0]" is None, expected text or a block with text'),
+        ({"messages": [{"type": "ai", "content": "", "tool_calls": [{"id": "1"}]}]}, "expected a call with a name"),
     ],
 )
 async def test_what_cannot_be_read_is_an_error_and_never_an_empty_trajectory(
@@ -112,6 +116,74 @@ async def test_what_cannot_be_read_is_an_error_and_never_an_empty_trajectory(
 
     assert talk.error.failure.kind is FailureKind.AGENT
     assert message in talk.message
+
+
+CALL = {"type": "ai", "content": "", "tool_calls": [{"id": "1", "name": "look", "args": {}}]}
+EVENT = {"author": "a", "content": {"parts": [{"function_call": {"name": "look", "args": {}}}]}}
+
+
+@pytest.mark.parametrize("before", [[], [{"agent": {"messages": [CALL]}}], [{"actions": []}, {"steps": []}], [EVENT]])
+@pytest.mark.parametrize("error", [{"code": 503, "message": "down"}, {"error": {"code": 503, "message": "down"}}])
+def test_an_error_in_a_stream_is_never_part_of_an_answer(before: list[Any], error: dict[str, Any]) -> None:
+    with pytest.raises(AgentFault, match="the agent answered with error 503: down") as raised:
+        read_output([*before, error], is_stream=True)
+
+    assert raised.value.kind == "infrastructure"
+
+
+def test_an_error_in_a_stream_may_be_only_text() -> None:
+    with pytest.raises(AgentFault, match="the agent answered with error without a code: down"):
+        read_output([{"agent": {"messages": [CALL]}}, {"error": "down"}], is_stream=True)
+
+
+def test_an_event_after_an_error_is_the_answer() -> None:
+    answered = {"author": "a", "content": {"parts": [{"text": "ok"}]}}
+
+    told = read_output([EVENT, {"code": 503, "message": "down"}, answered], is_stream=True)
+
+    assert (told["response"], len(told["predicted_trajectory"])) == ("ok", 1)
+
+
+@pytest.mark.parametrize("node", ["agent", "response", "error"])
+def test_what_a_graph_streams_in_one_chunk_is_read(node: str) -> None:
+    told = read_output([{node: {"messages": [{"type": "ai", "content": "hi"}]}}], is_stream=True)
+
+    assert (told["response"], told["predicted_trajectory"]) == ("hi", [])
+
+
+def test_calls_as_chat_completions_have_them_are_read() -> None:
+    calls = [
+        {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "moon"}'}},
+        {"id": "2", "type": "function", "function": {"name": "look", "arguments": '{"at": '}},
+    ]
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "content": "seen", "tool_call_id": "1"},
+        {"role": "assistant", "content": "done"},
+    ]
+
+    told = read_output({"messages": messages}, is_stream=False)
+
+    assert [(call["name"], call["args"]) for call in told["predicted_trajectory"]] == [
+        ("look", {"at": "moon"}),
+        ("look", None),
+    ]
+    assert told["tool_responses"] == [{"id": "1", "name": "look", "response": {"result": "seen"}}]
+
+
+@pytest.mark.needs_fork
+async def test_sessions_without_a_stream_are_named_with_what_was_expected(bench: Any, engine: Any) -> None:
+    bench.agent("""
+        class answer:
+            def create_session(self, user_id): return {"id": "s"}
+            async def async_query(self, input): return input
+    """)
+
+    talk = await bench.talk(engine(), "hi")
+
+    assert talk.error.failure.kind is FailureKind.SETUP
+    assert talk.message == "the agent has create_session and no async_stream_query, expected both or query"
 
 
 @pytest.mark.needs_fork

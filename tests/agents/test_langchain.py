@@ -415,6 +415,20 @@ async def test_without_langchain_the_message_names_the_extra(bench: Any) -> None
     assert "the extra `langchain` of the workbench" in talk.message
 
 
+@needs_langchain
+@pytest.mark.parametrize(
+    "message",
+    [None, {"role": "tool", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}],
+)
+def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message: Any) -> None:
+    from langchain_core.messages import HumanMessage
+
+    from workbench.agents.worker.adapters.langchain.reading import read_result
+
+    with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
+        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=set(), is_graph=True)
+
+
 def desk(**answers: Any) -> CaseTools:
     """Answers in place of tools."""
     tools = tuple(

@@ -87,6 +87,18 @@ def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
     assert f"  gone: {nobody} cannot be reached: " in asked.out
 
 
+def test_a_deployed_agent_needs_no_framework_of_its_own(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vertexai", None)  # as where it is not installed
+    configure(
+        workbench,
+        "[targets.far]\nkind = 'agent_engine'\ntarget = 'projects/p/locations/us-central1/reasoningEngines/7'",
+    )
+
+    assert "is not installed" not in workbench("doctor").out
+
+
 def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_core", None)  # as where it is not installed
     configure(

@@ -91,6 +91,9 @@ class Executor(AgentExecutor):
     async def fail(self, task: TaskUpdater, rest: str) -> None:
         await task.failed(task.new_agent_message([new_text_part("no such lamp")]))
 
+    async def refuse(self, task: TaskUpdater, rest: str) -> None:
+        await task.failed(task.new_agent_message([new_text_part(f"bad {rest}")]))
+
     async def reject(self, task: TaskUpdater, rest: str) -> None:
         await task.reject(task.new_agent_message([new_text_part("not my job")]))
 
@@ -148,7 +151,14 @@ class Agent:
             other = self.card if is_card else self.refuse_with
             if isinstance(other, dict):
                 other = JSONResponse(other)
-            await (other or inner)(scope, receive, send)
+
+            async def send_with_cookie(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    cookie = (b"set-cookie", f"sid=S{len(self.headers)}; Path=/".encode())
+                    message = {**message, "headers": [*message["headers"], cookie]}
+                await send(message)
+
+            await (other or inner)(scope, receive, send_with_cookie)
 
         return outer
 

@@ -151,6 +151,72 @@ def test_an_artefact_that_a_later_turn_changes_is_the_answer_again() -> None:
     assert told == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
 
 
+def done(task: str, *parts: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A task that is completed, with one artefact of a constant id."""
+    artefact = {"artifactId": "result", "parts": list(parts)}
+    status = {"state": "TASK_STATE_COMPLETED"}
+    return {"task": {"id": task, "status": status, "artifacts": [artefact], "metadata": metadata}}
+
+
+def test_artefacts_of_two_tasks_may_have_one_id_and_one_text() -> None:
+    known: dict[Any, Any] = {}
+    told = []
+    for task in ("one", "two"):
+        turn = Turn(known)
+        turn.take(done(task, {"text": "Done."}))
+        told.append(turn.answer()["response"])
+
+    assert told == ["Done.", "Done."]
+
+
+def test_tokens_of_a_task_are_counted_once_however_often_it_is_asked_for() -> None:
+    turn = Turn({})
+    for _ in range(3):
+        turn.take(done("one", {"text": "Done."}, adk_usage_metadata={"promptTokenCount": 10.0}))
+
+    assert turn.answer()["usage"] == {"prompt": 10}
+
+
+@pytest.mark.parametrize("data", ["look", [1], None])
+def test_a_call_without_an_object_is_an_error_and_never_an_empty_trajectory(data: Any) -> None:
+    turn = Turn({})
+    turn.take(done("one", {"text": "Done."}, {"data": data, "metadata": {"adk_type": "function_call"}}))
+
+    with pytest.raises(AgentFault, match=r"the agent sent a function_call with .* expected an object"):
+        turn.answer()
+
+
+async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from workbench.agents.worker.adapters.a2a import card
+    from workbench.agents.worker.variables import Variables
+
+    monkeypatch.setattr(card, "_CARD_SECONDS", 0.3)
+    asked = 0
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    target = {"name": "x", "kind": "a2a", "location": url, "options": {}}
+    peer = card.Peer(target, Variables(target), url=url, headers={})
+
+    failures = await asyncio.gather(*(peer.connect() for _ in range(4)), return_exceptions=True)
+    counted = asked
+    again = await asyncio.gather(peer.connect(), return_exceptions=True)
+    server.close()
+
+    assert counted == 1
+    assert asked == 2
+    for failure in (*failures, *again):
+        assert isinstance(failure, AgentFault) and failure.kind == "infrastructure", failure
+
+
 async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any, reach: Any) -> None:
     agent = serve()
     host = reach(agent.url)
@@ -162,6 +228,7 @@ async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any,
     assert [talk.responses for talk in talks] == [["at last", f"said {number}"] for number in range(4)]
     assert time.perf_counter() - started < 3.5  # a second each, side by side
     assert len({context for context, _ in agent.executor.contexts}) == 4
+    assert not any("cookie" in headers for headers in agent.headers)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +269,42 @@ async def test_headers_have_values_of_the_environment_and_are_never_told(bench: 
     assert {headers["authorization"] for headers in agent.headers} == {"Bearer secret-of-lamps"}
     assert refused.message == f"the agent {agent.url} answered with HTTP 403"
     assert unset.message == "targets.bench.a2a.headers.X: the environment variable NOT_SET is not set"
+
+
+async def test_a_key_that_the_agent_tells_is_neither_shown_nor_kept(bench: Any, serve: Any, reach: Any) -> None:
+    options = {
+        "env_file": bench.write("a2a.env", "LAMP_KEY=secret-of-lamps\nTOWN=Springfield"),
+        "options": {
+            "headers": {"Authorization": "Bearer ${LAMP_KEY}", "X-Api-Key": "literal-key", "X-Town": "${TOWN}"}
+        },
+    }
+    host = reach(serve().url, **options)
+
+    failed = await bench.talk(host, "refuse secret-of-lamps literal-key")
+    answered = await bench.talk(host, "message secret-of-lamps literal-key Springfield")
+
+    assert failed.message == "the agent's task failed: bad ${LAMP_KEY} [redacted]"
+    assert answered.responses == ["said ${LAMP_KEY} [redacted] Springfield"]
+
+
+async def test_headers_are_sent_only_to_where_the_target_is(bench: Any, serve: Any, reach: Any) -> None:
+    agent, other = serve(), serve()
+    interfaces = [
+        {"url": f"{each.url}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"} for each in (other, agent)
+    ]
+    headers = {"options": {"headers": {"X-Town": "Springfield"}}}
+
+    agent.card = {"name": "x", "supportedInterfaces": interfaces}
+    own = await bench.talk(reach(agent.url, **headers), "message hi")
+    agent.card = {"name": "x", "supportedInterfaces": interfaces[:1]}
+    refused = await bench.talk(reach(agent.url, **headers), "message hi")
+    seen = len(other.headers)
+    bare = await bench.talk(reach(agent.url), "message hi")
+
+    assert own.responses == bare.responses == ["said hi"]
+    assert refused.error.failure.kind is FailureKind.SETUP
+    assert f"leads to {other.url}/rpc, another scheme, host or port than that of target" in refused.message
+    assert seen == 0
 
 
 def offering(binding: str, version: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from .confidential import names_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Match
+    from typing import Any, Dict, Iterable, Match, Set
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARAMETER = re.compile(r"[?&]([^?&=]+)=[^&]*$")  # of a URL, up to a variable in it
@@ -22,8 +22,8 @@ class Variables:
 
     def __init__(self, target: Dict[str, Any]) -> None:
         self._target = target
-        self._values: Dict[str, str] = {}
-        self._secrets: Dict[str, str] = {}
+        self._values: Dict[str, str] = {}  # what stands in place of each value
+        self._secrets: Set[str] = set()
 
     def fill(self, text: str, *, key: str) -> str:
         """The text with values in place of names; `key` says where below the target it stands. Raises LoadError."""
@@ -32,11 +32,11 @@ class Variables:
             value = os.environ.get(match[1])
             if not value:
                 raise self._problem(key, f"the environment variable {match[1]} is not set")
-            self._values[value] = match[1]
+            self._values[value] = match[0]
             parameter = _PARAMETER.search(text[: match.start()])
             names = (match[1], key.rpartition(".")[2], parameter[1] if parameter else "")
             if any(names_secret(name) for name in names):
-                self._secrets[value] = match[1]
+                self._secrets.add(value)
             return value
 
         filled = _VARIABLE.sub(value_of, text)
@@ -47,11 +47,20 @@ class Variables:
     def headers(self) -> Dict[str, str]:
         """The headers of the target's own table, filled in. Raises LoadError."""
         headers: Dict[str, str] = self._target["options"].get("headers", {})
-        return {name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()}
+        filled = {
+            name: self.fill(value, key=f"{self._target['kind']}.headers.{name}") for name, value in headers.items()
+        }
+        for name, value in filled.items():
+            if names_secret(name):
+                words = value.split()  # such as Bearer and a token
+                self._secrets.update(words)
+                for word in words:
+                    self._values.setdefault(word, "[redacted]")
+        return filled
 
     def conceal(self, text: str) -> str:
-        """The text with `${NAME}` wherever a value that was filled in stands in it: for what is told of failures."""
-        return _replaced(text, self._values)
+        """A text that is told of failures, with `${NAME}` wherever a value that was filled in stands in it."""
+        return self._without(self._values, text)
 
     def conceal_secrets(self, value: Any) -> Any:
         """A JSON value that is judged, with `${NAME}` in its texts for values that are secrets.
@@ -59,19 +68,16 @@ class Variables:
         That is told by the name of the variable, header or parameter: other values may be what the agent should say.
         """
         if isinstance(value, str):
-            return _replaced(value, self._secrets)
+            return self._without(self._secrets, value)
         if isinstance(value, dict):
             return {key: self.conceal_secrets(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.conceal_secrets(item) for item in value]
-        return value
+        return [self.conceal_secrets(item) for item in value] if isinstance(value, list) else value
+
+    def _without(self, values: Iterable[str], text: str) -> str:
+        for value in sorted(values, key=len, reverse=True):  # one may stand in another
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, self._values[value])
+        return text
 
     def _problem(self, key: str, message: str) -> LoadError:
         return LoadError(f"targets.{self._target['name']}.{key}: {message}")
-
-
-def _replaced(text: str, values: Dict[str, str]) -> str:
-    for value, name in values.items():
-        if len(value) >= _SHORTEST_SECRET and value in text:
-            text = text.replace(value, f"${{{name}}}")
-    return text

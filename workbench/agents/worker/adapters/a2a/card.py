@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.client.card_resolver import parse_agent_card
+from a2a.types import AgentCard
 from google.protobuf.json_format import MessageToDict, ParseError
 
 from ...variables import Variables
@@ -17,6 +19,7 @@ from ..base import AgentFault, LoadError
 _PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")  # today's, and that of A2A 0.2
 _BINDINGS = ["JSONRPC", "HTTP+JSON"]
 _CONNECT_SECONDS = 15.0  # the answer may take as long as the case
+_CARD_SECONDS = 15.0  # to connect, and for the next piece of the card
 _AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
 
 
@@ -32,23 +35,35 @@ class Peer:
         self._url = url
         self._headers = headers
         self._client: Client | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[Client] | None = None
 
     async def connect(self) -> Client:
-        """The client. Raises LoadError or AgentFault where the card cannot be had, or says nothing of use."""
-        async with self._connecting:
-            if self._client is None:
-                # Redirections are not followed: headers may hold keys that are for this address alone.
-                http = httpx.AsyncClient(
-                    headers=self._headers,
-                    timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-                    limits=httpx.Limits(max_connections=None),
-                )
-                try:
-                    self._client = await self._client_over(http)
-                except BaseException:
-                    await http.aclose()
-                    raise
+        """The client. Raises LoadError or AgentFault where the card cannot be had, or says nothing of use.
+
+        Sessions that wait at the same time wait for one attempt, and its failure is that of all; the next one tries
+        again.
+        """
+        if self._client is not None:
+            return self._client
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.ensure_future(self._connect())
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # all may be gone
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> Client:
+        # Redirections are not followed: headers may hold keys that are for this address alone. Cookies are refused:
+        # the client is that of all sessions, and nothing of one may reach another.
+        http = httpx.AsyncClient(
+            headers=self._headers,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None),
+        )
+        try:
+            self._client = await self._client_over(http)
+        except BaseException:
+            await http.aclose()
+            raise
         return self._client
 
     async def _client_over(self, http: httpx.AsyncClient) -> Client:
@@ -57,6 +72,8 @@ class Peer:
             card = parse_agent_card(told)
         except ParseError as error:
             raise LoadError(f"{place} holds no agent card: {error}") from None
+        if self._headers:
+            self._keep_to_own_origin(card, place)
         config = ClientConfig(httpx_client=http, supported_protocol_bindings=_BINDINGS)
         try:
             client = ClientFactory(config).create(card)
@@ -67,6 +84,18 @@ class Peer:
             ) from None
         self.card = MessageToDict(card)
         return client
+
+    def _keep_to_own_origin(self, card: AgentCard, place: str) -> None:
+        """Strike out what lies elsewhere: whoever serves a card must not decide who gets the target's keys."""
+        told = list(card.supported_interfaces)
+        own = [each for each in told if _origin(each.url) == _origin(self._url)]
+        if told and not own:
+            raise LoadError(
+                f"{place} leads to {self.variables.conceal(told[0].url)}, another scheme, host or port than that of "
+                "target: the target's headers are sent only there"
+            )
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(own)
 
     async def _fetch(self, http: httpx.AsyncClient) -> tuple[str, Any]:
         """The card, and where it was: in messages without what was filled in."""
@@ -81,12 +110,20 @@ class Peer:
 
     async def _get(self, http: httpx.AsyncClient, url: str, shown: str) -> httpx.Response:
         try:
-            return await http.get(url)
+            return await http.get(url, timeout=_CARD_SECONDS)
         except httpx.InvalidURL:
             raise LoadError(f"{shown}: found no URL, expected one once its variables are filled in") from None
         except httpx.RequestError as error:
             reason = self.variables.conceal(str(error)) or type(error).__name__
             raise AgentFault(f"the agent card {shown} cannot be fetched: {reason}", kind="infrastructure") from None
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return "", url, None
+    return parts.scheme, parts.host, parts.port
 
 
 def _card_in(response: httpx.Response, shown: str) -> Any:

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from ..base import AgentFault
+from ..foreign import in_json
 
 FINISHED = ("TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED")
 """States in which a turn has an answer; in the second the next turn belongs to the same task."""
@@ -19,6 +20,7 @@ _REFUSED = {
     "TASK_STATE_CANCELED": "was cancelled",
 }
 _AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+_TOKENS = "adk_usage_metadata"
 _USAGE = {
     "prompt": "promptTokenCount",
     "tool_use_prompt": "toolUsePromptTokenCount",
@@ -47,14 +49,16 @@ class Said:
 
 
 class Turn:
-    """What comes of one user message. `known` has the parts of what was said in earlier turns, by its id."""
+    """What comes of one user message. `known` has what earlier turns told: the parts of messages by their id, those of
+    artefacts by task and id, and the tokens of tasks."""
 
-    def __init__(self, known: dict[str, Any]) -> None:
+    def __init__(self, known: dict[Any, Any]) -> None:
         self._known = known
         self._messages: dict[str, Said] = {}
-        self._artefacts: dict[str, Said] = {}
+        self._artefacts: dict[tuple[str, str], Said] = {}  # by the task, too: the id is unique only in there
         self._order: list[Said] = []
         self._usage: dict[str, int] = {}
+        self._usage_of_tasks: dict[tuple[str, str], Any] = {}
         self._status: Said | None = None
         self.state = ""
         self.context_id = ""
@@ -88,9 +92,12 @@ class Turn:
             if message.get("role") == "ROLE_AGENT":
                 self._take_message(message, message)
         for artefact in task.get("artifacts") or ():
-            if self._known.get(artefact.get("artifactId", "")) != artefact.get("parts"):
+            if self._known.get((self.task_id, artefact.get("artifactId", ""))) != artefact.get("parts"):
                 self._take_artefact(artefact, append=False)
-        self._take_status(task.get("status") or {}, _meta(task))
+        # What a task tells of tokens it tells again whenever it is asked for.
+        self._usage_of_tasks["usage of", self.task_id] = _meta(task).get(_TOKENS)
+        told = {key: value for key, value in _meta(task).items() if key != _TOKENS}
+        self._take_status(task.get("status") or {}, told)
 
     def answer(self) -> dict[str, Any]:
         """The turn in the shape that `answers.read_answer` reads. Raises AgentFault where it brought no answer."""
@@ -99,6 +106,10 @@ class Turn:
         response, final = self._response(has_calls=bool(uses))
         if response is None and not uses:
             raise AgentFault("the agent ended the turn without text, data or calls of tools")
+        for key, counts in self._usage_of_tasks.items():
+            if counts != self._known.get(key):
+                self._count({_TOKENS: counts})
+        self._known.update(self._usage_of_tasks)
         self._known.update((key, said.parts) for key, said in (*self._messages.items(), *self._artefacts.items()))
         between = [said for said in self._order if not any(said is item for item in final) and said.text]
         return {
@@ -145,7 +156,7 @@ class Turn:
         message = status.get("message")
         if message:
             self._status = self._take_message(message, {"metadata": {**_meta(message), **metadata}})
-        elif "adk_usage_metadata" in metadata:
+        elif _TOKENS in metadata:
             self._count(metadata)
 
     def _take_message(self, message: dict[str, Any], told: dict[str, Any]) -> Said:
@@ -159,7 +170,7 @@ class Turn:
         return said
 
     def _take_artefact(self, artefact: dict[str, Any], *, append: bool) -> None:
-        key = artefact.get("artifactId") or f"#{len(self._order)}"
+        key = (self.task_id, artefact.get("artifactId") or f"#{len(self._order)}")
         parts = artefact.get("parts") or []
         before = self._artefacts.get(key)
         if before is None:
@@ -172,7 +183,7 @@ class Turn:
             before.parts = list(parts)
 
     def _count(self, metadata: dict[str, Any]) -> None:
-        counts = metadata.get("adk_usage_metadata")
+        counts = metadata.get(_TOKENS)
         if not isinstance(counts, dict) or metadata.get("adk_partial"):
             return
         for name, key in _USAGE.items():
@@ -188,8 +199,10 @@ def _calls_in(said: list[Said]) -> tuple[list[dict[str, Any]], list[dict[str, An
     for part in (part for item in said for part in item.parts):
         data = part.get("data")
         kind = _kind(part)
-        if kind not in ("function_call", "function_response") or not isinstance(data, dict):
+        if kind not in ("function_call", "function_response"):
             continue
+        if not isinstance(data, dict):
+            raise AgentFault(f"the agent sent a {kind} with {in_json(data)} as data, expected an object with a name")
         told = uses if kind == "function_call" else responses
         call_id = data.get("id")
         if call_id is not None and any(item["id"] == call_id for item in told):

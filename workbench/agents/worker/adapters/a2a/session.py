@@ -33,7 +33,7 @@ class A2aSession(ForeignSession):
         self._client = client
         self._context_id = ""
         self._task_id = ""
-        self._known: dict[str, Any] = {}
+        self._known: dict[Any, Any] = {}
 
     async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:  # noqa: ARG002
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
@@ -55,7 +55,11 @@ class A2aSession(ForeignSession):
             raise base.AgentFault(
                 f"the agent {self._target['location']} gave no answer that is A2A: {reason}"
             ) from None
-        answer = read_answer(turn.answer())
+        variables = self._peer.variables
+        try:
+            answer = variables.conceal_secrets(read_answer(turn.answer()))
+        except base.AgentFault as error:
+            raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
         self._context_id = turn.context_id or self._context_id
         self._task_id = turn.task_id if turn.state == "TASK_STATE_INPUT_REQUIRED" else ""
         told = {"a2a.context_id": self._context_id, "a2a.task_id": turn.task_id, "a2a.task_state": turn.state}

@@ -14,6 +14,8 @@ _SHAPES = (
     'text, a dict with "output" and "intermediate_steps", one with "response" and "predicted_trajectory", or one with '
     '"messages"'
 )
+_ANSWER_KEYS = ("response", "predicted_trajectory", "messages")
+_ERROR_KEYS = {"code", "message", "status", "details"}
 _PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
 _MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
 _MESSAGE_ROLES = {"user": "human", "assistant": "ai"}
@@ -30,7 +32,9 @@ _USAGE = {
 def read_output(output: Any, *, is_stream: bool) -> dict[str, Any]:
     """What `query` gave, or the chunks of a stream. Raises AgentFault with what was found and what is possible."""
     if is_stream:
-        if output and all(isinstance(chunk, dict) and _is_event(chunk) for chunk in output):
+        # The service tells of an error in a chunk of its own, whatever the agent streams.
+        _refuse_error([chunk for chunk in output if isinstance(chunk, dict)])
+        if output and all(isinstance(chunk, dict) and (_is_event(chunk) or _error_in(chunk)) for chunk in output):
             return read_events(output)
         output = _joined(output)
     if isinstance(output, str):
@@ -94,21 +98,32 @@ def _refuse_error(events: list[dict[str, Any]]) -> None:
     """Raise where an error was not followed by content: a plugin may have tried again, an agent fallen back."""
     error = None
     for event in events:
-        if (event.get("content") or {}).get("parts"):
-            error = None
-        elif _get(event, "error_code") is not None or ("code" in event and "message" in event):
-            error = event
+        error = None if _get(event.get("content"), "parts") else _error_in(event) or error
     if error is not None:
-        code = str(_get(error, "error_code") or error.get("code"))
-        text = _get(error, "error_message") or error.get("message") or "no message"
+        code, text = error
         passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
         raise AgentFault(f"the agent answered with error {code}: {text}", kind="infrastructure" if passing else "agent")
+
+
+def _error_in(chunk: dict[str, Any]) -> tuple[str, str] | None:
+    """Code and message of an error that a chunk tells of: as an event of ADK, or as Google's services do."""
+    code, text = _get(chunk, "error_code"), _get(chunk, "error_message")
+    if code is None:
+        told = chunk.get("error", chunk if chunk.keys() <= _ERROR_KEYS else None)
+        if isinstance(told, dict) and isinstance(told.get("message"), str):
+            code, text = told.get("code", told.get("status")), told["message"]
+        elif isinstance(told, str) and len(chunk) == 1:  # a node of a graph writes no text
+            code, text = "without a code", told
+    return None if isinstance(code, dict) or code is None else (str(code), str(text or "no message"))
 
 
 def _read_steps_output(output: dict[str, Any]) -> dict[str, Any]:
     steps = read_steps(output.get("intermediate_steps"))
     said = output.get("output")
     if isinstance(said, list):  # content in blocks, as some models give it
+        odd = next((index for index, block in enumerate(said) if not isinstance(block, (str, dict))), None)
+        if odd is not None:
+            raise AgentFault(f'"output[{odd}]" is {describe(said[odd])}, expected text or a block with text')
         said = "".join(block if isinstance(block, str) else str(block.get("text", "")) for block in said)
     if said is not None and not isinstance(said, str):
         raise AgentFault(f'"output" is {describe(said)}, expected a str')
@@ -169,12 +184,13 @@ def _joined(chunks: list[Any]) -> Any:
         steps = [step for chunk in chunks for step in chunk.get("steps") or ()]
         said = next((chunk["output"] for chunk in reversed(chunks) if "output" in chunk), None)
         return {"output": said, "intermediate_steps": [_unpacked(step) for step in steps]}
-    if len(chunks) == 1:
+    # A node of a graph may have any name: what it wrote is a dict, and an answer is none.
+    if len(chunks) == 1 and any(not isinstance(chunks[0].get(key, {}), dict) for key in _ANSWER_KEYS):
         return chunks[0]
     # Of a graph: what each node wrote.
     written = [part for chunk in chunks for part in chunk.values() if isinstance(part, dict)]
     messages = [message for part in written for message in part.get("messages") or ()]
-    return {"messages": messages} if messages else chunks
+    return {"messages": messages} if messages else chunks[0] if len(chunks) == 1 else chunks
 
 
 def _unpacked(step: Any) -> Any:

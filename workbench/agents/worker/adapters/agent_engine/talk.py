@@ -54,7 +54,9 @@ class Talk:
         return read_output(await self._engine.call(method, arguments), is_stream=method in STREAMS)
 
     async def _say_to_app(self, creates: str, prompt: str, session: Any) -> dict[str, Any]:
-        streams = next(name for name in reversed(STREAMS) if name in self._methods)
+        streams = next((name for name in reversed(STREAMS) if name in self._methods), None)
+        if streams is None:
+            raise LoadError(f"the agent has {creates} and no {STREAMS[1]}, expected both or {ASKED[0]}")
         if not self._session_id:
             state = {"state": session.state} if session.state else {}
             created = await self._engine.call(creates, {"user_id": session.user_id, **state})

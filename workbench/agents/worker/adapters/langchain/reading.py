@@ -49,8 +49,9 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
     names = {}
     for message in messages:
         for call in getattr(message, "tool_calls", None) or ():
-            names[call.get("id")] = call["name"]
-            uses.append({"id": call.get("id"), "name": call["name"], "args": as_json(call.get("args") or {})})
+            use = _read_call(call)
+            names[use["id"]] = use["name"]
+            uses.append(use)
         # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
         for call in getattr(message, "invalid_tool_calls", None) or ():
             uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
@@ -92,12 +93,28 @@ def tool_response(message: Any) -> dict[str, Any]:
     return {"result": as_json(content)}
 
 
+def _read_call(call: Any) -> dict[str, Any]:
+    """A call of a tool as LangChain has it, or as chat completions do. Raises AgentFault for anything else."""
+    told = call.get("function", call) if isinstance(call, dict) else None
+    if not isinstance(told, dict) or not isinstance(told.get("name"), str):
+        raise AgentFault(f'the agent\'s "tool_calls" have {describe(call)}, expected a call with a name')
+    args = told.get("args", told.get("arguments"))
+    if isinstance(args, str):
+        try:
+            args = json.loads(args or "{}")
+        except ValueError:  # what a model wrote wrongly: the tool is known, its arguments are not
+            return {"id": call.get("id"), "name": told["name"], "args": None}
+    if not isinstance(args, (dict, type(None))):
+        raise AgentFault(f"the arguments of {told['name']} are {describe(args)}, expected a dict")
+    return {"id": call.get("id"), "name": told["name"], "args": as_json(args or {})}
+
+
 def message_text(message: Any) -> str:
     """The text of a message; of content in blocks the text ones."""
     content = message.content
     if isinstance(content, str):
         return content
-    texts = (block if isinstance(block, str) else block.get("text") for block in content or ())
+    texts = (block.get("text") if isinstance(block, dict) else block for block in content or ())
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -139,8 +156,9 @@ def _new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
     if not all(map(_is_message, messages)):  # a graph may hold them as dicts
         try:
             messages = convert_to_messages(messages)
-        except (ValueError, NotImplementedError) as error:
-            raise AgentFault(f"the agent's messages cannot be read: {error}") from None
+        except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # of the library
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise AgentFault(f"the agent's messages cannot be read: {reason}") from None
     place = next((index for index, item in enumerate(messages) if getattr(item, "id", None) == said.id), None)
     after = messages if place is None else messages[place + 1 :]
     return [item for item in after if place is not None or item.id not in known]
