@@ -52,6 +52,7 @@ def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
         ),
         ("", ("web", "--kind", "command", "--target", "a 'b"), 'targets.web.target: found "a \'b", expected a program'),
         ("", ("web", "--kind", "http"), "without a terminal nothing is asked: --target must be given"),
+        ("[run]\nruns = = 2", ("web", "--kind", "http", "--target", URL), "workbench.toml:2:8: is not TOML: Invalid"),
         ("targets = 3", ("web", "--kind", "http", "--target", URL), "targets: found 3, expected a table"),
         (
             "[targets.web]\nkind = 'recorded'",

@@ -62,6 +62,8 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
             patterns = tuple(usual)
         file = add_target(described(where), root)
     except StoreError as error:
+        if error.line is not None:  # of the file that is there, not of what was asked for
+            raise
         raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
     write_lines([f"target {name} is in {shown_path(file)}"])
     message("`workbench doctor --check` says whether it can be reached")
