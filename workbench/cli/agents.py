@@ -72,7 +72,7 @@ def _framework(target: Target) -> Iterator[Health]:
 
     needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
     if target.kind is AgentKind.AGENT_ENGINE and target.runs_elsewhere:
-        needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}  # httpx comes with ourselves
+        needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}
     if target.kind not in needs:
         return
     extra, module = needs[target.kind]
