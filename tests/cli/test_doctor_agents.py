@@ -33,6 +33,47 @@ def test_a_program_is_looked_for(workbench: CommandLine) -> None:
     assert "  gone: the program 'no-such-program' is not there, or may not be run\n" in done.out
 
 
+def test_a_module_is_looked_for_and_not_imported(workbench: CommandLine) -> None:
+    configure(
+        workbench,
+        "[targets.gone]\nkind = 'function'\ntarget = 'nowhere.agent:answer'",
+        "[targets.half]\nkind = 'function'\ntarget = 'desk.agent:answer'",
+        "[targets.there]\nkind = 'function'\ntarget = 'desk.other:answer'",
+        "[targets.installed]\nkind = 'function'\ntarget = 'json.tool:main'",
+    )
+    workbench.write("desk/other.py", "raise SystemExit('imported')")
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert f"  gone: there is no module nowhere.agent in {workbench.root}\n" in done.out
+    assert f"  half: there is no module desk.agent in {workbench.root}\n" in done.out
+    assert done.out.count("there is no module") == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("body = {question = '{{ promt }}'}", "found 'promt', expected one of prompt"),
+        ("body = {question = '{{ prompt '}", "targets.web.http.body: line 1: "),
+        ("response = '$..[['", "targets.web.http.response: found '$..[[', expected a JSONPath"),
+    ],
+)
+def test_templates_and_paths_that_cannot_be_read_are_wrong_settings(
+    workbench: CommandLine, table: str, problem: str
+) -> None:
+    target = "[targets.web]\nkind = 'http'\ntarget = 'http://127.0.0.1:9/'\neval_sets = ['home/*.evalset.json']\n"
+    configure(workbench, f"{target}[targets.web.http]\n{table}\n")
+
+    checked = workbench("doctor")
+    ran = workbench("run", "web")
+
+    assert checked.status == ran.status == 2
+    assert problem in checked.out
+    assert problem in ran.error
+    assert "workbench.toml:5: " in ran.error
+
+
 def test_variables_are_named_and_never_shown(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_TOKEN", "the-value-itself")
     monkeypatch.delenv("WEB_KEY", raising=False)

@@ -33,7 +33,7 @@ def health_of(targets: Iterable[Target], *, ask: bool) -> Mapping[str, Health]:
 
 
 def _health(target: Target, sign: Health | None) -> Health:
-    parts = [*_program(target), *_framework(target), *_variables(target)]
+    parts = [*_program(target), *_module(target), *_framework(target), *_table(target), *_variables(target)]
     if _has_url(target):
         parts.append(sign or Health(lines=("whether it can be reached is asked with --check",)))
     lines = tuple(line for part in parts for line in part.lines)
@@ -61,6 +61,33 @@ def _program(target: Target) -> Iterator[Health]:
         yield Health(problems=(f"the program {name!r} is not there, or may not be run",))
     else:
         yield Health(lines=(f"runs {found}",))
+
+
+def _module(target: Target) -> Iterator[Health]:
+    """The module of an agent in Python: looked for, and not imported."""
+    from importlib.util import find_spec
+
+    from workbench.model.target import AgentKind
+
+    if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.runs_elsewhere:
+        return
+    module = target.location.partition(":")[0]
+    file = target.path.joinpath(*module.split("."))
+    if file.is_dir() or file.with_suffix(".py").is_file():
+        return
+    name = module.partition(".")[0]
+    is_here = (target.path / name).is_dir() or (target.path / f"{name}.py").is_file()
+    if is_here or (target.python is None and find_spec(name) is None):
+        yield Health(problems=(f"there is no module {module} in {target.path}",))
+
+
+def _table(target: Target) -> Iterator[Health]:
+    """Templates and paths in the table of its kind."""
+    from workbench.agents.tables import wrong_table
+
+    wrong = wrong_table(target)
+    if wrong is not None:
+        yield Health(problems=(wrong,))
 
 
 def _framework(target: Target) -> Iterator[Health]:

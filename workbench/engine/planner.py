@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workbench.agents.tables import wrong_table
 from workbench.engine.baselines import OpenHistory, with_baselines
 from workbench.engine.criteria import judge_models_of, problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
@@ -175,6 +176,9 @@ class Planner:
         yield from self._loaded.problems
         for target in targets.values():
             yield from missing_files(target)
+            wrong = wrong_table(target)
+            if wrong is not None:
+                yield self._loaded.placed(("targets", target.name, target.kind.value), wrong)
             is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
             if not is_missing and (problem := why_no_script(target)) is not None:
                 yield problem
