@@ -226,6 +226,32 @@ def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester:
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
+def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytester) -> None:
+    project = AgentProject(pytester.path)
+    project.write("home_automation_agent/__init__.py", "from . import agent")
+    project.write(
+        "home_automation_agent/agent.py", AGENT.replace('raise ValueError("kaboom")', "__import__('time').sleep(300)")
+    )
+    project.write("home_automation_agent/tools.py", TOOLS)
+    project.add_set("slow.test.json", off="raise")
+    project.write(
+        "test_slow.py",
+        """
+        import pytest
+        from workbench.testing import AgentEvaluator
+
+        @pytest.mark.asyncio
+        async def test_slow():
+            await AgentEvaluator.evaluate("home_automation_agent", "slow.test.json", num_runs=1)
+        """,
+    )
+
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--workbench-timeout", "4")
+
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines("*longer than 4 s*")
+
+
 WITH_OBJECTS_OF_ADK = """
 import asyncio, json, pathlib
 from google.adk.evaluation.eval_config import EvalConfig

@@ -94,8 +94,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Say where models answer from in this test."""
+    """Say where models answer from in this test, and how long a case of it may take."""
     session.calls = calls_of(item)
+    session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
 
 
 def calls_of(item: pytest.Item | pytest.Session) -> ModelCalls:
@@ -114,6 +115,18 @@ def text_option(config: pytest.Config, name: str) -> str | None:
     """An option: as the command line says, else the configuration file of pytest, else None."""
     given: str | None = config.getoption(f"workbench_{name}")
     return given or config.getini(f"workbench_{name}") or None
+
+
+def number_option(config: pytest.Config, name: str, read: type[int] | type[float], expected: str) -> int | float | None:
+    """An option that is a number above 0. Raises UsageError for what is none."""
+    text = text_option(config, name)
+    try:
+        value = None if text is None else read(text)
+    except ValueError:
+        value = 0
+    if value is not None and not 0 < value < float("inf"):
+        raise pytest.UsageError(f"--workbench-{name}: found {text!r}, expected {expected}")
+    return value
 
 
 def path_option(config: pytest.Config, name: str) -> Path | None:

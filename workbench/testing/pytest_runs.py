@@ -27,7 +27,7 @@ from workbench.store.errors import StoreError
 from workbench.store.files import relative_name
 from workbench.store.settings import load_settings
 from workbench.testing.model_calls import with_calls
-from workbench.testing.pytest_plugin import calls_of, path_option, text_option
+from workbench.testing.pytest_plugin import calls_of, number_option, path_option, text_option
 from workbench.testing.session import RECORD_OPTION, ModelCalls
 from workbench.testing.workspaces import shared_workspaces
 
@@ -206,21 +206,11 @@ def _calls_of_session(session: pytest.Session) -> ModelCalls:
 
 
 def _options(config: pytest.Config) -> RunOptions:
-    def number(name: str, read: type[int] | type[float], expected: str) -> int | float | None:
-        text = text_option(config, name)
-        try:
-            value = None if text is None else read(text)
-        except ValueError:
-            value = 0
-        if value is not None and not 0 < value < float("inf"):
-            raise pytest.UsageError(f"--workbench-{name}: found {text!r}, expected {expected}")
-        return value
-
     return RunOptions.model_validate(
         {
             "config": path_option(config, "config"),
-            "runs": number("runs", int, "a number of at least 1"),
-            "timeout_seconds": number("timeout", float, "a number of seconds above 0"),
+            "runs": number_option(config, "runs", int, "a number of at least 1"),
+            "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
             "command": "pytest",
             "adk_results": False,
         }

@@ -32,6 +32,7 @@ class TestSession:
 
     depth: int = 0
     calls: ModelCalls = ModelCalls()
+    timeout_seconds: float | None = None  # for one case, where the session says so
 
     @property
     def is_open(self) -> bool:

@@ -169,7 +169,12 @@ async def _evaluate(
     empty = [name for name, document in sets.documents.items() if not len(document)]
     if empty:
         raise ValueError(f"{', '.join(empty)}: no eval case in it, so that there is nothing to evaluate")
-    options = RunOptions(runs=num_runs, adk_results=False, command=f"AgentEvaluator {agent_module}")
+    options = RunOptions(
+        runs=num_runs,
+        timeout_seconds=session.timeout_seconds,
+        adk_results=False,
+        command=f"AgentEvaluator {agent_module}",
+    )
     with _wrong_input(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
         if plan.problems:

@@ -80,7 +80,8 @@ class _Reading:
 def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
     """The criteria that metrics are for a dataset with these columns. Raises EvaluationError."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
-        raise EvaluationError(f"metrics: found {_found(metrics)}, expected a list of metrics")
+        found = "no metric" if metrics == [] else _found(metrics)
+        raise EvaluationError(f"metrics: found {found}, expected a list of metrics")
     reading = _Reading()
     tools = list(dict.fromkeys(metric.tool_name for metric in metrics if isinstance(metric, TrajectorySingleToolUse)))
     for metric in metrics:
