@@ -125,3 +125,15 @@ async def test_the_choice_of_criteria_knows_what_the_rows_have(project: Path, op
         await _go_to(screen, "off")
         await screen.press("c")
         await screen.until("the selected case has what it needs")
+
+
+@pytest.mark.parametrize("key", ["N", "d", "D", "f2"])
+async def test_whoever_would_edit_a_row_is_told_before_anything_is_asked(
+    project: Path, open_app: Callable[..., Any], key: str
+) -> None:
+    async with open_app(project) as screen:
+        await _go_to(screen, "on")
+        await screen.press(key)
+        await screen.until("is a dataset, which is not edited here")
+
+        assert len(screen.app.screen_stack) == 1

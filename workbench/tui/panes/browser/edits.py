@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
 from workbench.model.keys import CaseKey
-from workbench.store.errors import FileChanged, StoreError
+from workbench.store.errors import FileChanged, IsDataset, StoreError
 from workbench.store.names import EVAL_SET_SUFFIX
 from workbench.tui.gateway import cases
 from workbench.tui.hub import Hub
@@ -53,7 +53,7 @@ class Edits:
         if row is None or not row.eval_set:
             self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
             return
-        if self._refuses_kept():
+        if self._refuses():
             return
         taken = self._ids(row.eval_set)
         question = f"Id of the new case in {row.eval_set}"
@@ -88,7 +88,7 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to rename")
-        elif self._refuses_kept():
+        elif self._refuses(cases=row.case is not None):
             return
         elif row.case is None:
             await self._rename_set(row.eval_set)
@@ -100,7 +100,7 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to duplicate")
-        elif self._refuses_kept():
+        elif self._refuses(cases=row.case is not None):
             return
         elif row.case is None:
             await self._duplicate_set(row.eval_set)
@@ -112,7 +112,7 @@ class Edits:
         row = self._browser.selected
         if row is None or row.case is None:
             self._warn("select the case that is to be moved")
-        elif self._refuses_kept():
+        elif self._refuses():
             return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
             self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
@@ -123,9 +123,9 @@ class Edits:
     async def move_to_set(self) -> None:
         """Move the marked cases, else the selected one, to the end of another set."""
         keys = self._meant()
-        if self._refuses_kept(keys):
+        if self._refuses(keys):
             return
-        others = sorted(self._paths() - {key.eval_set for key in keys})
+        others = sorted(name for name in self._paths() - {key.eval_set for key in keys} if name.endswith(".json"))
         if not keys or not others:
             self._warn("select or mark the cases to move" if others else "there is no other eval set to move to")
             return
@@ -142,11 +142,11 @@ class Edits:
         """Delete the selected set, or the marked cases, else the selected one."""
         row = self._browser.selected
         if row is not None and row.case is None and row.eval_set:
-            if not self._refuses_kept():
+            if not self._refuses(cases=False):
                 await self._delete_set(row.eval_set)
             return
         keys = self._meant()
-        if self._refuses_kept(keys):
+        if self._refuses(keys):
             return
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
@@ -278,16 +278,23 @@ class Edits:
         selected = [row.case] if row is not None and row.case is not None else []
         return list(self._browser.marks) or selected
 
-    def _refuses_kept(self, keys: Sequence[CaseKey] = ()) -> bool:
-        """Whether the selected row, or one of these cases, is only kept of a run; says what that means."""
+    def _refuses(self, keys: Sequence[CaseKey] = (), *, cases: bool = True) -> bool:
+        """Whether the selected row, or one of these cases, is nothing to edit; says why.
+
+        That is what is only kept of a run, and the `cases` of a dataset.
+        """
         row = self._browser.selected
         places = {(key.target, key.eval_set) for key in keys}
         if not keys and row is not None:
             places = {(row.target, row.eval_set)}
-        is_kept = any(self._browser.is_kept(*place) for place in places)
-        if is_kept:
+        if any(self._browser.is_kept(*place) for place in places):
             self._warn(KEPT_READ_ONLY)
-        return is_kept
+            return True
+        datasets = [name for _, name in places if name and not name.lower().endswith(".json")]
+        if cases and datasets:
+            self._warn(str(IsDataset(Path(datasets[0]))))
+            return True
+        return False
 
     def _ids(self, eval_set: str) -> set[str]:
         return {row.case.eval_id for row in self._browser.case_rows() if row.case and row.eval_set == eval_set}
