@@ -130,7 +130,15 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> Non
         "home/agent.py", f"import time\ndef answer(prompt):\n    open({str(started)!r}, 'w'); time.sleep(300)\n"
     )
 
-    process = subprocess.Popen(command, cwd=project.root, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=project.root,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Whoever runs tests in parallel ignores the signal, which would be inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 30
     while not started.exists() and time.monotonic() < deadline:
         time.sleep(0.05)

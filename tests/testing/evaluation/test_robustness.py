@@ -348,8 +348,8 @@ def test_values_that_cannot_be_read_cost_their_row() -> None:
 
     assert column(result, "exact_match/score") == [None, None, 1.0]
     assert reasons(result, "exact_match/score") == {
-        0: "dataset: row 1: extra: found a _Unreadable that cannot be read (ValueError), expected a JSON value",
-        1: "dataset: row 2: extra: found a list that cannot be read (RecursionError), expected a JSON value",
+        0: "dataset: row 1: extra: found a _Unreadable that raises ValueError, expected a JSON value or text",
+        1: "dataset: row 2: extra: found a value that is nested too deeply, expected a JSON value",
     }
 
 
