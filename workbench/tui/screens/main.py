@@ -169,6 +169,7 @@ class MainScreen(MainActions):
     @on(Reader.ProjectRead)
     def _on_project_read(self) -> None:
         self._shown.show_all()
+        self._reader.read_selected()  # its results may have been listed after it was read
 
     @on(Reader.SetsRead)
     def _on_sets_read(self) -> None:

@@ -99,7 +99,7 @@ class Reader(Faceless):
     async def read_selected(self) -> None:
         """Read the case under the cursor; a later call replaces an earlier one."""
         key = self._state.selected_case
-        if key is not None and not self._state.has_read(key):
+        if key is not None and not self._has_all_of(key):
             waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
             try:
                 read = await self._gateway.project.read_case(key, stored=self._state.lacks_results(key))
@@ -107,6 +107,12 @@ class Reader(Faceless):
             finally:
                 waiting.stop()
         self.post_message(self.CaseRead())
+
+    def _has_all_of(self, key: CaseKey) -> bool:
+        """Whether the case was read, and with the stored results that were listed after it was."""
+        read = self._state.read
+        has_results = read is not None and (bool(read.stored) or not self._state.lacks_results(key))
+        return self._state.has_read(key) and has_results
 
     @work(group="verdicts")
     async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
