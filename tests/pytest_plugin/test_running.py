@@ -137,7 +137,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> Non
         text=True,
         start_new_session=True,
         # Whoever runs tests in parallel ignores the signal, which would be inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     deadline = time.monotonic() + 30
     while not started.exists() and time.monotonic() < deadline:
