@@ -12,3 +12,9 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+def children() -> set[int]:
+    """The processes that this one has started."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,31 @@ async def test_the_mean_over_the_runs_decides(project: AgentProject) -> None:
     project.write("test_config.json", {"criteria": {"tool_trajectory_avg_score": 0.6}})
     with pytest.raises(AssertionError, match=r"0\.50 < 0\.60, the mean of (1\.00, 0\.00|0\.00, 1\.00)"):
         await AgentEvaluator.evaluate(MODULE, name, num_runs=2)
+
+
+async def test_a_run_of_many_turns_weighs_more_than_one_of_few(project: AgentProject) -> None:
+    project.write(
+        f"{MODULE}/scores.py",
+        f"""
+        import pathlib
+        ran = pathlib.Path({str(project.root / "ran")!r})
+
+        def odd(row):
+            # The first run has a score for one of its turns, the second one for both.
+            count = len(ran.read_text()) if ran.exists() else 0
+            ran.write_text("x" * (count + 1))
+            return [1.0, None, 0.0, 0.0][count]
+        """,
+    )
+    custom = {"odd": {"code_config": {"name": f"{MODULE}.scores.odd"}}}
+    project.write("test_config.json", {"criteria": {"odd": 0.4}, "custom_metrics": custom})
+    turn = case("two", "Turn it off.")["conversation"]
+    two_turns = {"eval_set_id": "s", "eval_cases": [{"eval_id": "two", "conversation": turn * 2}]}
+    project.write("two.test.json", two_turns)
+    project.write("workbench.toml", "[run]\nconcurrency = 1\n")
+
+    with pytest.raises(AssertionError, match=r"0\.33 < 0\.40, the mean of (1\.00, 0\.00, 0\.00|0\.00, 0\.00, 1\.00)"):
+        await AgentEvaluator.evaluate(MODULE, "two.test.json", num_runs=2)
 
 
 async def test_a_score_that_is_always_just_enough_passes(project: AgentProject) -> None:
@@ -224,6 +250,34 @@ def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester:
     project.write("test_example.py", example.replace(theirs, "from workbench.testing import AgentEvaluator"))
 
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pytester) -> None:
+    project = AgentProject(pytester.path)
+    project.write("home/__init__.py", "")
+    project.write("home/agent.py", "def answer(prompt): return prompt")
+    project.write("workbench.toml", '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n')
+    project.write("sub/test_config.json", '{"criteria": ')
+    project.add_set("simple.test.json", off="Turn it off.")
+    calls = [
+        'await AgentEvaluator.evaluate("home", "simple.test.json")',
+        'await AgentEvaluator.evaluate("home", "gone.test.json")',
+        'await AgentEvaluator.evaluate("hom", "simple.test.json")',
+        'await AgentEvaluator.evaluate("home", "simple.test.json", agent_name="x")',
+        'await AgentEvaluator.evaluate("home", "simple.test.json", num_runs=0)',
+        'await AgentEvaluator.evaluate_eval_set("home", 7, criteria={"bleu": 1})',
+        'await AgentEvaluator.evaluate_eval_set("home", {"eval_cases": [{"eval_id": "a"}]}, criteria={"nosuch": 1})',
+        'AgentEvaluator.migrate_eval_data_to_new_schema("gone.test.json", "new.test.json")',
+        'AgentEvaluator.find_config_for_test_file("sub/simple.test.json")',
+    ]
+    tests = [f"async def test_{number}():\n    {call}\n" for number, call in enumerate(calls)]
+    project.write("test_all.py", "from workbench.testing import AgentEvaluator\n\n" + "\n".join(tests))
+
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
+
+    done.assert_outcomes(failed=len(calls))
+    shown = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
+    assert [line.partition(":")[0] for line in shown] == ["test_all.py"] * len(calls)
 
 
 def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytester) -> None:

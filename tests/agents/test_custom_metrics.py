@@ -47,6 +47,13 @@ async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: An
     )
 
 
+async def test_a_function_that_leaves_is_told_as_the_metric(bench: Any, way: dict[str, Any]) -> None:
+    with pytest.raises(AgentError) as raised:
+        await _score(bench, "import sys\ndef f(instance): sys.exit(3)", way=way)
+
+    assert raised.value.failure.message == "mine: the metric called sys.exit(3)"
+
+
 @pytest.mark.parametrize(
     ("returned", "score"),
     [

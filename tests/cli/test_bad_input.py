@@ -135,6 +135,41 @@ def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, co
     assert done.out == ""
 
 
+@pytest.mark.parametrize(
+    ("table", "config", "said"),
+    [
+        (
+            "judge",
+            {"criteria": {"safety_v1": {"judge_model_options": {"judge_model_config": {"responseModalities": []}}}}},
+            "criteria.safety_v1.judge_model_options.judge_model_config.responseModalities",
+        ),
+        (
+            "simulation",
+            {
+                "criteria": {"safety_v1": 1.0},
+                "user_simulator_config": {"model_configuration": {"responseModalities": []}},
+            },
+            "user_simulator_config.model_configuration.responseModalities",
+        ),
+    ],
+)
+def test_a_configuration_is_held_against_the_model_that_the_settings_name(
+    workbench: CommandLine, table: str, config: Any, said: str
+) -> None:
+    workbench.write("home/test_config.json", config)
+    settings = (workbench.root / "workbench.toml").read_text() if (workbench.root / "workbench.toml").exists() else ""
+    of_google = workbench("run", "home", "--dry-run")
+    workbench.write("workbench.toml", f"{settings}\n[{table}]\nmodel = 'openai/x'\n")
+
+    of_others = workbench("run", "home", "--dry-run")
+
+    assert "responseModalities" not in of_google.error
+    assert of_others.status == 2
+    assert (
+        f"{said}: found the key 'responseModalities', which models of other providers are not told" in of_others.error
+    )
+
+
 def test_a_judge_without_a_key_is_an_error_of_each_case(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,76 @@ def test_a_program_is_looked_for(workbench: CommandLine) -> None:
     assert "  gone: the program 'no-such-program' is not there, or may not be run\n" in done.out
 
 
+def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: CommandLine) -> None:
+    configure(
+        workbench,
+        f"[targets.good]\nkind = 'command'\ntarget = ['{sys.executable}', 'good.py']",
+        f"[targets.bad]\nkind = 'command'\ntarget = ['{sys.executable}', '-c', 'import no_such_thing']",
+        f"[targets.chatty]\nkind = 'command'\ntarget = ['{sys.executable}', '-c', 'print(1)']",
+        "[targets.gone]\nkind = 'command'\ntarget = 'no-such-program'",
+    )
+    workbench.write("good.py", "import sys\nfor line in sys.stdin: open('asked', 'w')\nopen('started', 'w')\n")
+
+    quiet = workbench("doctor")
+    assert not (workbench.root / "started").exists()
+    asked = workbench("doctor", "--check")
+
+    assert quiet.out.count("    whether it starts is asked with --check\n") == 4
+    assert asked.out.count("    starts\n") == 1
+    assert (workbench.root / "started").exists() and not (workbench.root / "asked").exists()
+    assert "ended with exit status 1 before it had answered: ModuleNotFoundError: No module named" in asked.out
+    assert " wrote the line '1' after its last turn" in asked.out
+    assert asked.out.count("no-such-program") == 2  # its line, and what is wrong with it
+
+
+def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
+    case = '{"eval_id": "one", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
+    workbench.write("there.evalset.json", f'{{"eval_set_id": "t", "eval_cases": [{case}]}}')
+    workbench.write("broken.evalset.json", "{")
+    workbench.write(
+        "rows.jsonl", '{"prompt": "a", "response": "b"}\n' + '{"prompt": "a", "predicted_trajectory": 3}\n' * 7
+    )
+    workbench.write("good.jsonl", '{"prompt": "a", "response": "b"}\n')
+    configure(
+        workbench,
+        *(
+            f"[targets.{name}]\nkind = 'recorded'\ntarget = '{name}.evalset.json'"
+            for name in ("there", "broken", "gone")
+        ),
+        "[targets.rows]\nkind = 'recorded'\neval_sets = ['rows.jsonl', 'good.jsonl']",
+    )
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert "    holds 1 recorded case\n" in done.out
+    assert "  gone: gone.evalset.json: cannot read it: there is no such file or folder\n" in done.out
+    assert "  broken: broken.evalset.json:" in done.out
+    assert "  rows.jsonl:2:" in done.out
+    assert "  rows.jsonl: 2 more rows (`workbench dataset lint` names them all)\n" in done.out
+    assert "there.evalset.json: no agent was found" not in done.out
+    assert "good.jsonl:" not in done.out.partition("problems:")[2]
+
+
+@pytest.mark.needs_a2a
+def test_the_card_of_an_agent_is_read_when_told_to(workbench: CommandLine) -> None:
+    from tests.agents.a2a.servers import serving as serving_a2a
+
+    with serving_a2a() as agent, serving_a2a() as other:
+        other.card = {"hello": 1}
+        configure(
+            workbench,
+            f"[targets.lamps]\nkind = 'a2a'\ntarget = '{agent.url}'",
+            f"[targets.none]\nkind = 'a2a'\ntarget = '{other.url}'",
+        )
+
+        done = workbench("doctor", "--check")
+
+    assert "    reached: its card tells of lamps\n" in done.out
+    assert "  none: " in done.out and "is no agent card: expected an object with a name" in done.out
+    assert agent.executor.contexts == []
+
+
 def test_a_module_is_looked_for_and_not_imported(workbench: CommandLine) -> None:
     configure(
         workbench,

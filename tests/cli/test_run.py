@@ -213,6 +213,25 @@ def test_failed_runs_what_did_not_pass_last_time(workbench: CommandLine) -> None
     assert statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
 
 
+def test_failed_runs_what_it_can_where_a_set_cannot_be_read(workbench: CommandLine) -> None:
+    settings, rows = workbench.root / "workbench.toml", workbench.root / "rows.csv"
+    old = settings.read_text() if settings.exists() else ""
+    settings.write_text(f'{old}\n[targets.old]\nkind = "recorded"\neval_sets = ["rows.csv"]\n')
+    rows.write_text("foo,bar\n1,2\n")
+    workbench("run", "home")
+
+    never_judged = workbench("run", "--failed", "--format", "json")
+    assert statuses(never_judged) == {"off": "FAILED"}
+
+    rows.write_text("response,reference\na,b\n")
+    workbench("run", "old")
+    rows.write_text("foo,bar\n1,2\n")
+    judged = workbench("run", "--failed", "--format", "json")
+    assert statuses(judged) == {"off": "FAILED"}
+    assert judged.status == 2
+    assert "found the columns" in judged.error
+
+
 def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: CommandLine, make_turn: MakeTurn) -> None:
     first, long = [make_turn("light x", room="x")], [make_turn("sleep 60")]
     workbench.add_set("home/long.evalset.json", {"first": first, "long": long})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +47,15 @@ def test_the_documented_rows_have_the_documented_scores(workbench: CommandLine, 
     metrics = done.data["summary"]["metrics"]
     assert [round(metrics[name]["mean"], 4) for name in names] == [0, 0.25, 0.25]
     assert round(metrics["trajectory_precision"]["std"], 4) == 0.3536
+
+
+def test_a_report_of_rows_that_are_gone_tells_what_they_expected(workbench: CommandLine, dataset: str) -> None:
+    workbench("score", dataset, "--metric", "trajectory_exact_match=1")
+    workbench.write(dataset, "")
+
+    report = workbench("report", "latest", "--format", "markdown")
+
+    assert r'user\_id: expected "user\_y", got "user\_z"' in report.out
 
 
 def test_metrics_without_thresholds_are_reported_and_judge_nothing(workbench: CommandLine, dataset: str) -> None:
@@ -118,10 +127,122 @@ def test_what_gives_access_to_an_address_is_kept_nowhere(workbench: CommandLine)
 
         server.shutdown()
     assert done.status == 0
-    assert done.data["cases"][0]["target"] == "rows.jsonl"
+    assert done.data["cases"][0]["target"] == address.partition("?")[0]
     assert "hush" not in done.out
     kept = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
     assert kept and not any(b"hush" in file.read_bytes() for file in kept)
+
+
+def test_datasets_of_the_same_file_name_are_told_apart(workbench: CommandLine) -> None:
+    for folder in ("old", "new"):
+        workbench.write(f"{folder}/rows.jsonl", json.dumps(ROWS[0]))
+
+    targets = [
+        workbench("score", f"{folder}/rows.jsonl", "--metric", "trajectory_recall=0", "--format", "json").data["cases"][
+            0
+        ]["target"]
+        for folder in ("old", "new")
+    ]
+
+    assert targets == ["old/rows.jsonl", "new/rows.jsonl"]
+
+
+@pytest.mark.needs_fsspec
+def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandLine) -> None:
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            asked.append(self.path)
+
+    folder = workbench.write("elsewhere/rows.csv", "response,reference\nyes,yes\nyes,no\n").parent
+    workbench.write("near.json", {"response": ["yes"], "reference": ["yes"]})
+    workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/rows.csv"
+        eval_sets = json.dumps(["near.json", f"{address}?token=hush"])
+        settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'
+        workbench.write("workbench.toml", settings)
+
+        looked = workbench("doctor")
+        assert asked == []
+        done = workbench("run", "stored", "--format", "json")
+        named = workbench("run", f"{address}:row_2", "--format", "json")
+
+        server.shutdown()
+    assert address in looked.out
+    assert "dataset" not in looked.out
+    ended = [(case["eval_set_id"], case["eval_id"], case["status"]) for case in done.data["cases"]]
+    assert ended == [("near", "row_1", "PASSED"), ("rows", "row_1", "PASSED"), ("rows", "row_2", "FAILED")]
+    assert [case["eval_id"] for case in named.data["cases"]] == ["row_2"]
+    assert "hush" not in done.out + looked.out
+
+
+@pytest.mark.needs_fsspec
+def test_addresses_that_differ_in_their_query_are_datasets_of_their_own(workbench: CommandLine) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            answer = "yes" if self.path == "/rows.csv?table=hush_a" else "no"
+            self.wfile.write(f"response,reference\n{answer},yes\n".encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/rows.csv"
+        eval_sets = json.dumps([f"{address}?table=hush_a", f"{address}?table=hush_b"])
+        settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'
+        workbench.write("workbench.toml", settings)
+
+        done = workbench("run", "--format", "json")
+        one = workbench("run", f"{address} (2):row_1", "--format", "json")
+        failed = workbench("run", "--failed", "--format", "json")
+
+        server.shutdown()
+    assert done.status == 1
+    ended = [(case["eval_set"], case["status"]) for case in done.data["cases"]]
+    assert ended == [(address, "PASSED"), (f"{address} (2)", "FAILED")]
+    for again in (one, failed):
+        assert [case["eval_set"] for case in again.data["cases"]] == [f"{address} (2)"]
+    assert "hush" not in done.out + done.error + one.out + one.error
+    kept = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
+    assert kept and not any(b"hush" in file.read_bytes() for file in kept)
+
+
+def test_columns_that_fit_none_of_the_metrics_are_named_with_those_that_would(workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", '{"prompt": "Hi", "answer": "yes", "gold": "yes"}\n')
+
+    done = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,exact_match,trajectory_recall")
+
+    assert done.status == 2
+    assert done.error.splitlines() == [
+        "workbench: rows.jsonl: found the columns answer, gold, prompt, expected response and reference for rouge_1, "
+        "exact_match; predicted_trajectory and reference_trajectory for trajectory_recall (columns of other names are "
+        "told by `--columns reference=NAME`)"
+    ]
+    workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
+    run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # which has no such option
+    assert run.status == 2
+    assert run.error.strip().endswith(
+        "expected response and reference for rouge_1 (columns of other names are told by "
+        '`columns = {reference = "NAME"}` of a recorded target in workbench.toml)'
+    )
+    named = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1", "--columns", "response=answer,reference=gold")
+    assert named.status == 0
+
+
+def test_a_metric_that_some_row_has_the_columns_for_is_judged(workbench: CommandLine) -> None:
+    rows = [{"response": "yes"}, {"response": "yes", "reference": "yes"}]
+    workbench.write("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+
+    done = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,trajectory_recall", "--format", "json")
+
+    assert [case["status"] for case in done.data["cases"]] == ["NOT_EVALUATED", "PASSED"]
 
 
 def test_columns_may_have_other_names(workbench: CommandLine) -> None:

@@ -53,6 +53,24 @@ def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: Comma
     assert "no key for gemini-2.5-flash" in done.error
 
 
+def test_what_is_only_played_is_not_what_failed_last_time(played: CommandLine) -> None:
+    assert played("run").status == 0
+    played("simulate", "set.evalset.json")
+
+    assert "nothing to run: no case failed last time" in played("run", "--failed").error
+
+
+def test_an_error_while_playing_is_no_verdict(played: CommandLine) -> None:
+    assert played("run").status == 0
+    played.write("agent.py", "def answer(prompt, session):\n    raise ValueError('broken')\n")
+    assert played("simulate", "set.evalset.json").status == 3
+
+    assert "nothing to run: no case failed last time" in played("run", "--failed").error
+
+    played("run")
+    assert "nothing to run" not in played("run", "--failed").error  # an error of a real run is one that it ended in
+
+
 def test_several_are_shown_whole_and_what_they_hold_is_no_escape(played: CommandLine) -> None:
     write(played, s=scenario("NOVICE"), t=scenario(starting_prompt="hello \x1b[31m"), fixed={"conversation": []})
 

@@ -11,6 +11,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.results import MetricStatus
+from workbench.store.errors import NotRead, StoreError
 
 from .conftest import Project, failure_of, result_of, statuses, turn
 
@@ -152,3 +153,43 @@ def test_a_custom_metric_that_hangs_ends_with_the_time_of_a_case(project: Projec
     judged = next(m for m in result_of(run, "a").metrics if m.name == "slow")
     assert judged.status is MetricStatus.ERROR
     assert "longer than 1 s" in str(judged.reason)
+
+
+@pytest.mark.needs_fsspec
+@pytest.mark.needs_pandas
+def test_whatever_a_reader_raises_is_one_sentence(project: Project) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    far = pyarrow.array([2**50], pyarrow.timestamp("ms"))  # a year that Python has no number for
+    with fsspec.filesystem("memory").open("/far.parquet", "wb") as file:
+        parquet.write_table(pyarrow.table({"prompt": ["a"], "at": far}), file)
+    (project.root / "workbench.toml").write_text(
+        '[targets.far]\nkind = "recorded"\neval_sets = ["memory://far.parquet"]\n'
+    )
+
+    found = project.workspace().recordings.reader("memory://far.parquet")().found
+
+    assert isinstance(found, StoreError)
+    assert str(found).startswith("memory://far.parquet: cannot read it: ")
+
+
+@pytest.mark.needs_fsspec
+def test_what_was_read_of_another_address_does_not_count(project: Project) -> None:
+    pytest.importorskip("fsspec").filesystem("memory").pipe_file("/rows.jsonl", b'{"prompt": "a"}')
+
+    def name(*addresses: str) -> None:
+        settings = f'[targets.stored]\nkind = "recorded"\neval_sets = {json.dumps(addresses)}\n'
+        (project.root / "workbench.toml").write_text(settings)
+
+    name("memory://rows.jsonl#a", "memory://rows.jsonl#b")
+    workspace = project.workspace()
+    reading = workspace.recordings.reader("memory://rows.jsonl")()
+    name("memory://rows.jsonl#b")
+    workspace.refresh()
+
+    workspace.recordings.keep("memory://rows.jsonl", reading)
+
+    with pytest.raises(NotRead):
+        workspace.recordings.of("memory://rows.jsonl")

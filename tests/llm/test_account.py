@@ -15,6 +15,7 @@ from workbench.llm.models import Models
 from workbench.llm.prices import OwnPrice, Prices, Tokens, UnknownPrice, tokens_of
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.results import TokenUsage
+from workbench.model.spending import ModelSpending
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]
@@ -117,6 +118,31 @@ async def test_nobody_is_asked_once_the_money_is_spent(serve: Serve, open_models
 
     assert told == [None, None, None, Trouble.BUDGET, Trouble.BUDGET]  # five tokens each, a dollar apiece
     assert account.spending()[0].cost == 15.0
+
+
+@pytest.mark.parametrize(
+    ("before", "budget", "reason"),
+    [
+        (ModelSpending(model="gemini-test", calls=1, failed=1), Budget(calls=2), "the budget of 2 model calls"),
+        (ModelSpending(model="another", calls=1, cost=3.0), Budget(cost=3.0), r"the budget of \$3 for models"),
+        (
+            ModelSpending(model="gemini-test", calls=1, cost=None, cost_unknown="nobody told"),
+            Budget(cost=3.0),
+            r"a budget of \$3 cannot be kept: nobody told",
+        ),
+    ],
+)
+async def test_what_was_asked_before_on_the_same_budget_is_charged_and_told_once(
+    serve: Serve, open_models: OpenModels, before: ModelSpending, budget: Budget, reason: str
+) -> None:
+    server = serve(lambda _: gemini("yes"))
+    account = Account(Prices({"gemini-test": OwnPrice(0.0, 1.0)}), budget, before=[before])
+
+    with pytest.raises(ModelError, match=reason):
+        await open_models(server).ask(request(), account=account)
+
+    assert server.calls == []
+    assert sum(spent.calls for spent in account.spending()) == 0
 
 
 async def test_a_budget_that_cannot_be_kept_asks_nobody(serve: Serve, open_models: OpenModels) -> None:

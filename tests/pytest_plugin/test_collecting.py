@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from .conftest import PytestProject, turn
 
 LIGHT = [turn("light hall", room="hall")]
@@ -42,10 +44,12 @@ def test_json_of_other_programs_is_left_alone_until_it_is_named(project: PytestP
     project.write("broken.test.json", "{ not even JSON")
     project.write("graph.test.json", {"query": "{user{id}}"})
     project.write("graphs.test.json", {"requests": [{"query": "{user{id}}"}]})
+    project.write("batch.test.json", [{"query": "{user{id}}", "variables": {}}, {"query": "{reference}"}])
+    project.write("batches.test.json", [{"query": "query($reference: ID) {user}", "variables": {"reference": 1}}])
 
     assert collected(project, "--workbench") == []
     named = project.pytest("web.test.json")
-    assert named.ret == 2
+    named.assert_outcomes(errors=1)
     named.stdout.fnmatch_lines(["web.test.json:1:1: found an object without eval_cases, expected an eval set*"])
 
 
@@ -58,14 +62,76 @@ def test_repeats_are_items_of_their_own(project: PytestProject) -> None:
     assert len(collected(project, "--workbench-runs", "2", "home/light.evalset.json::hall")) == 2
 
 
-def test_a_broken_set_is_one_error_of_a_sentence(project: PytestProject) -> None:
-    project.write("home/light.evalset.json", '{"eval_set_id": "light", "eval_cases": 3}')
+def test_a_broken_set_is_one_error_of_a_sentence_and_the_session_goes_on(project: PytestProject) -> None:
+    project.write("home/broken.evalset.json", '{"eval_set_id": "light", "eval_cases": 3}')
+    project.write("home/older.test.json", '[{"query": "light hall", "expected_tool_use": 3}')
+    project.add_set("home/light.evalset.json", hall=LIGHT)
 
     done = project.pytest("--workbench")
 
-    assert done.ret == 2
-    done.stdout.fnmatch_lines(["home/light.evalset.json:1:40: found 3 as eval_cases, expected a list of cases"])
+    done.assert_outcomes(passed=1, errors=2)
+    done.stdout.fnmatch_lines(
+        [
+            "home/broken.evalset.json:1:40: found 3 as eval_cases, expected a list of cases",
+            "*home/older.test.json:1:49: found the end of the file, expected ',' or the closing bracket",
+        ]
+    )
     assert "Traceback" not in done.stdout.str()
+
+
+@pytest.mark.parametrize(
+    "narrowed", [["-k", "hall"], ["-m", "not slow", "-k", "hall"], ["--deselect", "home/broken.evalset.json"]]
+)
+@pytest.mark.parametrize("spread", [[], ["-n", "1"]])
+def test_nothing_deselects_a_broken_set(project: PytestProject, narrowed: list[str], spread: list[str]) -> None:
+    project.write("home/broken.evalset.json", "not json")
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    done = project.pytest("--workbench", *narrowed, *spread)
+
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.assert_outcomes(passed=1, errors=1)
+    done.stdout.fnmatch_lines(["*home/broken.evalset.json:1:1: *"])
+
+
+def test_a_set_that_broke_since_its_case_failed_is_no_success_of_last_failed(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=[turn("light hall", room="attic")])
+    project.cached("--workbench").assert_outcomes(failed=1)
+    project.write("home/light.evalset.json", "not json")
+
+    project.cached("--workbench", "--lf").assert_outcomes(errors=1)
+
+
+def test_collecting_alone_tells_of_broken_sets_and_is_no_success(project: PytestProject) -> None:
+    project.write("home/broken.evalset.json", "not json")
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+
+    done = project.pytest("--workbench", "--collect-only", "-q")
+
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["home/light.evalset.json::hall", "*(unusable): home/broken.evalset.json:1:1: *"])
+
+
+def test_a_broken_set_that_nobody_named_says_nothing(project: PytestProject) -> None:
+    project.write("home/broken.evalset.json", "not json")
+    project.add_set("home/light.evalset.json", hall=LIGHT)
+    project.write("test_own.py", "def test_own(): pass")
+
+    named = project.pytest("--workbench", "home/light.evalset.json::hall")
+    beside = project.pytest("--workbench", "home/broken.evalset.json", "test_own.py::test_own")
+
+    assert named.ret == pytest.ExitCode.OK
+    named.assert_outcomes(passed=1)
+    beside.assert_outcomes(passed=1, errors=1)
+
+
+def test_a_case_of_a_broken_set_says_what_is_wrong_with_the_set(project: PytestProject) -> None:
+    project.write("home/broken.evalset.json", '{"eval_set_id": "light", "eval_cases": 3}')
+
+    done = project.pytest("home/broken.evalset.json::hall")
+
+    assert done.ret != 0
+    done.stdout.fnmatch_lines(["home/broken.evalset.json:1:40: found 3 as eval_cases, expected a list of cases"])
 
 
 def test_an_empty_set_is_like_a_module_without_tests(project: PytestProject) -> None:
@@ -81,7 +147,7 @@ def test_a_set_without_an_agent_says_what_to_do(project: PytestProject) -> None:
 
     done = project.pytest("--workbench")
 
-    assert done.ret == 2
+    done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["sets/light.evalset.json: no agent was found near it: *"])
 
 

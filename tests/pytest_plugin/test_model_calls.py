@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.judged import SAMPLES, judged_folder, judging
 from tests.llm.servers import Server, gemini
+from workbench.store.history import History
 
 from .conftest import PytestProject, turn
 
@@ -46,6 +47,29 @@ def test_recorded_judges_answer_without_key_and_network(
     replayed.assert_outcomes(passed=1, failed=1)
     assert server.calls == []
     judged.pytest("-n", "2").assert_outcomes(passed=1, failed=1)
+
+
+def test_what_judges_were_asked_in_a_process_is_counted_for_all_its_cases(
+    judged: PytestProject, server: Server
+) -> None:
+    judged.pytest("--workbench", "-n", "1").assert_outcomes(passed=1, failed=1)
+
+    with History.open(judged.root) as history:
+        (run,) = history.runs()
+    assert [spent.calls for spent in run.summary.models] == [len(server.calls)] == [2 * SAMPLES]
+
+
+def test_the_budget_of_models_is_one_for_all_cases_of_a_process(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    judged_folder(pytester.path, settings=f"max_calls = {SAMPLES}\n", one="good 1", two="good 2", three="good 3")
+    monkeypatch.setenv("COLUMNS", "300")
+
+    done = PytestProject(pytester).pytest("--workbench", "-n", "1")
+
+    done.assert_outcomes(passed=1, errors=2)
+    done.stdout.fnmatch_lines([f"*the budget of {SAMPLES} model calls is used up*"])
+    assert len(server.calls) == SAMPLES
 
 
 def test_missing_recordings_say_how_to_record(judged: PytestProject, server: Server) -> None:

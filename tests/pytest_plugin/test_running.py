@@ -10,6 +10,8 @@ import sys
 import time
 from xml.etree import ElementTree
 
+from workbench.store.history import History
+
 from .conftest import PytestProject, turn
 
 GOOD = [turn("light hall", room="hall")]
@@ -94,6 +96,21 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
 
     done.assert_outcomes(passed=1, failed=1, errors=1)
     done.stdout.fnmatch_lines(['*-   room: "kitchen"', '*[+]   room: "hall"'])
+
+
+def test_several_processes_are_as_many_runs_in_the_history(project: PytestProject) -> None:
+    project.add_set("home/one.evalset.json", **{f"a{number}": GOOD for number in range(4)})
+    project.add_set("home/two.evalset.json", **{f"b{number}": BAD for number in range(4)})
+
+    project.pytest("--workbench", "-n", "2", "--workbench-runs", "2").assert_outcomes(passed=8, failed=8)
+
+    with History.open(project.root) as history:
+        runs = history.runs()
+        jobs = [job.key for run in runs for job in history.jobs(run.run_id)]
+    assert 1 <= len(runs) <= 2
+    assert len(jobs) == len(set(jobs)) == 16
+    assert (sum(run.summary.total for run in runs), sum(run.summary.passed for run in runs)) == (16, 8)
+    assert all(run.ended and not run.interrupted for run in runs)
 
 
 def test_the_agent_is_not_imported_by_pytest(project: PytestProject) -> None:

@@ -216,6 +216,9 @@ class FakeGateway:
 
     reload = open
 
+    async def forget_addresses(self) -> None:
+        """Nothing here was fetched."""
+
     async def list_set(self, listed: ListedSet) -> ListedSet:
         return self.sets[listed.relative]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from workbench.model.agent import AgentDescription
@@ -114,16 +115,25 @@ class SessionRequest:
     tools: ToolDesk | None = None
 
 
+class HeldUp(StrEnum):
+    """When an agent could not go on, as its event loop was blocked. What had not begun can be asked once more."""
+
+    BEFORE_IT_BEGAN = "another blocked the event loop before it began"
+    WHILE_IT_RAN = "it, or another beside it, blocked the event loop"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionEnd:
     """How a session ended: the state of the session, and the ends of what its process printed (16 KB each at most).
 
-    Where cases share a process the tails are empty, as nobody can say which case printed what.
+    Where cases share a process the tails are empty, as nobody can say which case printed what. `held_up`: it was
+    killed while something blocked the event loop that it shares with others.
     """
 
     final_state: dict[str, Any] | None = None
     stdout_tail: str = ""
     stderr_tail: str = ""
+    held_up: HeldUp | None = None
 
 
 class AgentError(Exception):

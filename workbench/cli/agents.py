@@ -6,9 +6,11 @@ import asyncio
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from workbench.model.target import AgentKind
 
 if TYPE_CHECKING:
     from workbench.model.target import Target
@@ -26,31 +28,40 @@ class Health:
 
 
 def health_of(targets: Iterable[Target], *, ask: bool) -> Mapping[str, Health]:
-    """The health of each target by its name. None of them runs; `ask`: those at a URL are asked for a sign of life."""
+    """The health of each target by its name. None of them is asked anything; `ask`: those that are reached otherwise
+    than by importing them are looked for."""
     targets = tuple(targets)
-    signs = asyncio.run(_signs_of_life([target for target in targets if _has_url(target)])) if ask else {}
-    return {target.name: _health(target, signs.get(target.name)) for target in targets}
+    found = {target.name: tuple(_setting_up(target)) for target in targets}
+    # What cannot start as it stands is not tried: it is said why.
+    sound = [target for target in targets if not any(part.problems for part in found[target.name])]
+    signs = asyncio.run(_signs_of_life([target for target in sound if _can_be_checked(target)])) if ask else {}
+    return {target.name: _health(target, found[target.name], signs.get(target.name), asked=ask) for target in targets}
 
 
-def _health(target: Target, sign: Health | None) -> Health:
-    parts = [*_program(target), *_module(target), *_framework(target), *_table(target), *_variables(target)]
-    if _has_url(target):
-        parts.append(sign or Health(lines=("whether it can be reached is asked with --check",)))
+def _setting_up(target: Target) -> Iterator[Health]:
+    """What can be seen from here."""
+    for look in (_program, _recording, _module, _framework, _table, _variables):
+        yield from look(target)
+
+
+def _health(target: Target, parts: Sequence[Health], sign: Health | None, *, asked: bool) -> Health:
+    if sign is not None:
+        parts = (*parts, sign)
+    elif _can_be_checked(target) and not asked:
+        verb = "starts" if target.kind is AgentKind.COMMAND else "can be reached"
+        parts = (*parts, Health(lines=(f"whether it {verb} is asked with --check",)))
     lines = tuple(line for part in parts for line in part.lines)
     problems = tuple(f"{target.name}: {problem}" for part in parts for problem in part.problems)
     return Health(lines, problems)
 
 
-def _has_url(target: Target) -> bool:
-    from workbench.model.target import AgentKind
-
-    return target.kind in (AgentKind.A2A, AgentKind.HTTP)
+def _can_be_checked(target: Target) -> bool:
+    return target.kind in (AgentKind.A2A, AgentKind.HTTP, AgentKind.COMMAND)
 
 
 def _program(target: Target) -> Iterator[Health]:
     """The program of a command: looked for where the agent's process will look."""
     from workbench.engine.environment import environment_of
-    from workbench.model.target import AgentKind
 
     if target.kind is not AgentKind.COMMAND:
         return
@@ -63,11 +74,28 @@ def _program(target: Target) -> Iterator[Health]:
         yield Health(lines=(f"runs {found}",))
 
 
+def _recording(target: Target) -> Iterator[Health]:
+    """The file with what was recorded, where one stands for all sets; datasets among the sets are looked at as such."""
+    from workbench.engine.recordings import recordings_in
+    from workbench.model.text import counted
+    from workbench.store.datasets import read_recorded
+    from workbench.store.errors import StoreError
+
+    path = recordings_in(target)
+    if path is None:
+        return
+    try:
+        recorded = read_recorded(path, columns=dict(target.columns))
+    except StoreError as error:
+        yield Health(problems=(str(error),))
+        return
+    wrong = tuple(case.problem for case in recorded.cases if case.problem is not None)
+    yield Health(lines=(f"holds {counted(len(recorded.cases), 'recorded case')}",), problems=wrong[:1])
+
+
 def _module(target: Target) -> Iterator[Health]:
     """The module of an agent in Python: looked for, and not imported."""
     from importlib.util import find_spec
-
-    from workbench.model.target import AgentKind
 
     if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.runs_elsewhere:
         return
@@ -95,7 +123,6 @@ def _framework(target: Target) -> Iterator[Health]:
     from importlib.util import find_spec
 
     from workbench.cli.doctor import missing_extra
-    from workbench.model.target import AgentKind
 
     needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
     if target.kind is AgentKind.AGENT_ENGINE and target.runs_elsewhere:
@@ -127,11 +154,36 @@ def _variables(target: Target) -> Iterator[Health]:
 
 async def _signs_of_life(targets: Iterable[Target]) -> Mapping[str, Health]:
     targets = tuple(targets)
-    signs = await asyncio.gather(*(_sign_of_life(target) for target in targets))
+    asks = {AgentKind.HTTP: _sign_of_url, AgentKind.A2A: _sign_of_session, AgentKind.COMMAND: _sign_of_session}
+    signs = await asyncio.gather(*(asks[target.kind](target) for target in targets))
     return {target.name: sign for target, sign in zip(targets, signs, strict=True)}
 
 
-async def _sign_of_life(target: Target) -> Health:
+async def _sign_of_session(target: Target) -> Health:
+    """Whether a session opens and closes without a turn: a program starts and ends with its input, a card is there."""
+    from workbench.agents.host import AgentError, SessionRequest, host_for
+    from workbench.engine.case import DEFAULT_USER
+
+    host = host_for(target, isolation="case", concurrency=1)
+    request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False)
+    session = await host.open(request, on_span=lambda _: None)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            part = (await session.describe()).agents[0]
+            await session.finish()
+    except AgentError as error:
+        return Health(problems=(error.failure.message,))
+    except TimeoutError:
+        return Health(problems=(f"no session with it opens within {_PATIENCE:g} s",))
+    finally:
+        await session.kill()
+        await host.close()
+    if target.kind is AgentKind.COMMAND:
+        return Health(lines=("starts",))
+    return Health(lines=(f"reached: its card tells of {part.name}",))
+
+
+async def _sign_of_url(target: Target) -> Health:
     """Whether something answers at the URL. Any status will do: what the agent makes of a prompt is for runs to see."""
     import aiohttp
 
@@ -139,8 +191,6 @@ async def _sign_of_life(target: Target) -> Health:
     from workbench.engine.environment import environment_of
 
     environment = environment_of(target)
-    if any(not environment.get(name) for name in _VARIABLE.findall(target.location)):
-        return Health()  # it is said that they are not set
     url = _VARIABLE.sub(lambda name: environment[name[1]], target.location)
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     try:

@@ -25,6 +25,7 @@ _EXTRAS = {
     "fsspec": "fsspec",
     "langchain": "langchain",
     "litellm": "litellm",
+    "otlp": "opentelemetry-proto",
     "pandas": "pandas",
     "vertex": "google-cloud-aiplatform",
 }
@@ -37,6 +38,7 @@ _KEYS = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
 )
+_MOST_ROWS = 5
 _WRONG = 2
 
 
@@ -45,7 +47,8 @@ _WRONG = 2
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask each judge model one small question, which may cost a little, and see whether remote agents are there.",
+    help="Ask each judge model one small question, which may cost a little, and see whether remote agents are there "
+    "and programs start. No agent is asked anything.",
 )
 def doctor(path: Path, *, check: bool) -> int:
     """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
@@ -125,14 +128,19 @@ def _names_in(env_file: Path) -> Iterator[str]:
 
 def _problems(workspace: Workspace) -> Iterator[str]:
     """What keeps a part of the project from running or the settings from counting, one sentence each."""
-    from workbench.store.errors import StoreError
+    from workbench.engine.recordings import recordings_in
+    from workbench.store.errors import IsDataset, StoreError
 
     yield from workspace.problems
+    recordings = {recordings_in(target) for target in workspace.project.targets.values()}
     for entry in workspace.project.eval_sets:
-        if entry.target is None:
+        if entry.target is None and entry.path not in recordings:
             yield f"{entry.relative}: {entry.unpaired_reason or 'no agent belongs to it'}"
         try:
             document = workspace.document(entry.relative)
+        except IsDataset:
+            yield from _problems_of_rows(workspace, entry.relative)
+            continue
         except StoreError as error:
             yield str(error)
             continue
@@ -140,6 +148,23 @@ def _problems(workspace: Workspace) -> Iterator[str]:
         yield from (str(case.problem) for case in document.entries if case.problem is not None)
     yield from workspace.problems_of_tools()
     yield from _problems_of_the_screen(workspace)
+
+
+def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:
+    """What is wrong with a dataset; one elsewhere is not fetched for this."""
+    from workbench.store.errors import NotRead, StoreError
+
+    try:
+        rows = workspace.recordings.of(dataset).cases
+    except NotRead:
+        return
+    except StoreError as error:
+        yield str(error)
+        return
+    wrong = [row.problem for row in rows if row.problem is not None]
+    yield from wrong[:_MOST_ROWS]
+    if len(wrong) > _MOST_ROWS:
+        yield f"{dataset}: {len(wrong) - _MOST_ROWS:,} more rows (`workbench dataset lint` names them all)"
 
 
 def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +110,8 @@ def run(
                 "command": command_line(),
             }
         )
+        if not dry_run and not affected and resume is None:  # those may well need no agent
+            workspace.start_interpreters(selections, options)
         plan = plan_of(workspace, selections, options)
         if affected or resume is None:
             from workbench.watch.affected import affected_part, with_unjudged
@@ -171,20 +174,26 @@ def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str,
 
 
 def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
-    """Of these cases those whose newest results are not all PASSED. A case that never ran did not fail."""
+    """Of these cases those whose newest verdicts are not all PASSED. A case that never ran did not fail, and what was
+    only played since takes no verdict away."""
     from workbench.cli.stored import open_history
     from workbench.engine.plan import Selection
     from workbench.model.results import CaseStatus
+    from workbench.store.errors import StoreError
 
     with open_history(workspace.root) as history:
-        latest = {} if history is None else history.latest_jobs()
+        latest = {} if history is None else history.latest_judged_jobs()
     failed: dict[str, list[str]] = {}
     for key, jobs in latest.items():
         if any(job.status is not CaseStatus.PASSED for job in jobs):
             failed.setdefault(key.eval_set, []).append(key.eval_id)
     for selection in selections:
-        there = set(workspace.ids_of(selection.eval_set))
-        ids = [name for name in failed.get(selection.eval_set, ()) if name in there]
+        if selection.eval_set not in failed:  # nor is it looked into, which may not be possible
+            continue
+        ids = failed[selection.eval_set]
+        with contextlib.suppress(StoreError):  # the plan says so, and the rest runs
+            there = set(workspace.ids_of(selection.eval_set))
+            ids = [name for name in ids if name in there]
         chosen = tuple(name for name in ids if selection.cases is None or name in selection.cases)
         if chosen:
             yield Selection(eval_set=selection.eval_set, cases=chosen)

@@ -16,9 +16,10 @@ from workbench.store.files import relative_name
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     """The arguments, split. Raises PlanError for those that are neither a path nor a target."""
     known = [*project.targets, *(entry.relative for entry in project.eval_sets)]
+    by_name = {*project.targets, *_addresses(project)}
     named = []
     for text in arguments:
-        name = split_argument(text, exists=lambda text: Path(text).exists() or text in project.targets)
+        name = split_argument(text, exists=lambda text: Path(text).exists() or text in by_name)
         if name is None:
             raise PlanError(
                 f"{text}: no such file, folder or target{did_you_mean(text.rpartition(':')[0] or text, known)}"
@@ -77,9 +78,16 @@ def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     return entries
 
 
+def _addresses(project: Project) -> frozenset[str]:
+    """The datasets elsewhere, as they are called."""
+    return frozenset(entry.relative for entry in project.eval_sets if entry.address is not None)
+
+
 def _select_one(project: Project, named: Named) -> list[Selection]:
     if named.name in project.targets:  # also where a folder has the same name: that one is `./NAME`
         entries = list(_sets_of(project, named.name))
+    elif named.name in _addresses(project):
+        return [Selection(eval_set=named.name, cases=named.cases)]
     elif named.path.is_dir():
         folder = named.path.resolve()
         entries = [entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder)]

@@ -54,7 +54,7 @@ def stored_report(root: Path, run_id: str) -> RunReport:
         run = history.run(run_id)
         results = list(history.results(run.run_id))
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
-    cases = [ReportedCase(result, expected(result.case)) for result in results]
+    cases = [ReportedCase(result, expected(result)) for result in results]
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
     # Without what a run keeps for itself, to be gone on with.
     options = {name: value for name, value in run.options.items() if name in Limits.model_fields}

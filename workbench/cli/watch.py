@@ -60,6 +60,7 @@ def watch(
     from workbench.engine.named import is_marked
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.watch.opening import open_watch
+    from workbench.watch.planning import without_addresses
 
     workspace, named = open_workspace(what, target=target)
     options = RunOptions.model_validate(
@@ -85,7 +86,7 @@ def watch(
                 raise
 
     def refuse_nothing() -> None:
-        refuse_mistakes(lambda: workspace.plan(select(workspace), options))
+        refuse_mistakes(lambda: workspace.plan(without_addresses(select(workspace), workspace.project), options))
 
     with workspace:
         said = workspace.problems

@@ -127,7 +127,7 @@ class TextLines(Lines):
         times = [duration_text(result.duration_seconds)]
         if event.seconds_since_save is not None:
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
-        yield self._headline(result.status, JobKey.model_construct(case=result.case, repeat=result.repeat), *times)
+        yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)
         if result.status is not CaseStatus.PASSED:
             case = ReportedCase(result, event.case)
             yield from (f"    {line}" for line in explain(case))

@@ -11,7 +11,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, Execution, MetricStatus
 from workbench.store.errors import StoreError
 from workbench.store.history import History
-from workbench.store.history.history import LATEST
+from workbench.store.history.runs import LATEST
 
 OpenHistory = Callable[[], History | None]
 """Opens the history of a project, for the caller to close; None where there is none yet."""

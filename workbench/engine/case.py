@@ -12,6 +12,7 @@ from workbench.agents.host import (
     AgentError,
     AgentHost,
     AgentSession,
+    HeldUp,
     LeftByAgents,
     SessionEnd,
     SessionRequest,
@@ -115,13 +116,15 @@ async def execute(
             raise
         printed = SessionEnd() if session is None else await session.kill()
         waiting = f", waiting for {target.location}" if target.runs_elsewhere else ""
+        blocked = "" if printed.held_up is None else f": {printed.held_up}"
         failure = Failure(
             kind=FailureKind.TIMEOUT,
-            message=f"took longer than {timeout_seconds:g} s{waiting}",
+            message=f"took longer than {timeout_seconds:g} s{waiting}{blocked}",
             stderr_tail=printed.stderr_tail or None,
         )
         placed = _placed(failure, turn=len(turns), of=user.turns)
-        return Attempt(ended(placed, stdout=printed.stdout_tail, stderr=printed.stderr_tail))
+        execution = ended(placed, stdout=printed.stdout_tail, stderr=printed.stderr_tail)
+        return Attempt(execution, retry_alone=not turns and printed.held_up is HeldUp.BEFORE_IT_BEGAN)
     finally:
         if session is not None:
             await session.kill()

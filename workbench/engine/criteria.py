@@ -28,7 +28,7 @@ def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
 
 
 def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
-    """What is wrong in a config: its criteria, and how it has users played."""
+    """What is wrong in a config, with its models in it (`with_models`): its criteria, and how it has users played."""
     yield from check_criteria(config)
     yield from read_user_options(config, default_model=config.user_model)[1]
 

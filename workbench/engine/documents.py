@@ -16,9 +16,11 @@ from workbench.engine.joint_edit import Change, JointEdit
 from workbench.engine.open_document import DocumentStanding, OpenDocument
 from workbench.engine.set_operations import Done, SetOperations
 from workbench.engine.set_versions import Versions, compare_versions
+from workbench.store.datasets import is_address
 from workbench.store.documents import CaseDifference, EvalSetDocument, Recovery, RecoveryFolder, differing_cases
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import Signature, read_bytes, relative_name, signature_of
+from workbench.store.names import is_no_json
 
 __all__ = ["DocumentStanding", "Done", "FoundEdits", "OpenDocuments", "Versions"]
 
@@ -41,8 +43,10 @@ class FoundEdits:
 class OpenDocuments:
     """The documents of one project, by their path relative to its root. Used from one thread at a time."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_no_json) -> None:
+        """`is_dataset` says of a set whether it is none, but a dataset; it may raise StoreError."""
         self._root = root
+        self._is_dataset = is_dataset
         self._open: dict[str, OpenDocument] = {}
         self._unreadable: dict[str, Signature] = {}  # sets of which nothing could be read, with the file as it was then
         self._gone: dict[int, OpenDocument] = {}  # of sets whose files an operation removed, by its number
@@ -270,8 +274,8 @@ class OpenDocuments:
         path = self._root / eval_set
         signature = signature_of(path)
         try:
-            if path.suffix.lower() != ".json":
-                raise IsDataset(path)
+            if self._is_dataset(eval_set):
+                raise IsDataset(eval_set if is_address(eval_set) else path)
             opened = self._open[eval_set] = OpenDocument.open(path)
         except StoreError:
             self._unreadable.setdefault(eval_set, signature)  # `look_again` has yet to tell of a newer one

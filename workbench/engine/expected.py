@@ -1,4 +1,4 @@
-"""The cases that stored results were held against, as the eval sets have them now."""
+"""The cases that stored results were held against: rows of datasets as they were, others as their sets are now."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -16,15 +17,18 @@ _Places = dict[tuple[str, int], int]
 
 
 class ExpectedCases:
-    """Finds cases by their keys, each set opened once; those that are gone or broken are simply not there."""
+    """Finds the cases of results, each set opened once; those that are gone or broken are simply not there."""
 
     def __init__(self, open_document: Callable[[str], EvalSetDocument]) -> None:
         """`open_document` opens the set of this name, relative to the project; it raises StoreError."""
         self._open_document = open_document
         self._sets: dict[str, tuple[EvalSetDocument, _Places] | None] = {}
 
-    def __call__(self, key: CaseKey) -> EvalCase | None:
-        """The case, if it is still there."""
+    def __call__(self, result: CaseResult) -> EvalCase | None:
+        """The case of a result, if it is still there."""
+        if result.expected_by_row is not None:
+            return result.expected_by_row
+        key = result.case
         found = self._set(key.eval_set)
         index = None if found is None else found[1].get((key.eval_id, key.occurrence))
         if found is None or index is None:

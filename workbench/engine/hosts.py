@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 
 from workbench.agents.host import AgentHost, host_for
-from workbench.engine.plan import Plan
+from workbench.engine.plan import Limits, Plan
 from workbench.model.target import Isolation, Target
 
 
@@ -26,6 +27,11 @@ class Hosts:
         if key not in self._hosts:
             self._hosts[key] = host_for(target, isolation=isolation, concurrency=concurrency)
         return self._hosts[key]
+
+    def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
+        """Start the interpreters of these agents, which a plan within these limits will most likely need."""
+        for target in targets:
+            self.host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
 
     def prepare(self, plan: Plan) -> None:
         """Start what the plan's agents need.

@@ -25,7 +25,7 @@ def finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
     """What is said of a job that ended."""
-    return CaseFinished.model_construct(
+    return CaseFinished(
         case=key.case,
         repeat=key.repeat,
         status=result.status,
@@ -43,4 +43,6 @@ def without_execution(
 ) -> CaseResult:
     """The result of a job in which no agent did anything."""
     facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
+    if failure is not None:  # without one there is nothing to look at
+        facts["expected_by_row"] = planned.expected_by_row
     return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)

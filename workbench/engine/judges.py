@@ -69,7 +69,7 @@ class JudgesOfRun:
     ) -> None:
         """`changed` hears of everything that is asked. Raises StoreError where the file of calls will not do."""
         budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
-        self._account = Account(prices_of(settings), budget, changed=changed, exhausted=warn)
+        self._account = Account(prices_of(settings), budget, before=plan.spent, changed=changed, exhausted=warn)
         self._settings = settings
         self._use_cache = plan.options.use_cache
         self._judgement = plan.options.judgement
@@ -87,7 +87,7 @@ class JudgesOfRun:
         return _numbered(ask if self._recording is None else self._recording.of(ask), self._judgement)
 
     def spending(self) -> tuple[ModelSpending, ...]:
-        """What was asked so far."""
+        """What was asked so far, without what the plan says was spent before."""
         return self._account.spending()
 
     def _replayed(self, replay: Replay) -> Ask:

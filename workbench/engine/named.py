@@ -71,7 +71,11 @@ def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | Non
             entries[relative] = entry_of(path, root=project.root, target=agent, reason=reason)
     if target is not None:
         agent = project.targets[target]
-        entries = {name: entry_of(entry.path, root=project.root, target=agent) for name, entry in entries.items()}
+        entries = {
+            name: entry_of(entry.path, root=project.root, target=agent)
+            for name, entry in entries.items()
+            if entry.address is None  # a dataset elsewhere is for no agent
+        }
     return project.model_copy(update={"eval_sets": tuple(entries.values()), "targets": targets})
 
 

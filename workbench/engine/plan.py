@@ -13,6 +13,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult
+from workbench.model.spending import ModelSpending
 from workbench.model.target import Isolation, Target
 from workbench.simulation.tools.plan import ToolPlan, Unrecorded
 
@@ -121,6 +122,14 @@ class PlannedCase:
         return () if self.case is None else self.case.conversation or ()
 
     @property
+    def expected_by_row(self) -> EvalCase | None:
+        """What the row of a dataset expects, to be kept with its result; see CaseResult."""
+        if not self.columns or not self.expected:
+            return None
+        turn = self.expected[0]
+        return None if turn.final_response is None and turn.intermediate_data is None else self.case
+
+    @property
     def needs_agent(self) -> bool:
         """Whether an agent has to run for it."""
         return self.problem is None and self.recorded is None and self.executed is None
@@ -140,8 +149,9 @@ class Plan:
     `notices` are for the user's eyes before the run. `problems` say what is wrong with files and settings, so that
     cases are missing or verdicts may not be as meant: what can run runs, and the command ends with status 2.
     `whole_sets` are the sets of which every case runs, `selections` what was asked for. Where the plan goes on with an
-    earlier run, `resumes` is that run's id and `stored` holds its results that still count. Results in `stored` that
-    are of other runs are in `taken_from`, with those runs and their jobs: the history counts them in this run too.
+    earlier run, `resumes` is that run's id, `stored` holds its results that still count, and `spent` what its models
+    were asked, where this run is to count that too, on its budget as well. Results in `stored` that are of other runs
+    are in `taken_from`, with those runs and their jobs: the history counts them in this run too.
     """
 
     root: Path
@@ -154,13 +164,14 @@ class Plan:
     selections: tuple[Selection, ...] = ()
     resumes: str | None = None
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
+    spent: tuple[ModelSpending, ...] = ()
     taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
 
     @cached_property
     def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:
         """Every case of every repeat, the first repeat of all cases before the second of any."""
         return [
-            (JobKey.model_construct(case=case.key, repeat=number), case)
+            (JobKey(case=case.key, repeat=number), case)
             for number in range(self.limits.runs)
             for case in self.cases
             if case.repeat is None or case.repeat == number

@@ -11,7 +11,7 @@ from workbench.agents.tables import wrong_table
 from workbench.engine.baselines import OpenHistory, with_baselines
 from workbench.engine.criteria import judge_models_of, problems_of, why_no_scenario, with_models
 from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
-from workbench.engine.recordings import plan_recordings, recorded_target, recordings_of
+from workbench.engine.recordings import plan_recordings, recorded_target, refuse_unfit
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of, why_no_script
@@ -29,7 +29,7 @@ from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_
 from workbench.store.documents import EvalSetDocument, load_config
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
-from workbench.store.settings import LoadedSettings
+from workbench.store.settings import FILE_NAME, LoadedSettings
 
 
 class Planner:
@@ -42,8 +42,11 @@ class Planner:
         *,
         open_document: Callable[[str], EvalSetDocument],
         open_history: OpenHistory,
+        recorded: Callable[[str], Recorded],
     ) -> None:
+        """`recorded` gives what was recorded for a set of a recorded target."""
         self._open_history = open_history
+        self._recorded = recorded
         self._project = project
         self._loaded = loaded
         self._open_document = open_document
@@ -115,7 +118,7 @@ class Planner:
         plan = Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
-            limits=self._limits(options),
+            limits=self.limits(options),
             options=options,
             notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
@@ -143,8 +146,9 @@ class Planner:
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
-        target = recorded_target(recorded.path, root=functions)
+        target = recorded_target(recorded.path, root=self._project.root, functions=functions)
         plan = self.plan_rows(recorded, options, target=target, config=config)
+        refuse_unfit(recorded, config, mapping="`--columns COLUMN=NAME`")
         notices = _notices({target.name: config})
         if all(case.case is None for case in plan.cases):
             notices += (
@@ -157,8 +161,8 @@ class Planner:
 
         Raises PlanError.
         """
-        _refuse_unsound(config)
         config = self._with_models(config)
+        _refuse_unsound(config)
         with without_collecting():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
@@ -167,7 +171,7 @@ class Planner:
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history),
-            limits=self._limits(options).model_copy(update={"runs": 1}),
+            limits=self.limits(options).model_copy(update={"runs": 1}),
             options=options,
         )
 
@@ -183,7 +187,8 @@ class Planner:
             if not is_missing and (problem := why_no_script(target)) is not None:
                 yield problem
 
-    def _limits(self, options: RunOptions) -> Limits:
+    def limits(self, options: RunOptions) -> Limits:
+        """The options, and what the settings say where they say nothing. Raises PlanError."""
         run, judge = self._loaded.settings.run, self._loaded.settings.judge
         limits = Limits(
             runs=options.runs if options.runs is not None else run.runs,
@@ -204,8 +209,9 @@ class Planner:
     ) -> dict[str, EvalConfig]:
         """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
         if given is not None:
+            given = self._with_models(given)
             _refuse_unsound(given)
-            return dict.fromkeys(entries, self._with_models(given))
+            return dict.fromkeys(entries, given)
         read: dict[str, EvalConfig] = {}
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
@@ -214,13 +220,13 @@ class Planner:
             key = str(path)
             if key not in read:
                 try:
-                    read[key] = default_config() if path is None else load_config(path)
+                    config = default_config() if path is None else load_config(path)
                 except StoreError as error:
                     problems.append(str(error))
-                    read[key] = default_config()
-                else:
-                    problems.extend(f"{read[key].source}: {problem}" for problem in problems_of(read[key]))
-            configs[name] = self._with_models(read[key])
+                    config = default_config()
+                read[key] = self._with_models(config)
+                problems.extend(f"{config.source}: {problem}" for problem in problems_of(read[key]))
+            configs[name] = read[key]
         if problems:
             raise PlanError(*problems)
         return configs
@@ -245,8 +251,10 @@ class Planner:
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
         if target.kind is AgentKind.RECORDED:
-            recorded = recordings_of(target, entry.path)
+            recorded = self._recorded(entry.relative)
             _refuse_unknown(ids, [item.eval_id for item in recorded.cases], name=entry.relative)
+            mapping = f'`columns = {{COLUMN = "NAME"}}` of a recorded target in {FILE_NAME}'
+            refuse_unfit(recorded, config, mapping=mapping)
             yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, ids=ids)
             return
         document = self._open_document(entry.relative)
@@ -273,7 +281,7 @@ class Planner:
         entry = self._entries.get(eval_set)
         target = None if entry is None or entry.target is None else self._project.targets[entry.target]
         if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
-            return [item.eval_id for item in recordings_of(target, entry.path).cases]
+            return [item.eval_id for item in self._recorded(eval_set).cases]
         return [item.eval_id for item in self._open_document(eval_set).entries]
 
     def _target_of(self, entry: EvalSetEntry) -> Target:

@@ -17,7 +17,7 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.store.errors import StoreError
-from workbench.store.history import FinishedJob, History, RunRecord, StoredVerdict
+from workbench.store.history import SCORES_OPTION, FinishedJob, History, RunRecord, StoredVerdict
 
 
 class HistoryRecorder:
@@ -167,7 +167,7 @@ class HistoryRecorder:
 
 
 def _job_of(result: CaseResult) -> JobKey:
-    return JobKey.model_construct(case=result.case, repeat=result.repeat)
+    return JobKey(case=result.case, repeat=result.repeat)
 
 
 def _record_of(run: Run, root: Path) -> RunRecord:
@@ -179,7 +179,12 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         command=plan.options.command,
         targets=tuple(sorted({case.target.name for case in plan.cases})),
         criteria={case.key.eval_set: case.config for case in plan.cases},
-        options={**plan.limits.model_dump(mode="json"), **resumable_options(plan), JUDGEMENT: plan.options.judgement},
+        options={
+            **plan.limits.model_dump(mode="json"),
+            **resumable_options(plan),
+            JUDGEMENT: plan.options.judgement,
+            SCORES_OPTION: plan.options.scores,
+        },
         versions=versions(),
         total=plan.total,
     )

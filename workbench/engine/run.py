@@ -50,7 +50,7 @@ class Run:
         self._verdicts: dict[JobKey, Verdict] = {}
         self._lock = threading.Lock()
         self.interrupted = False
-        self.models: tuple[ModelSpending, ...] = ()
+        self.models: tuple[ModelSpending, ...] = plan.spent
         """What models were asked so far. The engine sets it."""
 
     def attach(self, control: RunControl, done: Future[None]) -> None:

@@ -36,7 +36,7 @@ from workbench.model.events import (
 )
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
-from workbench.model.spending import ModelSpending
+from workbench.model.spending import ModelSpending, by_model
 from workbench.model.target import Target
 from workbench.model.trace import Span
 from workbench.simulation.tools.desk import CaseTools
@@ -142,8 +142,8 @@ class Runner:
     def _tell_spending(self) -> None:
         if self._will_tell_spending:
             self._will_tell_spending = False
-            self._run.models = self._spending()
-            self._send(ModelsAsked.model_construct(models=self._run.models))
+            self._run.models = by_model((*self._plan.spent, *self._spending()))
+            self._send(ModelsAsked(models=self._run.models))
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
@@ -258,7 +258,7 @@ class Runner:
             self._services_of(planned.target),
         )
         metrics = with_kept(metrics, planned)
-        self._send(CaseScored.model_construct(case=key.case, repeat=key.repeat, metrics=metrics))
+        self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
         return CaseResult.model_construct(
             case=key.case,
             eval_set_id=planned.eval_set_id,
@@ -268,6 +268,7 @@ class Runner:
             failure=execution.failure,
             metrics=metrics,
             execution=execution,
+            expected_by_row=planned.expected_by_row,
         )
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
@@ -287,16 +288,16 @@ class Runner:
 
     async def _attempt(self, planned: PlannedCase, key: JobKey, *, number: int, alone: bool) -> Attempt:
         case, repeat = key.case, key.repeat
-        self._send(CaseStarted.model_construct(case=case, repeat=repeat, turns=planned.turns, attempt=number))
+        self._send(CaseStarted(case=case, repeat=repeat, turns=planned.turns, attempt=number))
 
         def turn_finished(turn: int, result: TurnResult) -> None:
-            self._send(InvocationFinished.model_construct(case=case, repeat=repeat, turn=turn, result=result))
+            self._send(InvocationFinished(case=case, repeat=repeat, turn=turn, result=result))
 
         def span_finished(span: Span) -> None:
-            self._send(SpanFinished.model_construct(case=case, repeat=repeat, span=span))
+            self._send(SpanFinished(case=case, repeat=repeat, span=span))
 
         def user_spoke(turn: int, content: Content) -> None:
-            self._send(UserSpoke.model_construct(case=case, repeat=repeat, turn=turn, content=content))
+            self._send(UserSpoke(case=case, repeat=repeat, turn=turn, content=content))
 
         assert planned.case is not None
         tools = None
@@ -326,6 +327,7 @@ class Runner:
         self._store_soon()
         result = without_execution(planned, key, CaseStatus.NOT_EVALUATED)
         told = {"execution": execution, "duration_seconds": execution.duration_seconds}
+        told["expected_by_row"] = planned.expected_by_row
         self._unjudged[key] = planned, result.model_copy(update=told)
 
     async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:

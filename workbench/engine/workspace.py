@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workbench.agents.host import AgentHost, ToolDesk, load_hosts
+from workbench.agents.host import AgentHost, ToolDesk
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.asking import ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
-from workbench.engine.ids import new_run_id
-from workbench.engine.once import Once, once_each
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.planner import Planner
-from workbench.engine.recorder import HistoryRecorder
-from workbench.engine.recordings import recordings_of
+from workbench.engine.recordings import Recordings
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
 from workbench.engine.resources import Resources
 from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
-from workbench.engine.runner import Runner
-from workbench.engine.services import RunServices
+from workbench.engine.starting import start_run
 from workbench.engine.stored_verdicts import StoredVerdicts
 from workbench.engine.tools import problems_of_tools, tools_outside_runs
 from workbench.engine.verdicts import Verdicts
-from workbench.engine.versions import versions
-from workbench.metrics.registry import needs_of
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
 from workbench.model.generation import WantedScenarios
@@ -43,14 +37,12 @@ from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
-from workbench.store.files import Signature, signature_of
 from workbench.store.history import History, StoredRun
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from workbench.engine.generating import AskOptions, Generation
-    from workbench.engine.judges import JudgesOfRun
 
 
 class Workspace:
@@ -71,7 +63,8 @@ class Workspace:
         self._project = project
         self._narrow = narrow
         self._loaded = loaded
-        self._documents = OpenDocuments(project.root)
+        self._recordings = Recordings(lambda: self._project)
+        self._documents = OpenDocuments(project.root, is_dataset=self._recordings.is_dataset)
         self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
@@ -79,7 +72,6 @@ class Workspace:
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
-        self._recorded: dict[str, tuple[Target, Signature, Recorded]] = {}
         self._verdicts = StoredVerdicts(project.root)
 
     @classmethod
@@ -148,25 +140,10 @@ class Workspace:
         with self._documents_lock:
             return self._documents.document_on_disk(relative)
 
-    def recorded(self, relative: str) -> Recorded:
-        """What a recorded target holds against a set, or the rows of its dataset, as on disk now.
-
-        Raises StoreError where it is of no recorded target, or nothing can be read.
-        """
-        entry = next((entry for entry in self._project.eval_sets if entry.relative == relative), None)
-        target = None if entry is None or entry.target is None else self._project.targets[entry.target]
-        if entry is None or target is None or target.kind is not AgentKind.RECORDED:
-            raise StoreError(
-                self.root / relative, "holds what was recorded: list it under eval_sets of a target of kind recorded"
-            )
-        signature = signature_of(entry.path)
-        known = self._recorded.get(relative)
-        if known is None or known[:2] != (target, signature):
-            try:
-                known = self._recorded[relative] = (target, signature, recordings_of(target, entry.path))
-            except PlanError as error:
-                raise StoreError(entry.path, str(error)) from error
-        return known[2]
+    @property
+    def recordings(self) -> Recordings:
+        """What its recorded targets hold: recorded sessions, and the rows of datasets."""
+        return self._recordings
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
         """What a run of these cases would do; without selections but with a run to resume, of that run's cases.
@@ -182,6 +159,21 @@ class Workspace:
             options = as_before(options, run)
             planned = self._planner().plan(selections or selections_of(run), options, config=config)
             return resumed(planned, history, run)
+
+    def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
+        """Start the interpreters that the agents of these cases need, which come up while the plan is made.
+
+        Nothing of an agent's own runs. What is wrong is for the plan to say.
+        """
+        wanted = {selection.eval_set for selection in selections}
+        named = {entry.target for entry in self._project.eval_sets if entry.relative in wanted}
+        targets = [target for name, target in self._project.targets.items() if name in named]
+        agents = [target for target in targets if target.kind is not AgentKind.RECORDED]
+        if not agents:
+            return
+        with contextlib.suppress(PlanError):
+            limits = self._planner().limits(options)
+            self._resources.thread.call(self._resources.hosts.start_interpreters, agents, limits)
 
     def plan_documents(
         self,
@@ -201,6 +193,7 @@ class Workspace:
             self._loaded,
             open_document=documents.__getitem__,
             open_history=self._history_if_there_is_one,
+            recorded=Recordings(lambda: project).fetch,
         )
         return planner.plan([Selection(eval_set=name) for name in documents], options, config=config)
 
@@ -266,7 +259,11 @@ class Workspace:
 
     def _planner(self) -> Planner:
         return Planner(
-            self._project, self._loaded, open_document=self.document, open_history=self._history_if_there_is_one
+            self._project,
+            self._loaded,
+            open_document=self.document,
+            open_history=self._history_if_there_is_one,
+            recorded=self._recordings.fetch,
         )
 
     def _history_if_there_is_one(self) -> History | None:
@@ -279,52 +276,15 @@ class Workspace:
         `host` is where agents and metric functions run that are not to run in processes of this workspace; the caller
         closes it. Raises StoreError where calls of models are to be in a file that will not do.
         """
-        run = Run(
-            plan.resumes or new_run_id(datetime.now()), plan, call_engine=self._resources.thread.call, holds=holds
+        run = start_run(
+            plan,
+            holds=holds,
+            host=host,
+            root=self.root,
+            judge=self.settings.judge,
+            resources=self._resources,
+            verdicts=self._verdicts,
         )
-
-        def host_of(target: Target) -> AgentHost:
-            return host or self._resources.hosts.host_of(target, plan)
-
-        def prepare(plan: Plan) -> None:
-            self._resources.prepare_text(plan)
-            if host is None:
-                self._resources.hosts.prepare(plan)
-
-        def open_judges() -> JudgesOfRun:
-            from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
-
-            self._resources.cache_warnings.tell_to(run)
-            return JudgesOfRun(
-                plan,
-                self.settings.judge,
-                judges=self._resources.open_judges,
-                changed=runner.spending_changed,
-                warn=run.warn,
-            )
-
-        judges = Once(open_judges)
-        runner = Runner(
-            run,
-            host_of=host_of,
-            services_of=once_each(
-                lambda target: RunServices(
-                    self._resources.text,
-                    lambda: host_of(target),
-                    timeout_seconds=plan.limits.timeout_seconds,
-                    left=lambda: runner.left_by_agents,
-                    ask=lambda: judges.get().ask_for(target),
-                )
-            ),
-            recorder=HistoryRecorder(self.root, warn=run.warn, stored=self._verdicts.note),
-            prepare=prepare,
-            look_at_leftovers=self._verdicts.left_by_agents,
-            spending=lambda: judges.get().spending(),
-            load=_load,
-        )
-        if plan.options.record_calls is not None or plan.options.replay_calls is not None:
-            judges.get()  # a file that will not do is said before anything runs
-        run.attach(runner, self._resources.thread.submit(runner.carry_out()))
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
 
@@ -420,12 +380,3 @@ class Workspace:
         self._runs.clear()
         self._chats.clear()
         self._resources.close()
-
-
-def _load(plan: Plan) -> None:
-    """Import what carrying out a plan needs. Blocking."""
-    versions()
-    if any(case.needs_agent for case in plan.cases):
-        load_hosts()
-    if any("judge" in needs_of(config) for config in {id(case.config): case.config for case in plan.cases}.values()):
-        import workbench.engine.judges  # noqa: F401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -42,16 +42,21 @@ class Account:
         prices: Prices | None = None,
         budget: Budget | None = None,
         *,
+        before: Sequence[ModelSpending] = (),
         changed: Callable[[], None] = lambda: None,
         exhausted: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`changed` hears of everything that is booked, `exhausted` once, of the budget that nobody is asked beyond."""
+        """`before` was asked earlier on the same budget: it is charged, and not told again by `spending`.
+
+        `changed` hears of everything that is booked, `exhausted` once, of the budget that nobody is asked beyond.
+        """
         self._prices = prices or Prices()
         self._budget = budget or Budget()
         self._changed = changed
         self._exhausted = exhausted
         self._spent: dict[str, _Spent] = {}
-        self._tries = 0
+        self._before = tuple(before)
+        self._tries = sum(each.calls + each.failed for each in before)
         self._under_way = 0
         self._said_exhausted = False
         self._loading = asyncio.Lock()
@@ -145,15 +150,20 @@ class Account:
             return f"the budget of {calls:,} model calls is used up: raise --max-model-calls, or max_calls of [judge]"
         if cost is None:
             return None
-        unknown = self._prices.why_unknown(model) or self._of(model).cost_unknown
+        unknown = self._prices.why_unknown(model) or self._why_cost_unknown(model)
         if unknown is not None:
             return f"a budget of ${cost:g} cannot be kept: {unknown}"
         if self._expected_cost() >= cost:
             return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
         return None
 
+    def _why_cost_unknown(self, model: str) -> str | None:
+        """Why nobody knows what a model has cost, now or before."""
+        before = (each.cost_unknown for each in self._before if each.model == model)
+        return self._of(model).cost_unknown or next(before, None)
+
     def _expected_cost(self) -> float:
         """What was spent, and what the calls under way will cost if they are like those before."""
-        spent = float(sum(each.cost for each in self._spent.values()))
-        answers = sum(each.calls for each in self._spent.values())
+        spent = float(sum(each.cost for each in self._spent.values())) + sum(each.cost or 0.0 for each in self._before)
+        answers = sum(each.calls for each in self._spent.values()) + sum(each.calls for each in self._before)
         return spent * (1 + self._under_way / answers) if answers else spent

@@ -78,7 +78,7 @@ NOT_SAID_ELSEWHERE = frozenset({"thinking_config", "safety_settings", "http_opti
 def unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterator[InvalidConfig]:
     """A problem for each key of a generation configuration, at `place` of a file, that this model cannot be told.
 
-    Keys may be in snake_case or camelCase. Without a model (the settings name it) it counts as one of Google.
+    Keys may be in snake_case or camelCase. Where it is not known which model will be asked it counts as one of Google.
     """
     if is_of_google(model):
         yield from _unknown(config, KEYS, place=place)

@@ -63,7 +63,8 @@ def dialects_of(view: CaseView) -> CaseDialects:
 
     A turn with one side alone has no comparisons and does not count for the whole.
     """
-    compared = [turn for turn in view.turns if turn.predicted is not None and turn.reference is not None]
+    known = [turn for turn in view.turns if turn.calls_unknown is None]
+    compared = [turn for turn in known if turn.predicted is not None and turn.reference is not None]
     pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
     if not compared:
         return CaseDialects(reason=_why_not(view))
@@ -79,6 +80,9 @@ def _why_not(view: CaseView) -> str:
         return "there are no turns"
     if all(turn.actual is None for turn in view.turns):
         return "the agent finished no turn"
+    unknown = [turn.calls_unknown for turn in view.turns if turn.calls_unknown is not None]
+    if unknown:
+        return unknown[0]
     if all(turn.predicted is None for turn in view.turns):
         return "no predicted_trajectory"
     if all(turn.expected is None for turn in view.turns):

@@ -1,11 +1,14 @@
-"""Whether cases have what a metric needs: expected responses, an expected state, a fixed conversation."""
+"""Whether cases have what a metric needs: expected responses, a fixed conversation, ...; and rows the columns."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.metrics.definition import MetricInfo
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
+from workbench.model.judge_metrics import JudgeMetric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,3 +72,72 @@ def fit_of(info: MetricInfo, facts: CaseFacts) -> Fit:
     if not info.fits_scenarios:
         return Fit(facts.conversations, "a fixed conversation")
     return Fit(facts.cases, "anything to judge")
+
+
+_COLUMNS_OF = {
+    "trajectory": ("predicted_trajectory", "reference_trajectory"),
+    "response": ("response", "reference"),
+    "judge": ("response", "reference"),
+}
+"""What metrics of a family compare: what was done, and what should have been."""
+
+_OF_ROWS = frozenset({"prompt", "response", "reference", "predicted_trajectory", "reference_trajectory", "history"})
+"""What judges may be shown of any case; of a row only where it is a column."""
+
+_COLUMNS_TOLD = 8
+
+
+@dataclass(frozen=True)
+class LackingColumns:
+    """The metrics that cannot have a score in any row of a dataset, each with the columns that it misses.
+
+    `are_all`: there is no metric besides, so that nothing at all would come of judging.
+    """
+
+    missing: Mapping[str, tuple[str, ...]]
+    are_all: bool
+
+    def said_beside(self, found: Sequence[str]) -> str:
+        """What is wrong, for people: the columns that were found, and which are expected for what."""
+        metrics: dict[tuple[str, ...], list[str]] = {}
+        for metric, names in self.missing.items():
+            metrics.setdefault(names, []).append(metric)
+        expected = "; ".join(f"{' and '.join(names)} for {', '.join(those)}" for names, those in metrics.items())
+        more = ", …" if len(found) > _COLUMNS_TOLD else ""
+        return f"found the columns {', '.join(found[:_COLUMNS_TOLD])}{more}, expected {expected}"
+
+
+def lacking_columns(config: EvalConfig, columns: Collection[str]) -> LackingColumns:
+    """What the criteria of a config miss in a dataset with these columns.
+
+    Of custom metrics nobody knows what they look at.
+    """
+    from workbench.metrics.registry import info_of  # the screen is there before what judges
+
+    missing: dict[str, tuple[str, ...]] = {}
+    for metric in dict.fromkeys(criterion.metric for criterion in config.criteria):
+        judge, info = config.judge_metrics.get(metric), info_of(metric, config)
+        if judge is not None:
+            missing[metric] = _missing_for_judge(judge, columns)
+        else:
+            missing[metric] = () if info is None else _missing(info, columns)
+    lacking = {metric: names for metric, names in missing.items() if names}
+    return LackingColumns(lacking, are_all=bool(lacking) and len(lacking) == len(missing))
+
+
+def _missing_for_judge(metric: JudgeMetric, columns: Collection[str]) -> tuple[str, ...]:
+    from workbench.metrics.judges.templated import inputs_of
+
+    needed = [name for name in inputs_of(metric) if name in _OF_ROWS]
+    if metric.baseline is not None and metric.baseline.column is not None:
+        needed.append(metric.baseline.column)
+    return tuple(name for name in needed if name not in columns)
+
+
+def _missing(info: MetricInfo, columns: Collection[str]) -> tuple[str, ...]:
+    """Judges that need no reference may have something to say about whatever a row holds."""
+    if info.family not in _COLUMNS_OF or (info.family == "judge" and not info.needs_reference):
+        return ()
+    actual, expected = _COLUMNS_OF[info.family]
+    needed = (actual, expected) if info.needs_reference else (actual,)
+    return tuple(name for name in needed if name not in columns)

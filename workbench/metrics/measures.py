@@ -38,6 +38,8 @@ def failure(view: CaseView) -> CaseScore:
 
 def tool_call_count(turn: Turn) -> Score:
     """Tool calls of the turn, those of sub-agents included."""
+    if turn.calls_unknown is not None:
+        return Score.undefined(turn.calls_unknown)
     if turn.predicted is None:
         return Score.undefined("the row has no predicted_trajectory")
     return Score(float(len(turn.predicted)))

@@ -58,11 +58,13 @@ class Options:
     """The options of one criterion, read by name in either key style.
 
     A wrong value becomes a problem and reads as its default, so that one reading finds all problems. Options that
-    nobody has read by the time `finish` is called are problems too.
+    nobody has read by the time `finish` is called are problems too. `judge` is the model that judges where the
+    criterion names none; empty where that is not known yet.
     """
 
-    def __init__(self, criterion: Criterion) -> None:
+    def __init__(self, criterion: Criterion, *, judge: str = "") -> None:
         self.metric = criterion.metric
+        self.judge = judge
         self.place = f"criteria.{criterion.metric}"
         self.problems: list[InvalidConfig] = []
         self._values = criterion.options

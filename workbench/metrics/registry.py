@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
-from workbench.metrics import measures, response, state, trajectory_adk, trajectory_agentevals, trajectory_vertex
+from workbench.metrics import (
+    measures,
+    response,
+    state,
+    tool_calls_vertex,
+    trajectory_adk,
+    trajectory_agentevals,
+    trajectory_vertex,
+)
 from workbench.metrics import options as option_reading
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, TextJudge, TurnJudge
 from workbench.metrics.judges import (
@@ -43,7 +51,16 @@ __all__ = [
 @cache
 def _definitions() -> Mapping[str, Definition]:
     judged = (response_match, rubrics, hallucinations, single_turn, multi_turn, user_quality)
-    families = (trajectory_adk, trajectory_vertex, trajectory_agentevals, response, *judged, state, measures)
+    families = (
+        trajectory_adk,
+        trajectory_vertex,
+        trajectory_agentevals,
+        response,
+        tool_calls_vertex,
+        *judged,
+        state,
+        measures,
+    )
     return {definition.info.name: definition for family in families for definition in family.METRICS}
 
 
@@ -157,7 +174,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     own = config.judge_metrics.get(criterion.metric)
     if own is not None:
-        options = Options(criterion)
+        options = Options(criterion, judge=config.judge)
         judges = prepare_judge_metric(criterion.metric, own, options)
         return _prepared(criterion, info_of_judge_metric(criterion.metric, own), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
@@ -168,7 +185,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     if info is None:
         problem = _unknown(criterion.metric, (*config.custom_metrics, *config.judge_metrics))
         return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
-    options = Options(criterion)
+    options = Options(criterion, judge=config.judge)
     return _prepared(criterion, info, _definitions()[info.name].prepare(options), options)
 
 

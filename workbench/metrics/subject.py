@@ -30,6 +30,10 @@ class JudgedCase:
     recorded: bool = False
 
 
+class CallsUnknown(Exception):
+    """Nobody knows which tools the agent called: what needs to know it has no score, and that is an error."""
+
+
 class Turn:
     """One turn: what was expected beside what the agent did. At least one of `expected` and `result` is there.
 
@@ -38,17 +42,17 @@ class Turn:
     what is absent was not recorded.
     """
 
-    __slots__ = ("_predicted_keys", "_reference_keys", "expected", "is_row", "predicted", "reference", "result")
+    __slots__ = ("_predicted", "_predicted_keys", "_reference_keys", "expected", "is_row", "reference", "result")
 
     def __init__(self, *, expected: Invocation | None, result: TurnResult | None, columns: Mapping[str, Any]) -> None:
         self.expected = expected
         self.result = result
         self.is_row = bool(columns)
-        self.predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
+        self._predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
         self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
         if columns:
             if result is not None and result.invocation.intermediate_data is None:
-                self.predicted = None
+                self._predicted = None
             if expected is not None and expected.intermediate_data is None:
                 self.reference = None
         self._predicted_keys: list[Any] | None = None
@@ -58,13 +62,25 @@ class Turn:
     def of_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
         """A turn of which nothing but its calls is known."""
         turn = cls(expected=None, result=None, columns={})
-        turn.predicted, turn.reference = predicted, reference
+        turn._predicted, turn.reference = predicted, reference
         return turn
 
     @property
     def actual(self) -> Invocation | None:
         """What the agent did; None where the turn was not finished."""
         return None if self.result is None else self.result.invocation
+
+    @property
+    def predicted(self) -> Trajectory | None:
+        """The predicted calls. Raises CallsUnknown."""
+        if self.calls_unknown is not None:
+            raise CallsUnknown(self.calls_unknown)
+        return self._predicted
+
+    @property
+    def calls_unknown(self) -> str | None:
+        """Why nobody knows what the agent called; None where that is known, or was not recorded."""
+        return None if self.result is None else self.result.calls_unknown
 
     @property
     def predicted_keys(self) -> list[Any]:

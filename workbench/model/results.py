@@ -14,7 +14,7 @@ from pydantic import Field
 
 from workbench.model.base import Fact
 from workbench.model.dependencies import Dependencies
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey
 from workbench.model.trace import Span
 
@@ -100,12 +100,16 @@ class TokenUsage(Fact):
 
 
 class TurnResult(Fact):
-    """One turn as the agent did it. `invocation.user_content` is what it was told."""
+    """One turn as the agent did it. `invocation.user_content` is what it was told.
+
+    `calls_unknown`: why nobody knows which tools were called, where what was to tell it did not come.
+    """
 
     invocation: Invocation
     duration_seconds: float
     inference_calls: int | None = None  # None where the adapter cannot see model calls
     usage: TokenUsage | None = None
+    calls_unknown: str | None = None
 
 
 class ConversationEnd(StrEnum):
@@ -286,7 +290,11 @@ MetricScores = tuple[tuple[str, float | None], ...]
 
 
 class CaseResult(Fact):
-    """One case of one repeat, executed and judged."""
+    """One case of one repeat, executed and judged.
+
+    `expected_by_row` is what the row of a dataset expected: no eval set has it, and the row may be gone by now. None
+    where it expected nothing, and of any other case.
+    """
 
     case: CaseKey
     eval_set_id: str
@@ -296,6 +304,7 @@ class CaseResult(Fact):
     failure: Failure | None = None
     metrics: tuple[MetricResult, ...] = ()
     execution: Execution = Execution()
+    expected_by_row: EvalCase | None = None
 
     @property
     def met_outage(self) -> bool:

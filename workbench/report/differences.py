@@ -71,9 +71,9 @@ class Pair:
     moved: bool = False
 
 
-def differences(expected: Invocation, actual: Invocation) -> tuple[Difference, ...]:
-    """How one turn differs: its calls in order, then its response where one was expected."""
-    calls = call_differences(trajectory_of(expected), trajectory_of(actual))
+def differences(expected: Invocation, actual: Invocation, *, calls_known: bool = True) -> tuple[Difference, ...]:
+    """How one turn differs: its calls in order, as far as they are known, then its response where one was expected."""
+    calls = call_differences(trajectory_of(expected), trajectory_of(actual)) if calls_known else ()
     return (*calls, *response_differences(expected, actual))
 
 

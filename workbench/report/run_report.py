@@ -18,8 +18,8 @@ from workbench.report.differences import Difference, differences, state_differen
 if TYPE_CHECKING:
     from workbench.store.history import StoredRun
 
-ExpectedCase = Callable[[CaseKey], EvalCase | None]
-"""Finds the case as the eval set has it; None where the set or the case is gone."""
+ExpectedCase = Callable[[CaseResult], EvalCase | None]
+"""Finds the case that a result was held against; None where that is gone."""
 
 NOT_GOOD = (CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
 """Statuses that a report explains."""
@@ -43,7 +43,10 @@ class ReportedCase:
         """What differs in each turn that was finished and has an expectation; empty tuples where nothing does."""
         conversation = (self.expected.conversation if self.expected is not None else None) or ()
         turns = self.result.execution.turns
-        return tuple(differences(wanted, turn.invocation) for wanted, turn in zip(conversation, turns, strict=False))
+        return tuple(
+            differences(wanted, turn.invocation, calls_known=turn.calls_unknown is None)
+            for wanted, turn in zip(conversation, turns, strict=False)
+        )
 
     @cached_property
     def state_differences(self) -> tuple[Difference, ...]:
@@ -109,7 +112,7 @@ def report_of(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunSumm
 
 def reported_cases(results: Iterable[CaseResult], expected: ExpectedCase) -> list[ReportedCase]:
     """Results with the cases they were held against."""
-    return [ReportedCase(result, expected(result.case)) for result in results]
+    return [ReportedCase(result, expected(result)) for result in results]
 
 
 @dataclass(frozen=True)

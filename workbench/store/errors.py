@@ -105,10 +105,17 @@ class FileChanged(StoreError):
         self.theirs = theirs
 
 
-class IsDataset(StoreError):
-    """What was asked for as an eval set is a dataset by its name: its rows can be judged, and are not edited here."""
+class NotRead(StoreError):
+    """Nothing was read yet from this address: that is done when somebody wants its rows, and not before."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "is an address that has not been read yet")
+
+
+class IsDataset(StoreError):
+    """What was asked for as an eval set is a dataset: its rows can be judged, and are not edited here."""
+
+    def __init__(self, path: Path | str) -> None:
         super().__init__(
             path, "is a dataset, which is not edited here; `workbench dataset convert` makes an eval set of it"
         )

@@ -16,3 +16,8 @@ def name_of_file(path: PurePath) -> str:
         if path.name.endswith(suffix) and path.name != suffix:
             return path.name.removesuffix(suffix)
     return path.name
+
+
+def is_no_json(name: str) -> bool:
+    """Whether a file has another ending than `.json`: among those that are judged it is a dataset then."""
+    return PurePath(name).suffix.lower() != ".json"

@@ -239,6 +239,7 @@ _EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "bool_type": "true or false",
     "tuple_type": "a list of texts",
     "dict_type": "a table",
     "model_type": "a table",
@@ -247,6 +248,7 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge:g} or more",
+    "less_than_equal": "{le:g} or less",
     "finite_number": "a finite number",
     "value_error": "{error}",
 }

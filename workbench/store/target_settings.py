@@ -61,6 +61,12 @@ class HttpSettings(Section):
     """JSONPath of the numbers of tokens."""
     state: str | None = None
     """JSONPath of what the session's state is then."""
+    spans: str | None = None
+    """JSONPath of spans of OpenTelemetry, as OTLP has them in JSON. Default: `resourceSpans` of the answer."""
+    otlp_port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of this machine on which the spans are listened for that the agent exports. Default: none are."""
+    otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
+    """How long exported spans are waited for after an answer."""
 
     @field_validator("headers")
     @classmethod
@@ -75,7 +81,20 @@ class HttpSettings(Section):
         return value
 
 
-KIND_TABLES: dict[str, type[Section]] = {AgentKind.A2A: A2aSettings, AgentKind.HTTP: HttpSettings}
+class CommandSettings(Section):
+    """`[targets.NAME.command]`: what is done for a program beside starting it."""
+
+    otlp: bool = False
+    """Whether the spans are listened for that it exports: it is started with the variables that say where to."""
+    otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
+    """How long exported spans are waited for after an answer."""
+
+
+KIND_TABLES: dict[str, type[Section]] = {
+    AgentKind.A2A: A2aSettings,
+    AgentKind.HTTP: HttpSettings,
+    AgentKind.COMMAND: CommandSettings,
+}
 """The tables that only targets of one kind have, by the kind, which is their name too."""
 
 
@@ -113,6 +132,8 @@ class TargetSettings(Section):
     """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
     http: HttpSettings | None = None
     """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
+    command: CommandSettings | None = None
+    """`[targets.NAME.command]`: what is done for a program beside starting it."""
 
     @field_validator("kind")
     @classmethod

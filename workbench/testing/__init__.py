@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.testing.agent_evaluator.evaluator import AgentEvaluator
     from workbench.testing.agent_evaluator.verdicts import EvaluationIncomplete
+    from workbench.testing.evaluation.examples import MetricPromptTemplateExamples
     from workbench.testing.evaluation.metrics import (
         AutoraterConfig,
         CustomMetric,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         PointwiseMetric,
         PointwiseMetricPromptTemplate,
         PromptTemplate,
+        Rouge,
         TrajectorySingleToolUse,
     )
     from workbench.testing.evaluation.problems import EvaluationError, Problem
@@ -33,12 +35,14 @@ _MODULES = {
     "EvalTask": "evaluation.task",
     "EvaluationError": "evaluation.problems",
     "EvaluationIncomplete": "agent_evaluator.verdicts",
+    "MetricPromptTemplateExamples": "evaluation.examples",
     "PairwiseMetric": "evaluation.metrics",
     "PairwiseMetricPromptTemplate": "evaluation.metrics",
     "PointwiseMetric": "evaluation.metrics",
     "PointwiseMetricPromptTemplate": "evaluation.metrics",
     "Problem": "evaluation.problems",
     "PromptTemplate": "evaluation.metrics",
+    "Rouge": "evaluation.metrics",
     "TrajectorySingleToolUse": "evaluation.metrics",
 }
 
@@ -50,12 +54,14 @@ __all__ = [
     "EvalTask",
     "EvaluationError",
     "EvaluationIncomplete",
+    "MetricPromptTemplateExamples",
     "PairwiseMetric",
     "PairwiseMetricPromptTemplate",
     "PointwiseMetric",
     "PointwiseMetricPromptTemplate",
     "Problem",
     "PromptTemplate",
+    "Rouge",
     "TrajectorySingleToolUse",
 ]
 

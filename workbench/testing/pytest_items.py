@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 from _pytest.outcomes import Failed
+from _pytest.pathlib import absolutepath
 
 from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.keys import JobKey
@@ -28,15 +29,23 @@ _RUNS = pytest.StashKey[SessionRuns]()
 class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
-    def collect(self) -> Iterator[EvalCaseItem]:
-        """The cases in the order of the file. What is wrong with the set is one error, in a sentence or more."""
+    def collect(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
+        """The cases in the order of the file. What is wrong with the set is one item, so that the session goes on.
+
+        Where one of its cases was named, there would be no such item: the error is that of the file then.
+        """
         runs = _runs_of(self.config)
         try:
             plan = runs.plan(self.path)
         except NoCases:  # as a module without tests
             return
         except (PlanError, StoreError) as error:
-            raise self.CollectError(_safe(str(error))) from None
+            if self._is_case_named():
+                raise self.CollectError(_safe(str(error))) from None
+            item = UnusableSetItem.from_parent(self, name="(unusable)", why=_safe(str(error)))
+            runs.unusable[item.nodeid] = item
+            yield item
+            return
         several = plan.limits.runs > 1
         for case in plan.cases:
             for repeat in range(plan.limits.runs):
@@ -45,6 +54,34 @@ class EvalSetFile(pytest.File):
                 name += f"[{repeat + 1}]" if several else ""
                 job = JobKey(case=case.key, repeat=repeat)
                 yield EvalCaseItem.from_parent(self, name=name, runs=runs, job=job, planned=case)
+
+    def _is_case_named(self) -> bool:
+        """Whether the command line names an item of this file."""
+        folder = self.config.invocation_params.dir
+        named = (name.partition("::") for name in self.config.args)
+        return any(separator and absolutepath(folder / file) == self.path for file, separator, _ in named)
+
+
+class UnusableSetItem(pytest.Item):
+    """An eval set of which no case can run. `why` is a sentence for each thing that is wrong.
+
+    Nothing deselects it: a session that was to run some of its cases does not pass.
+    """
+
+    def __init__(self, *, why: str, **others: Any) -> None:
+        super().__init__(**others)
+        self.why = why
+
+    def setup(self) -> None:
+        """An error, as of a case that could not run."""
+        pytest.fail(self.why, pytrace=False)
+
+    def runtest(self) -> None:
+        """Never called: `setup` fails."""
+
+    def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
+        """File, no line, and what the item is called in headings."""
+        return self.path, None, self.nodeid
 
 
 class CaseNotPassed(Failed):
@@ -134,6 +171,18 @@ class SessionHooks:
     def __init__(self, runs: SessionRuns) -> None:
         self._runs = runs
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Bring back the unusable sets that were deselected: nobody knows whether a wanted case is in them."""
+        yield
+        items += [item for item in self._runs.unusable.values() if item not in items]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """What is brought back is not counted among the deselected."""
+        if isinstance(items, list):
+            items[:] = [item for item in items if not isinstance(item, UnusableSetItem)]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what was chosen of what was collected."""
         self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
@@ -151,13 +200,20 @@ class SessionHooks:
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop what still runs: after -x, or Ctrl-C. Recorded calls that could not be kept are no success."""
+        """Stop what still runs: after -x, or Ctrl-C. Recorded calls that could not be kept are no success.
+
+        Nor are unusable sets where they are only collected.
+        """
+        if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self._runs.close():
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Where the results are, what models cost, and what should be known besides."""
         lines = self._runs.summary_lines()
+        if terminalreporter.config.option.collectonly:
+            lines += [f"{item.nodeid}: {item.why}" for item in self._runs.unusable.values()]
         if lines:
             terminalreporter.section("workbench")
             for line in lines:

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
 
 _SUFFIXES = (".evalset.json", ".test.json")
-_EVAL_SET = re.compile(rb'"eval_?cases"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{.*"query"\s*:', re.IGNORECASE | re.DOTALL)
-"""What an eval set says, broken or not; other `*.test.json` do not. Those of the older formats are lists of objects: a
-`query` elsewhere may be one of GraphQL."""
+_EVAL_SET = re.compile(
+    rb'"eval_?cases"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*"query"\s*:)'
+    rb'.*"(?:expected_tool_use|expected_intermediate_agent_responses|reference)"\s*:',
+    re.IGNORECASE | re.DOTALL,
+)
+"""What an eval set says, broken or not; other `*.test.json` do not. Those of the older formats are lists of objects
+that expect something: a `query` alone, in a list or not, may be one of GraphQL."""
+_EXPECTED = frozenset({"expected_tool_use", "expected_intermediate_agent_responses", "reference"})
 _MARKER = "workbench_calls"
 
 
@@ -143,9 +148,24 @@ def _is_eval_set(file: Path) -> bool:
     if file.name.endswith(_SUFFIXES[0]):
         return True
     try:
-        return _EVAL_SET.search(file.read_bytes()) is not None
+        text = file.read_bytes()
     except OSError:
         return False
+    return _EVAL_SET.search(text) is not None and not _is_list_of_others(text)
+
+
+def _is_list_of_others(text: bytes) -> bool:
+    """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
+    import json
+
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(data, list):
+        return False
+    objects = [item for item in data if isinstance(item, dict)]
+    return not any("data" in item or ("query" in item and not _EXPECTED.isdisjoint(item)) for item in objects)
 
 
 def _is_distributed(config: pytest.Config) -> bool:

@@ -1,6 +1,7 @@
 """What a pytest session runs: all its eval cases at once, in the background, while pytest asks for one after the other.
 
-In a process of pytest-xdist, which learns only bit by bit what it is to run, each case is a run of its own.
+In a process of pytest-xdist, which learns only bit by bit what it is to run, a run goes on with each case that is asked
+for: the history has one for each process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from workbench.testing.session import RECORD_OPTION, ModelCalls
 from workbench.testing.workspaces import shared_workspaces
 
 if TYPE_CHECKING:
-    from workbench.testing.pytest_items import EvalCaseItem
+    from workbench.testing.pytest_items import EvalCaseItem, UnusableSetItem
 
 
 class SessionRuns:
@@ -49,6 +50,8 @@ class SessionRuns:
         self._chosen: Sequence[EvalCaseItem] = ()
         self._started: dict[JobKey, _Started | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
+        self.unusable: dict[str, UnusableSetItem] = {}
+        """The sets that cannot be used, by the node id of their item."""
 
     def plan(self, file: Path) -> Plan:
         """What running a set would do.
@@ -72,7 +75,7 @@ class SessionRuns:
         """The result of a case, as soon as it is there. Raises PlanError and StoreError where it cannot be run."""
         if item.job not in self._started:
             together = [item] if self._alone else [each for each in self._chosen if self._is_with(each, item)]
-            self._start(item, together)
+            self._start(item, [each.job for each in together])
         started = self._started[item.job]
         if isinstance(started, (PlanError, StoreError)):
             raise started
@@ -123,29 +126,36 @@ class SessionRuns:
         """Whether two cases belong to the same run."""
         return self._root_of(one.path) == self._root_of(other.path)
 
-    def _start(self, item: EvalCaseItem, together: Sequence[EvalCaseItem]) -> None:
-        """Run these cases, of which `item` is one."""
+    def _start(self, item: EvalCaseItem, jobs: Sequence[JobKey]) -> None:
+        """Run these cases, of which `item` is one, after those that ran alone before."""
         opened = self._project_of(item.path)
-        jobs = [each.job for each in together]
+        before = {} if opened.last is None else opened.last.results
         started: _Started | PlanError | StoreError
         try:
             calls = _calls_of_session(item.session)
-            plan = self._stack.enter_context(with_calls(_joined(opened.plans.values(), jobs), calls))
+            joined = _joined(opened.plans.values(), [*before, *jobs])
+            if opened.last is not None:
+                opened.last.hear_end(self._notices)
+                last = opened.last.run
+                joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
+            plan = self._stack.enter_context(with_calls(joined, calls))
             run = opened.workspace.start(plan)
-            started = _Started(run, run.iter_events())
+            started = _Started(run, run.iter_events(), dict(before))
+            opened.last = started if self._alone else None
             self._notices.update(dict.fromkeys(plan.notices))
         except (PlanError, StoreError) as error:
             started = error
         self._started.update(dict.fromkeys(jobs, started))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _OpenProject:
-    """One project: `plans` are by eval set."""
+    """One project: `plans` are by eval set, `last` is the run that goes on where cases run alone."""
 
     project: Project
     workspace: Workspace
     plans: dict[str, Plan] = field(default_factory=dict)
+    last: _Started | None = None
 
 
 @dataclass(frozen=True)
@@ -154,17 +164,25 @@ class _Started:
 
     run: Run
     events: Iterator[RunEvent]
-    results: dict[JobKey, CaseResult] = field(default_factory=dict)
+    results: dict[JobKey, CaseResult]
 
     def result_of(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
-        """Listen until the result of a job is there."""
+        """Listen until the result of a job is there: every one has a CaseFinished, whatever happens."""
         while job not in self.results:
-            match next(self.events):  # every job has a CaseFinished, whatever happens
-                case CaseFinished() as event:
-                    self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
-                case Notice(severity="warning" | "error") as notice:
-                    notices[notice.message] = None
+            self._hear(next(self.events), notices)
         return self.results[job]
+
+    def hear_end(self, notices: dict[str, None]) -> None:
+        """Listen until the run is over, and stored."""
+        for event in self.events:
+            self._hear(event, notices)
+
+    def _hear(self, event: RunEvent, notices: dict[str, None]) -> None:
+        match event:
+            case CaseFinished():
+                self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
+            case Notice(severity="warning" | "error"):
+                notices[event.message] = None
 
 
 def _joined(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:

@@ -39,6 +39,7 @@ from workbench.tui.screens.reader import Reader
 from workbench.tui.state.problems import Source
 from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
+from workbench.tui.widgets.key_line import is_offered
 
 WRONG = 2
 """Exit status where the project could not be opened."""
@@ -160,7 +161,7 @@ class WorkbenchApp(App[None]):
         for node in _with_keys(screen):
             for item in (item for place in _places_of(node) for item in place.actions):
                 owner = _owner_of(item.action, node)
-                if item.id not in _NOT_IN_PALETTE and owner is not None:
+                if item.id not in _NOT_IN_PALETTE and owner is not None and is_offered(owner, item.action):
                     keys = keys_of(item, self._keymap_in_use)
                     yield SystemCommand(_sentence(item.help), f"key {keys}", self._doing(item.action, owner))
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)

@@ -30,7 +30,7 @@ class LiveJob:
 
 def job_of(event: CaseStarted | CaseFinished) -> JobKey:
     """The job that an event is about."""
-    return JobKey.model_construct(case=event.case, repeat=event.repeat)
+    return JobKey(case=event.case, repeat=event.repeat)
 
 
 class Live:

@@ -61,7 +61,7 @@ class News:
         self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, place: Place, holds: bool = True
     ) -> None:
         """A verdict on how things are now; `saved_at` is when the save was seen that made work of it (monotonic)."""
-        job = JobKey.model_construct(case=result.case, repeat=result.repeat)
+        job = JobKey(case=result.case, repeat=result.repeat)
         self.shown[job] = place
         self.known[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at

@@ -20,6 +20,7 @@ from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
 
 _MOST_NAMED = 3
+_NOT_WATCHED = "it stands elsewhere, where nobody tells of changes, and is not watched"
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
 _FILES = frozenset({FILE_NAME, "test_config.json"})
@@ -40,6 +41,7 @@ class Planning:
         self._last: Plan | None = None
         self._wanted: frozenset[str] = frozenset()  # eval sets, of which some may be gone
         self._told: frozenset[str] = frozenset()
+        self._elsewhere: Sequence[str] = ()  # datasets that were meant and are not watched
 
     def plan(self) -> tuple[Plan, tuple[Notice, ...]]:
         """The plan as things are now, and what is wrong or missing and was not told before.
@@ -61,6 +63,7 @@ class Planning:
         notices = [Notice(severity="error", message=problem) for problem in problems]
         if not plan.cases and not problems:
             notices.append(Notice(message=f"{missing}; the first case that is saved will run"))
+        notices += [Notice(message=f"{name}: {_NOT_WATCHED}") for name in self._elsewhere]
         new = tuple(notice for notice in notices if notice.message not in self._told)
         self._told = frozenset(notice.message for notice in notices)
         return plan, new
@@ -73,6 +76,9 @@ class Planning:
             selections = self._select(self._workspace)
         except NoCases as error:
             return self._workspace.plan_what_is_there((), self._options), str(error)
+        watched = without_addresses(selections, self._workspace.project)
+        self._elsewhere = [each.eval_set for each in selections if each not in watched]
+        selections = watched
         self._wanted = frozenset(each.eval_set for each in selections)
         there = {entry.relative for entry in self._workspace.project.eval_sets}
         gone = self._wanted - there if self._last is not None else frozenset()
@@ -151,6 +157,13 @@ class Planning:
         ]
         cases = [case for case in plan.cases if case.key.eval_set in read]
         return (replace(plan, cases=(*cases, *lost)) if lost else plan), tuple(unfinished.values())
+
+
+def without_addresses(selections: Sequence[Selection], project: Project) -> list[Selection]:
+    """What of this can be watched: not datasets elsewhere, of whose changes nothing tells and which are not fetched for
+    it."""
+    elsewhere = {entry.relative for entry in project.eval_sets if entry.address is not None}
+    return [each for each in selections if each.eval_set not in elsewhere]
 
 
 def _what_is_missing(project: Project) -> str:

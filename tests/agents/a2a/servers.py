@@ -35,9 +35,11 @@ class Executor(AgentExecutor):
 
     def __init__(self) -> None:
         self.contexts: list[tuple[str, str]] = []
+        self.cancelled: list[str] = []
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError
+        self.cancelled.append(context.task_id)
+        await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         word, _, rest = context.get_user_input().partition(" ")
@@ -82,6 +84,9 @@ class Executor(AgentExecutor):
 
     async def ask(self, task: TaskUpdater, rest: str) -> None:
         await task.requires_input(task.new_agent_message([new_text_part("which one?")]))
+
+    async def wordless(self, task: TaskUpdater, rest: str) -> None:
+        await task.requires_input()
 
     async def slow(self, task: TaskUpdater, rest: str) -> None:
         await task.start_work()

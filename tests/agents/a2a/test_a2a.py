@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from workbench.agents.host import AgentError
 from workbench.agents.worker.adapters.a2a.reading import Turn
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.evalset import Content
@@ -236,7 +237,8 @@ async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any,
     [
         ("fail", FailureKind.AGENT, "the agent's task failed: no such lamp"),
         ("reject", FailureKind.AGENT, "the agent's task was rejected: not my job"),
-        ("auth", FailureKind.SETUP, "wants other credentials than the target's headers have: log in at x"),
+        ("auth", FailureKind.SETUP, "than the target's headers have (auth-required): log in at x"),
+        ("wordless", FailureKind.AGENT, "task asks for input (input-required), and does not say for which"),
         ("crash", FailureKind.AGENT, "kaboom"),
         ("silent", FailureKind.AGENT, "the agent ended the turn without text, data or calls of tools"),
     ],
@@ -325,7 +327,8 @@ def offering(binding: str, version: str) -> dict[str, Any]:
         (
             offering("GRPC", "1.0"),
             FailureKind.SETUP,
-            "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer",
+            "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer: gRPC is not spoken here, so let "
+            "the agent serve one of these beside it",
         ),
         (
             {
@@ -409,6 +412,76 @@ async def test_a_slow_agent_can_be_given_up(bench: Any, serve: Any, reach: Any) 
     assert waiting.done() and waiting.exception() is not None
     assert time.perf_counter() - started < 5
     assert (await bench.talk(host, "message hi")).responses == ["said hi"]
+
+
+async def test_a_task_that_nobody_waits_for_any_more_is_cancelled(
+    bench: Any, serve: Any, reach: Any, eventually: Any, manner: dict[str, Any]
+) -> None:
+    if not manner.get("streaming", True):
+        pytest.skip("an agent that answers once tells of its task only then")
+    agent = serve(**manner)
+    host = reach(agent.url)
+    session = await bench.open(host)
+    waiting = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
+    await eventually(lambda: agent.executor.contexts)
+    await asyncio.sleep(0.5)  # until the task is told of
+
+    await session.kill()
+    await asyncio.wait([waiting])
+
+    await eventually(lambda: agent.executor.cancelled)
+    assert agent.executor.cancelled == [agent.executor.contexts[0][1]]
+    assert (await bench.talk(host, "message hi")).responses == ["said hi"]
+
+
+@pytest.mark.parametrize(("word", "is_open"), [("auth", True), ("wordless", True), ("fail", False), ("work x", False)])
+async def test_only_a_task_that_is_open_is_cancelled(
+    bench: Any, serve: Any, reach: Any, word: str, is_open: bool
+) -> None:
+    agent = serve()
+
+    await bench.talk(reach(agent.url), word)
+
+    assert len(agent.executor.cancelled) == is_open
+
+
+async def finish(session: Any) -> None:
+    await session.finish()
+
+
+async def kill(session: Any) -> None:
+    await session.kill()
+
+
+async def ask_with_a_call(session: Any) -> None:
+    content = Content.model_validate({"role": "user", "parts": [{"function_call": {"name": "look", "args": {}}}]})
+    with pytest.raises(AgentError, match="expected text, data or a file"):
+        await session.turn(content, turn=1)
+
+
+@pytest.mark.parametrize("end", [finish, kill, ask_with_a_call])
+async def test_a_task_that_waits_for_the_next_turn_is_cancelled_where_none_comes(
+    bench: Any, serve: Any, reach: Any, eventually: Any, end: Any
+) -> None:
+    agent = serve()
+    session = await bench.open(reach(agent.url))
+    await session.turn(Content.of_text("ask", role="user"), turn=0)
+
+    await end(session)
+
+    await eventually(lambda: agent.executor.cancelled)
+    assert agent.executor.cancelled == [agent.executor.contexts[0][1]]
+    await session.kill()
+
+
+async def test_requests_go_on_with_the_trace_that_the_result_names(bench: Any, serve: Any, reach: Any) -> None:
+    agent = serve()
+
+    talk = await bench.talk(reach(agent.url), "message a", "message b")
+
+    sent = [headers["traceparent"] for headers in agent.headers if "traceparent" in headers]
+    assert sent == [span.attributes["traceparent"] for span in talk.spans]
+    assert len({each.split("-")[1] for each in sent}) == 1
 
 
 async def test_what_the_agent_is_is_told_by_its_card(bench: Any, serve: Any, reach: Any) -> None:

@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
-import sys
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.agents.command.conftest import Program
 from workbench.model.target import AgentKind
-
-HEAD = """
-import json, os, sys, time
-
-def say(**message):
-    sys.stdout.write(json.dumps(message) + "\\n")
-    sys.stdout.flush()
-
-def turns():
-    for line in sys.stdin:
-        yield json.loads(line)
-
-"""
-Program = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def program(bench: Any) -> Program:
-    """Writes a program; returns what `bench.host` needs for it."""
-
-    def write(text: str, *arguments: str) -> dict[str, Any]:
-        import textwrap
-
-        bench.write("program.py", HEAD + textwrap.dedent(text))
-        location = shlex.join([sys.executable, "-S", "program.py", *arguments])
-        return {"name": "desk", "kind": AgentKind.COMMAND, "location": location}
-
-    return write
 
 
 async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program: Program, way: dict[str, Any]) -> None:
@@ -83,6 +54,7 @@ async def test_what_it_is_told(bench: Any, program: Program) -> None:
     import json
 
     turn, variable, folder = json.loads(talk.responses[0])
+    assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", turn.pop("traceparent"))
     assert turn == {
         "type": "turn",
         "turn": 0,

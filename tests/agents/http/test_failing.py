@@ -158,37 +158,33 @@ async def test_sessions_that_fail_leave_nothing_on_standard_error(bench: Any, se
     assert [talk.error.failure.stderr_tail for talk in talks] == [None, None, None]
 
 
-async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
-    async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _told_by(bench: Any, answer: bytes) -> Any:
+    """What becomes of a session with a server that writes these bytes and hangs up; and where that server was."""
+
+    async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        writer.write(answer)
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(cut, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-
-    talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
-
+    server = await asyncio.start_server(write, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    talk = await bench.talk_once("hi", kind="http", name="web", location=address)
     server.close()
+    return talk, address
+
+
+async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
+    talk, _ = await _told_by(bench, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+
     assert talk.kind == "infrastructure"
     assert talk.message.endswith("could not be reached: it closed the connection in the middle of its answer")
 
 
 async def test_what_is_no_http_is_said(bench: Any) -> None:
-    async def mumble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"SSH-2.0-OpenSSH_9.0\r\n")
-        await writer.drain()
-        writer.close()
+    talk, address = await _told_by(bench, b"SSH-2.0-OpenSSH_9.0\r\n")
 
-    server = await asyncio.start_server(mumble, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-
-    talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
-
-    server.close()
-    assert talk.message.startswith(f"POST http://127.0.0.1:{port}/ could not be reached: ")
+    assert talk.message.startswith(f"POST {address} could not be reached: ")
 
 
 async def test_an_agent_that_is_too_slow_is_named(bench: Any, serve: Any) -> None:

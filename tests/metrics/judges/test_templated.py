@@ -236,12 +236,16 @@ def test_a_pairwise_metric_needs_something_to_compare_with(config: Config) -> No
     own = config(criteria(samples=4), judges={"own": BETTER})
     earlier = config(criteria(samples=4), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
 
+    named = config(criteria(samples=4), judges={"own": {**BETTER, "baseline": {"column": "answer_befor"}}})
+
     (nowhere,) = check_inputs(own, [])
-    (misspelt,) = check_inputs(own, ["baseline_model_respons"])
+    (misspelt,) = check_inputs(named, ["answer_before"])
 
     assert '"baseline": {"run": "latest"}' in nowhere.expected
-    assert misspelt.expected == "'baseline_model_respons' (did you mean that?)"
+    assert misspelt.expected == "'answer_before' (did you mean that?)"
     assert check_inputs(own, ["baseline_model_response"]) == check_inputs(earlier, []) == []
+    # That a dataset lacks the usual column is said with the columns that other metrics miss: tests of fitting.
+    assert check_inputs(own, ["response"]) == []
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests.serving import QuietHandler, served
 from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import read_dataset, read_recorded
+from workbench.store.datasets import read_dataset, read_recorded, remote
 from workbench.store.datasets.remote import is_address
 from workbench.store.errors import StoreError
 
@@ -25,7 +25,7 @@ class Site:
         self.asked: list[str] = []
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 site.asked.append(self.path)
                 status, kind, content = site.answers.get(
@@ -37,23 +37,15 @@ class Site:
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.handler = Handler
+        self.address = ""
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    yield site
-    site.close()
+    with served(site.handler) as site.address:
+        yield site
 
 
 @pytest.mark.parametrize("text", ["https://a/b.jsonl", "gs://b/c.csv", "bq://p.d.t", "s3://b/c"])
@@ -62,6 +54,16 @@ def test_addresses_are_told_from_paths(text: str) -> None:
     assert not is_address(f"./{text}")
     assert not is_address("C:/rows.jsonl")
     assert not is_address("https://[a/b.jsonl")
+
+
+@pytest.mark.needs_fsspec
+def test_a_server_that_says_nothing_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SILENT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/rows.csv"
+
+        with pytest.raises(StoreError, match=r"rows\.csv: cannot read it: no answer within 0\.2 s"):
+            read_dataset(address)
 
 
 @pytest.mark.needs_fsspec
@@ -94,12 +96,28 @@ def test_what_a_server_refuses_is_one_error_without_the_signature(site: Site, st
 
 @pytest.mark.needs_fsspec
 def test_an_address_that_nobody_answers_or_knows_is_one_error() -> None:
-    with pytest.raises(StoreError, match=r"cannot read it: Cannot connect to host 127\.0\.0\.1"):
+    with pytest.raises(StoreError, match=r"cannot read it: cannot connect to 127\.0\.0\.1:\d+: Connection refused"):
         read_dataset("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(StoreError, match="found nosuch://, expected an address that fsspec knows"):
         read_dataset("nosuch://a/rows.jsonl")
     with pytest.raises(StoreError, match="is no dataset: expected a name that ends in"):
         read_dataset("https://127.0.0.1:9/rows.txt")
+
+
+@pytest.mark.needs_fsspec
+def test_a_filesystem_that_gives_no_bytes_is_one_error() -> None:
+    import fsspec
+
+    class Strange(fsspec.AbstractFileSystem):
+        protocol = "strange"
+
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> Any:
+            return f"{path} {start} {end}"
+
+    fsspec.register_implementation("strange", Strange, clobber=True)
+
+    with pytest.raises(StoreError, match="cannot read it: its filesystem gave a str, expected bytes"):
+        read_dataset("strange://a/rows.jsonl")
 
 
 @pytest.mark.needs_fsspec

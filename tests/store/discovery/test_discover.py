@@ -278,3 +278,45 @@ def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:
     os.mkfifo(folder.root / "pipe.evalset.json")
 
     assert [entry.relative for entry in folder.discover().eval_sets] == ["real.evalset.json"]
+
+
+def test_addresses_are_datasets_of_recorded_targets_and_of_no_others(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml",
+        "[targets.stored]\nkind = 'recorded'\n"
+        "eval_sets = ['gs://bucket/rows.jsonl', 'https://me:pw@host.example/a.csv?key=hush', 'gs://bucket/rows.jsonl']\n"
+        "[targets.f]\nkind = 'function'\ntarget = 'a:b'\neval_sets = ['bq://p.d.t']\n",
+    )
+
+    project = folder.discover()
+
+    named = [(entry.relative, entry.target, entry.address) for entry in project.eval_sets]
+    assert named == [
+        ("gs://bucket/rows.jsonl", "stored", "gs://bucket/rows.jsonl"),
+        ("https://host.example/a.csv", "stored", "https://me:pw@host.example/a.csv?key=hush"),
+    ]
+    assert project.problems == (
+        "workbench.toml: targets.stored.eval_sets: gs://bucket/rows.jsonl belongs to stored already",
+        "workbench.toml: targets.f.eval_sets: found the address bq://p.d.t, expected a file: "
+        "only recorded targets without `target` have datasets elsewhere",
+    )
+
+
+def test_addresses_that_differ_in_what_nobody_may_see_are_numbered(folder: ProjectFolder) -> None:
+    first, second, third = (f"https://host.example/a.csv?table={name}" for name in "xyz")
+    folder.write(
+        "workbench.toml",
+        f"[targets.one]\nkind = 'recorded'\neval_sets = ['{first}', '{second}']\n"
+        f"[targets.two]\nkind = 'recorded'\neval_sets = ['{second}', '{third}']\n",
+    )
+
+    project = folder.discover()
+
+    assert [(entry.relative, entry.target, entry.address) for entry in project.eval_sets] == [
+        ("https://host.example/a.csv", "one", first),
+        ("https://host.example/a.csv (2)", "one", second),
+        ("https://host.example/a.csv (3)", "two", third),
+    ]
+    assert project.problems == (
+        "workbench.toml: targets.two.eval_sets: https://host.example/a.csv (2) belongs to one already",
+    )

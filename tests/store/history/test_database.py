@@ -187,7 +187,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     before = file_of(tmp_path).read_bytes()
 
     with pytest.raises(
-        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 3\)"
+        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 4\)"
     ):
         History.open(tmp_path)
 

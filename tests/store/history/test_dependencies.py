@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import zlib
+
 import pytest
 
 from tests.store.history.conftest import make_record, make_result
@@ -51,3 +55,23 @@ def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history:
     assert stored.began_at == again.began_at == pytest.approx(995.0)
     assert again.execution == stored.execution
     assert [each.began_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
+
+
+def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(history: History) -> None:
+    history.begin_run(make_record("r"))
+    ran = make_result("a", answer="héllo")
+    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+    with sqlite3.connect(history.path) as connection:
+        ((blob,),) = connection.execute("SELECT data FROM blob").fetchall()
+        older = json.loads(blob)
+        for turn in older["turns"]:
+            del turn["calls_unknown"]  # which was not there then
+        connection.execute("UPDATE blob SET data = ?", (zlib.compress(json.dumps(older).encode()),))
+    connection.close()
+
+    history.begin_run(make_record("later"))
+    (again,) = history.finish_jobs("later", [FinishedJob(ran, "asked", "other criteria", judged_again=True)])
+    (other,) = history.finish_jobs("later", [FinishedJob(make_result("a"), "asked", "criteria", judged_again=True)])
+
+    assert again.execution == stored.execution != other.execution
+    assert list(history.results("r")) == [ran]

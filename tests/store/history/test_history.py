@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,9 @@ import pytest
 from workbench.model.criteria import default_config
 from workbench.model.events import MetricSummary, RunSummary
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseStatus, Execution, Failure, FailureKind
+from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind
 from workbench.store.errors import StoreError
-from workbench.store.history import FinishedJob, History, retention
+from workbench.store.history import SCORES_OPTION, FinishedJob, History, retention
 
 from .conftest import make_record, make_result
 
@@ -129,6 +129,58 @@ def test_of_a_run_that_goes_on_only_verdicts_are_finished(history: History) -> N
     assert {job.case.eval_id for job in history.finished_jobs("r")} == {"PASSED", "FAILED", "NOT_EVALUATED"}
     assert not history.run("r").ended
     assert len(history.runs()) == 1
+
+
+def test_a_run_that_goes_on_began_when_it_first_did_and_took_the_time_of_its_parts(history: History) -> None:
+    first = make_record("r")
+    history.begin_run(first)
+    history.end_run("r", RunSummary(), duration_seconds=1.5, interrupted=True)
+
+    history.begin_run(first.model_copy(update={"started_at": first.started_at + timedelta(days=1), "command": "again"}))
+    going_on = history.run("r")
+    history.end_run("r", RunSummary(), duration_seconds=2, interrupted=False)
+
+    assert (going_on.ended, going_on.duration_seconds) == (False, None)
+    ended = history.run("r")
+    assert (ended.started_at, ended.command, ended.duration_seconds) == (first.started_at, "again", 3.5)
+
+
+def test_what_was_only_played_takes_the_place_of_no_verdict(history: History, stored_run: StoredRun) -> None:
+    def played(name: str) -> CaseResult:
+        return make_result(name, answer="played", status=CaseStatus.NOT_EVALUATED, metrics=())
+
+    stored_run("1", *(make_result("a", repeat=n) for n in range(2)))
+    stored_run("2", played("a"), played("b"))
+
+    a, b = make_result("a").case, make_result("b").case
+    assert history.latest_results([a]) == {a: [played("a")]}
+    assert history.latest_judged_results([a, b]) == {
+        a: [make_result("a"), make_result("a", repeat=1)],
+        b: [played("b")],
+    }
+    judged = history.latest_judged_jobs()
+    assert {key: [job.status.value for job in jobs] for key, jobs in judged.items()} == {
+        a: ["PASSED", "PASSED"],
+        b: ["NOT_EVALUATED"],
+    }
+
+
+def test_an_error_takes_the_place_of_a_verdict_unless_it_was_only_played(
+    history: History, stored_run: StoredRun
+) -> None:
+    error = make_result("a", status=CaseStatus.ERROR, metrics=())  # without a key, as after an outage of a judge
+    stored_run("1", make_result("a"))
+    history.begin_run(make_record("2", options={SCORES_OPTION: False}))
+    history.finish_job("2", error, execution_key="k")
+
+    assert history.latest_judged_results([error.case]) == {error.case: [make_result("a")]}
+    assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["1"]
+
+    history.begin_run(make_record("3", options={SCORES_OPTION: True}))
+    history.finish_job("3", error, execution_key="k")
+
+    assert history.latest_judged_results([error.case]) == {error.case: [error]}
+    assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["3"]
 
 
 def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, MetricResult, TokenUsage, TurnResult
+from workbench.model.row_turns import prompt_of_row, turn_of_row
 from workbench.model.trace import Span
+from workbench.model.trajectory import ToolCall
 from workbench.store.history import History
 
 from .conftest import make_record
@@ -80,6 +82,20 @@ EXECUTIONS = st.builds(
 )
 METRICS = st.builds(MetricResult, name=TEXT, score=st.none() | FLOATS, threshold=st.none() | FLOATS, details=OBJECT)
 KEYS = st.builds(CaseKey, target=TEXT, eval_set=TEXT, eval_id=TEXT, occurrence=st.integers(0, 3))
+ROW_TURNS = st.builds(
+    turn_of_row,
+    (st.none() | TEXT).map(prompt_of_row),
+    st.none() | TEXT,
+    st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
+).map(Invocation.model_validate)
+
+
+def expecting(result: CaseResult, turn: Invocation | None) -> CaseResult:
+    """The result as one of a row that expected this turn."""
+    case = None if turn is None else EvalCase(eval_id=result.case.eval_id, conversation=[turn])
+    return result.model_copy(update={"expected_by_row": case})
+
+
 RESULTS = st.builds(
     CaseResult,
     case=KEYS,
@@ -91,12 +107,13 @@ RESULTS = st.builds(
     metrics=st.lists(METRICS, max_size=2).map(tuple),
     execution=EXECUTIONS,
 )
+RESULTS_OF_ROWS = st.builds(expecting, RESULTS, st.none() | ROW_TURNS)
 
 RUN_NUMBERS = count()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
-@given(st.lists(RESULTS, max_size=3, unique_by=lambda result: (result.case, result.repeat)))
+@given(st.lists(RESULTS_OF_ROWS, max_size=3, unique_by=lambda result: (result.case, result.repeat)))
 def test_results_come_back_exactly(history: History, results: list[CaseResult]) -> None:
     run = f"run {next(RUN_NUMBERS)}"
     history.begin_run(make_record(run))

@@ -108,6 +108,14 @@ def test_the_table_of_a_kind_reaches_the_target_as_plain_data(tmp_path: Path) ->
             "targets.x.http.method: found 'POTS', expected 'POST', 'PUT', 'PATCH' or 'GET'",
         ),
         (
+            "kind = 'http'\ntarget = 'http://h'\n[targets.x.http]\notlp_port = 70000",
+            "targets.x.http.otlp_port: found 70000, expected 65535 or less",
+        ),
+        (
+            "kind = 'command'\ntarget = 'cat'\n[targets.x.command]\notlp = 1",
+            "targets.x.command.otlp: found 1, expected true or false",
+        ),
+        (
             "kind = 'http'\ntarget = 'http://h'\n[targets.x.http]\nbody = 3",
             "targets.x.http.body: found 3, expected a table, or a template as text",
         ),

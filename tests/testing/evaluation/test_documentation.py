@@ -86,7 +86,7 @@ def test_the_documented_example_runs_and_a_failed_row_does_not_end_it(
     assert summary["trajectory_single_tool_use/mean"] == 0.0
     assert summary["failure/mean"] == 0.5
     assert [row["response_follows_trajectory/explanation"] for row in result.rows] == ["it does", None]
-    assert {(p.row, p.status) for p in result.problems} == {(1, "ERROR")}
+    assert {(p.row, p.status) for p in result.problems} == {(2, "ERROR")}
     assert all("no such device" in problem.reason for problem in result.problems)
 
 

@@ -106,15 +106,6 @@ def test_a_template_with_a_variable_that_is_no_column_is_refused() -> None:
         EvalTask(dataset={"prompt": ["p"], "response": ["r"]}, metrics=[metric]).evaluate()
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("coherence", "PointwiseMetric"), ("safety", "PointwiseMetric"), ("pairwise_fluency", "PairwiseMetric")],
-)
-def test_metrics_that_google_defines_say_what_to_write_in_their_place(name: str, kind: str) -> None:
-    with pytest.raises(EvaluationError, match=f"found '{name}', expected a {kind} with a prompt of your own"):
-        EvalTask(dataset={}, metrics=[name])
-
-
 def test_a_rubric_that_cannot_be_meant_is_refused_at_once() -> None:
     wrong = PointwiseMetricPromptTemplate(criteria={"c": "d"}, rating_rubric={"good": "x", "bad": "y"})
 

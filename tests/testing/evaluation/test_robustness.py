@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import sys
 import time
 from functools import partial
 from typing import Any
@@ -12,29 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.testing import (
-    CustomMetric,
-    EvalResult,
-    EvalTask,
-    EvaluationError,
-    TrajectorySingleToolUse,
-)
-
-CALL = {"tool_name": "lookup", "tool_input": {"key": "a"}}
-PROMPTS = {"prompt": ["one", "two", "three"], "reference_trajectory": [[CALL], [CALL], [CALL]]}
-
-
-def reasons(result: EvalResult, column: str) -> dict[int, str]:
-    """Why cells of a column are empty, by row."""
-    return {problem.row: problem.reason for problem in result.problems if problem.column == column}
-
-
-def column(result: EvalResult, name: str) -> list[Any]:
-    return [row[name] for row in result.rows]
-
-
-def evaluate(runnable: Any, metrics: list[Any], dataset: Any = PROMPTS, **options: Any) -> EvalResult:
-    return EvalTask(dataset=dataset, metrics=metrics).evaluate(runnable=runnable, **options)
+from tests.testing.evaluation.evaluated import CALL, PROMPTS, column, evaluate, reasons
+from workbench.testing import CustomMetric, EvalTask, TrajectorySingleToolUse
 
 
 def test_rows_whose_agent_tells_no_trajectory_have_no_score_and_say_so() -> None:
@@ -44,9 +23,9 @@ def test_rows_whose_agent_tells_no_trajectory_have_no_score_and_say_so() -> None
     result = evaluate(agent, ["trajectory_exact_match"])
 
     assert column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
-    assert reasons(result, "trajectory_exact_match/score") == {1: "the row has no predicted_trajectory"}
+    assert reasons(result, "trajectory_exact_match/score") == {2: "the row has no predicted_trajectory"}
     assert column(result, "predicted_trajectory") == [[CALL], None, [CALL]]
-    assert reasons(result, "predicted_trajectory") == {1: "the agent gave no predicted_trajectory"}
+    assert reasons(result, "predicted_trajectory") == {2: "the agent gave no predicted_trajectory"}
 
 
 def test_an_agent_that_called_no_tool_is_not_one_that_tells_no_trajectory() -> None:
@@ -55,7 +34,7 @@ def test_an_agent_that_called_no_tool_is_not_one_that_tells_no_trajectory() -> N
     )
 
     assert column(result, "trajectory_recall/score") == [0.0, 0.0, 0.0]
-    assert reasons(result, "trajectory_precision/score") == dict.fromkeys(range(3), "no tool was called")
+    assert reasons(result, "trajectory_precision/score") == dict.fromkeys((1, 2, 3), "no tool was called")
 
 
 def test_a_plain_text_is_a_response() -> None:
@@ -92,7 +71,7 @@ def test_an_agent_that_raises_or_leaves_costs_its_row() -> None:
 
     assert column(result, "failure") == [1, 1, 0]
     assert column(result, "latency_in_seconds")[:2] == [None, None]
-    assert reasons(result, "response") == {0: "ValueError: no such key", 1: "the agent called sys.exit(3)"}
+    assert reasons(result, "response") == {1: "ValueError: no such key", 2: "the agent called sys.exit(3)"}
     assert result.summary_metrics["failure/mean"] == pytest.approx(2 / 3)
 
 
@@ -154,8 +133,8 @@ async def test_whatever_an_agent_or_a_metric_raises_is_an_error_of_its_row(
         result = await asyncio.to_thread(task.evaluate, runnable=agent)
 
     assert {problem.status for problem in result.problems} == {"ERROR"}
-    assert reasons(result, "response") == {0: reason}
-    assert reasons(result, "mine/score")[1] == f"mine: {reason}"
+    assert reasons(result, "response") == {1: reason}
+    assert reasons(result, "mine/score")[2] == f"mine: {reason}"
     assert result.summary_metrics["failure/mean"] == pytest.approx(1 / 3)
     assert column(result, "response")[1:] == ["two", "three"]
 
@@ -165,76 +144,7 @@ def test_an_answer_of_the_wrong_shape_costs_its_row(answer: Any) -> None:
     result = evaluate(lambda prompt: "r" if prompt == "one" else answer, ["exact_match"])
 
     assert column(result, "failure") == [0, 1, 1]
-    assert "expected" in reasons(result, "response")[1]
-
-
-def test_a_hung_agent_is_an_error_of_its_row_and_the_others_go_on() -> None:
-    never = threading.Event()
-
-    def agent(prompt: str) -> str:
-        if prompt == "two":
-            never.wait()
-        return "r"
-
-    began = time.monotonic()
-    result = evaluate(agent, ["exact_match"], timeout_seconds=0.3)
-    never.set()
-
-    assert reasons(result, "response") == {1: "took longer than 0.3 s"}
-    assert time.monotonic() - began < 5
-
-
-async def test_a_hung_asynchronous_agent_is_cancelled() -> None:
-    cancelled = []
-
-    async def agent(prompt: str) -> str:
-        try:
-            await asyncio.sleep(30 if prompt == "two" else 0)
-        except asyncio.CancelledError:
-            cancelled.append(prompt)
-            raise
-        return "r"
-
-    result = await EvalTask(dataset=PROMPTS, metrics=["exact_match"]).evaluate_async(
-        runnable=agent, timeout_seconds=0.3
-    )
-
-    assert reasons(result, "response") == {1: "took longer than 0.3 s"}
-    assert cancelled == ["two"]
-
-
-def test_an_asynchronous_agent_that_blocks_its_loop_costs_only_what_runs_beside_it() -> None:
-    never = threading.Event()
-
-    async def agent(prompt: str) -> str:
-        if prompt == "0":
-            never.wait()
-        return prompt
-
-    dataset = {"prompt": [str(number) for number in range(6)]}
-    result = evaluate(agent, ["exact_match"], dataset, timeout_seconds=0.3, concurrency=2)
-    never.set()
-
-    assert set(reasons(result, "response")) <= {0, 1}
-    assert column(result, "response")[2:] == ["2", "3", "4", "5"]
-
-
-def test_not_more_agents_run_at_a_time_than_wanted() -> None:
-    lock, running, most = threading.Lock(), 0, 0
-
-    def agent(prompt: str) -> str:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.02)
-        with lock:
-            running -= 1
-        return prompt
-
-    evaluate(agent, ["exact_match"], {"prompt": [str(number) for number in range(12)]}, concurrency=3)
-
-    assert most == 3
+    assert "expected" in reasons(result, "response")[2]
 
 
 def test_a_metric_function_that_raises_hangs_or_gives_nothing_costs_its_cell() -> None:
@@ -248,10 +158,18 @@ def test_a_metric_function_that_raises_hangs_or_gives_nothing_costs_its_cell() -
     result = evaluate(lambda prompt: prompt, ["exact_match", CustomMetric("mine", score)], timeout_seconds=0.5)
 
     found = reasons(result, "mine/score")
-    assert found[0] == "mine: KeyError: 'tool'"
-    assert found[1] == "took longer than 0.5 s"
-    assert "without the key 'mine'" in found[2]
+    assert found[1] == "mine: KeyError: 'tool'"
+    assert found[2] == "took longer than 0.5 s"
+    assert "without the key 'mine'" in found[3]
     assert column(result, "response") == ["one", "two", "three"]
+
+
+def test_a_metric_function_that_leaves_is_named_and_not_the_agent() -> None:
+    metric = CustomMetric("mine", lambda row: sys.exit(3))
+
+    result = EvalTask(dataset={"response": ["a"]}, metrics=[metric]).evaluate()
+
+    assert reasons(result, "mine/score") == {1: "mine: the metric called sys.exit(3)"}
 
 
 def test_metric_functions_run_side_by_side_and_may_give_more_numbers() -> None:
@@ -279,7 +197,9 @@ def test_every_empty_cell_has_a_reason() -> None:
     result = evaluate(agent, metrics)
 
     own = ("prompt", "reference_trajectory")
-    empty = {(n, name) for n, row in enumerate(result.rows) for name in row if row[name] is None and name not in own}
+    empty = {
+        (n, name) for n, row in enumerate(result.rows, start=1) for name in row if row[name] is None and name not in own
+    }
     assert {(problem.row, problem.column) for problem in result.problems} == empty
     assert all(problem.reason for problem in result.problems)
 
@@ -326,10 +246,10 @@ def test_rows_that_cannot_be_read_cost_themselves() -> None:
 
     assert column(result, "trajectory_any_order_match/score") == [1.0, None, None, None]
     found = reasons(result, "trajectory_any_order_match/score")
-    assert found[1] == (
+    assert found[2] == (
         'dataset: row 2: predicted_trajectory[0]: found an object, expected an object with "tool_name" or "name"'
     )
-    assert found[2] == found[3] == "the row has no predicted_trajectory"
+    assert found[3] == found[4] == "the row has no predicted_trajectory"
     assert result.summary_metrics["row_count"] == 4
 
 
@@ -348,8 +268,8 @@ def test_values_that_cannot_be_read_cost_their_row() -> None:
 
     assert column(result, "exact_match/score") == [None, None, 1.0]
     assert reasons(result, "exact_match/score") == {
-        0: "dataset: row 1: extra: found a _Unreadable that raises ValueError, expected a JSON value or text",
-        1: "dataset: row 2: extra: found a value that is nested too deeply, expected a JSON value",
+        1: "dataset: row 1: extra: found a _Unreadable that raises ValueError, expected a JSON value or text",
+        2: "dataset: row 2: extra: found a value that is nested too deeply, expected a JSON value",
     }
 
 
@@ -380,41 +300,5 @@ def test_objects_with_query_are_asked_and_an_odd_step_is_an_error() -> None:
     result = evaluate(_Engine(), ["trajectory_exact_match"])
 
     assert column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
-    assert reasons(result, "response") == {1: "intermediate_steps[0] is a str ('odd'), expected a step with a tool"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"metrics": ["trajectory_single_tool_use"]}, "expected TrajectorySingleToolUse"),
-        ({"metrics": ["trajectory_precison"]}, "'trajectory_precision' (did you mean that?)"),
-        ({"metrics": ["bleu", "bleu"]}, "found 'bleu' twice"),
-        ({"metrics": []}, "expected a list of metrics"),
-        ({"metrics": [7]}, "found a int"),
-    ],
-)
-def test_metrics_that_cannot_be_meant_are_one_clear_message(options: Any, message: str) -> None:
-    with pytest.raises(EvaluationError) as raised:
-        EvalTask(dataset=PROMPTS, **options)
-    assert message in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "options", "message"),
-    [
-        ({"prompt": ["a"], "reference": []}, {}, "reference: found 0 rows, expected the 1 row that prompt has"),
-        ([], {}, "found no rows"),
-        (7, {}, "expected a file, a pandas DataFrame"),
-        ("gone.jsonl", {}, "gone.jsonl: cannot read it"),
-        ({"question": ["a"]}, {"runnable": str}, "expected 'prompt', or a prompt_template"),
-        (PROMPTS, {"runnable": 7}, "expected a function f(prompt)"),
-        (PROMPTS, {"runnable": str, "model": str}, "expected one of them"),
-        (PROMPTS, {"runnable": str, "prompt_template": "{promt}"}, "did you mean 'prompt'?"),
-        (PROMPTS, {"experiment_run_name": "r"}, "expected EvalTask(experiment=)"),
-        (PROMPTS, {"timeout_seconds": 0}, "expected a number above 0"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_one_clear_message(dataset: Any, options: Any, message: str) -> None:
-    with pytest.raises(EvaluationError) as raised:
-        EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate(**options)
-    assert message in str(raised.value)
+    (odd,) = reasons(result, "response").values()
+    assert odd.startswith("\"intermediate_steps[0]\" is a str ('odd'), expected ")

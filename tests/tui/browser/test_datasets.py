@@ -127,13 +127,85 @@ async def test_the_choice_of_criteria_knows_what_the_rows_have(project: Path, op
         await screen.until("the selected case has what it needs")
 
 
-@pytest.mark.parametrize("key", ["N", "d", "D", "f2"])
-async def test_whoever_would_edit_a_row_is_told_before_anything_is_asked(
-    project: Path, open_app: Callable[..., Any], key: str
+async def test_columns_that_fit_none_of_the_criteria_are_one_sentence(
+    project: Path, open_app: Callable[..., Any]
 ) -> None:
+    (project / "rows.jsonl").write_text('{"eval_id": "on", "answer": "It is on.", "gold": "It is on."}\n')
     async with open_app(project) as screen:
         await _go_to(screen, "on")
+        await screen.press("r")
+        await screen.until("found the columns", "gold", "predicted_trajectory", '{reference_trajectory = "NAME"}')
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        *(("on", key) for key in ("N", "d", "D", "f2", "J", "m", "a", "E", "alt+g", "alt+k")),
+        *(("rows.jsonl", key) for key in ("N", "d", "f2")),
+    ],
+)
+async def test_whoever_would_edit_a_dataset_or_its_rows_is_told_before_anything_is_asked(
+    project: Path, open_app: Callable[..., Any], row: str, key: str
+) -> None:
+    async with open_app(project) as screen:
+        await _go_to(screen, row)
         await screen.press(key)
         await screen.until("is a dataset, which is not edited here")
 
         assert len(screen.app.screen_stack) == 1
+
+
+async def test_only_what_works_on_a_row_is_offered(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await _go_to(screen, "on")
+        await screen.until_gone("e edit")
+        footer = screen.text.splitlines()[-1]
+        assert "r run" in footer and "accept" not in footer
+        assert not _offered(screen) & EDITING
+
+        await screen.press("2")
+        await screen.until("d more/less")
+        footer = screen.text.splitlines()[-1]
+        assert "accept" not in footer and "edit" not in footer
+
+        await screen.press("1")
+        await screen.until("a dataset is shown and judged here")
+        assert "delete" not in screen.text.splitlines()[-1]
+
+
+EDITING = {"edit", "accept", "new_case", "duplicate", "delete", "edit_text"}
+
+
+def _offered(screen: Any) -> set[str]:
+    """Which of the keys that edit cases the palette has."""
+    commands = {command.title for command in screen.app.get_system_commands(screen.app.screen)}
+    titles = {
+        "edit": "Edit the case",
+        "accept": "Go to the diff; there, take the actual side of a difference as the new expectation",
+        "new_case": "Add a case behind the selected one",
+        "duplicate": "Copy the selected case or eval set",
+        "delete": "Delete the marked cases, else the selected case or eval set; undo brings it back",
+        "edit_text": "Edit the text of the case in your own editor ($VISUAL or $EDITOR)",
+        "mark": "Mark the case, or all that is listed of the set or agent; again: unmark",
+    }
+    assert titles["mark"] in commands
+    return {name for name, title in titles.items() if title in commands}
+
+
+async def test_json_files_that_a_recorded_target_names_are_datasets_unless_they_are_eval_sets(
+    tmp_path: Path, open_app: Callable[..., Any]
+) -> None:
+    (tmp_path / "workbench.toml").write_text(SETTINGS.replace("*.csv", "*.json"))
+    columns = {name: [row[name] for row in ROWS[:2]] for name in ROWS[0]}
+    (tmp_path / "columns.json").write_text(json.dumps(columns))
+    (tmp_path / "rows.json").write_text(json.dumps([{**row, "eval_id": f"row {row['eval_id']}"} for row in ROWS[:2]]))
+    turn = {"user_content": {"role": "user", "parts": [{"text": "Hi"}]}}
+    case = {"eval_id": "greeting", "conversation": [turn]}
+    (tmp_path / "sessions.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": [case]}))
+    async with open_app(tmp_path) as screen:
+        await screen.until("columns.json", " on ", "rows.json", "row off", "sessions", "greeting")
+        await _go_to(screen, "row off")
+        await screen.press("2")
+        await screen.until("set_light")
+        await screen.press("r")
+        await screen.until("finished", "✗1")

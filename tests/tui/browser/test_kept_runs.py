@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.cli.main import main
-from workbench.testing import EvalTask
+from workbench.testing import EvalTask, TrajectorySingleToolUse
 
 CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
 ROWS: list[dict[str, Any]] = [
@@ -75,12 +75,65 @@ async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(
         assert "No eval sets were found" not in screen.text
 
 
-async def test_the_diff_says_that_what_was_expected_is_not_stored(folder: Path, open_app: Callable[..., Any]) -> None:
+async def test_the_diff_of_rows_from_memory_shows_expected_beside_actual(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
     _evaluate()
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press("2")
-        await screen.until("What was expected of this row is not stored", "EXPECTED (not stored)", "Which [one]?")
+        await screen.until("EXPECTED   ", "ACTUAL", "- set_light", "+ list_lights", "It is on.", "Which [one]?")
+
+        assert "not stored" not in screen.text
+
+
+async def test_the_diff_of_rows_of_score_shows_what_the_file_said_then(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    (folder / "rows.jsonl").unlink()
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.press("2")
+        await screen.until("EXPECTED   ", "- set_light", "+ list_lights", "It is on.", "Which [one]?")
+
+
+async def test_an_older_run_is_held_against_what_the_row_expected_then(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate([{**ROWS[1], "reference": "Of old."}])
+    _evaluate([{**ROWS[1], "reference": "Of now."}])
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_1")
+        await screen.press("2")
+        await screen.until("Of now.")
+        await screen.press("5", "down", "enter")
+        await screen.until("Of old.", "Which [one]?")
+
+        assert "Of now." not in screen.text
+
+
+async def test_a_row_whose_agent_failed_shows_what_was_expected(folder: Path, open_app: Callable[..., Any]) -> None:
+    def fail(prompt: str) -> str:
+        raise RuntimeError("out of lamps")
+
+    EvalTask(dataset=ROWS, metrics=["trajectory_exact_match"], experiment="lights").evaluate(runnable=fail)
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press("2")
+        await screen.until("out of lamps", "Light in room 2!", "set_light", "It is on.", "ACTUAL (nothing)")
+
+
+async def test_the_diff_says_where_no_reference_is_stored(folder: Path, open_app: Callable[..., Any]) -> None:
+    rows = [{"prompt": row["prompt"]} for row in ROWS]
+    EvalTask(dataset=rows, metrics=[TrajectorySingleToolUse("set_light")], experiment="lights").evaluate(
+        runnable=answer
+    )
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press("2")
+        await screen.until("No reference of this row is stored", "EXPECTED (not stored)", "Which [one]?")
 
         assert "(not expected)" not in screen.text
 
@@ -112,7 +165,7 @@ async def test_a_row_is_shown_and_not_edited(folder: Path, open_app: Callable[..
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press("1", "e")
-        await screen.until("these are stored results", "Light in room 2!", "what was expected is not stored")
+        await screen.until("these are stored results", "Light in room 2!", "It is on.", "set_light")
         await screen.press("enter")
         await screen.until("▌ these are stored results")
 

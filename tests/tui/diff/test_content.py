@@ -42,6 +42,15 @@ def _compared(make: Any, expected: dict[str, Any], actual: dict[str, Any], **mor
     return _shown(_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
 
 
+def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
+    result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
+    turns = tuple(turn.model_copy(update={"calls_unknown": "no span came\x1b[2J"}) for turn in result.execution.turns)
+
+    shown = _shown(_blocks(make.case("a", make.turn("Hi", "Hello")), turns=turns, result=result))
+
+    assert any("which tools were called is not known: no span came" in line and "\x1b" not in line for line in shown)
+
+
 def test_arguments_are_compared_key_by_key(make: Any) -> None:
     expected = make.turn("Turn it off", "Done.", ("set", {"where": "Bedroom", "id": "d2", "old": 1}))
     actual = make.turn("Turn it off", "Done!", ("set", {"where": "Bedroom", "id": "d3", "new": None}))

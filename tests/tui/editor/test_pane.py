@@ -393,6 +393,10 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
 
         assert screen.app.screen.query_one(EditorBox).text == "typed"
         await screen.press("ctrl+j")
+        await screen.until('meanwhile this became "Find the light.": the same key again replaces that')
+        await _idle(screen)
+        assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
+        await screen.press("ctrl+j")
         await _idle(screen)
         assert _data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
 

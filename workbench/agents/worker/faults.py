@@ -35,8 +35,8 @@ _CLIENT_MODULES = (
 _TRANSIENT_GRPC = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
-def describe_failure(error: BaseException, *, loading: bool = False) -> Dict[str, Any]:
-    """The `failed` message for what an agent raised; `loading` while it was imported."""
+def describe_failure(error: BaseException, *, loading: bool = False, raised_by: str = "the agent") -> Dict[str, Any]:
+    """The `failed` message for what an agent, or whatever `raised_by` is, raised; `loading` while it was imported."""
     if isinstance(error, LoadError):
         cause = error.__cause__
         return {"kind": "setup", "message": str(error), "traceback": _traceback(cause) if cause else None}
@@ -44,7 +44,7 @@ def describe_failure(error: BaseException, *, loading: bool = False) -> Dict[str
         return {"kind": error.kind, "message": str(error), "traceback": None}
     if isinstance(error, SystemExit):
         when = " while it was imported" if loading else ""
-        message = f"the agent called sys.exit({'' if error.code is None else repr(error.code)}){when}"
+        message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}"
         return {"kind": "setup" if loading else "agent", "message": message, "traceback": _traceback(error)}
     kind = "infrastructure" if is_infrastructure(error) else "setup" if loading else "agent"
     return {"kind": kind, "message": summary(error), "traceback": _traceback(error)}

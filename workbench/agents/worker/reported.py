@@ -14,7 +14,8 @@ def turn_result(
 ) -> Dict[str, Any]:
     """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
 
-    `inference_calls` of the answer counts where the adapter sees model calls.
+    `inference_calls` of the answer counts where the adapter sees model calls, `calls_unknown` where those of tools were
+    to be told and were not.
     """
     response = answer["response"]
     return {
@@ -31,6 +32,7 @@ def turn_result(
         "duration_seconds": duration,
         "inference_calls": answer.get("inference_calls"),
         "usage": answer["usage"],
+        "calls_unknown": answer.get("calls_unknown"),
         "spans": spans,
     }
 

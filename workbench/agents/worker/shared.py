@@ -23,7 +23,7 @@ from .wire import Wire, connect, encode, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional
+    from typing import Any, Callable, Dict, Optional, Set
 
     from .adapters.base import Adapter
 
@@ -110,6 +110,7 @@ class _Server:
         self._watcher = watcher
         self._loop = loop
         self._sessions: Dict[int, _Session] = {}
+        self._leaving: Set[asyncio.Task[None]] = set()  # the loop itself does not hold on to tasks
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="session")
         self._entered = False
         self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
@@ -167,14 +168,15 @@ class _Server:
     async def _guard(self, work: Any, item: _Session, message: Dict[str, Any]) -> None:
         """Do one thing for a session and answer, whatever happens."""
         answer = {"session": message["session"], "turn": message.get("turn")}
+        whose = "the metric" if message["type"] == "score" else "the agent"
         try:
             self._answer(item, answer, await work)
         except asyncio.CancelledError as error:
             if self._sessions.get(message["session"]) is not item:
                 return  # by the engine
-            self._fail(answer, faults.describe_failure(error))
+            self._fail(answer, faults.describe_failure(error, raised_by=whose))
         except BaseException as error:  # whatever the agent raises, sys.exit included
-            self._fail(answer, faults.describe_failure(error))
+            self._fail(answer, faults.describe_failure(error, raised_by=whose))
 
     def _answer(self, item: _Session, answer: Dict[str, Any], result: Optional[Dict[str, Any]]) -> None:
         """Tell what came of a turn, unless that is done or nobody waits for it any more."""
@@ -287,11 +289,22 @@ class _Server:
                 told = True
                 self._send({"type": "cancelled", "session": number, "clean": clean})
 
-        if task is None or task.done():
-            tell(True)
-        elif item.in_thread:
+        if item.in_thread:
             tell(False)
-        else:
-            task.add_done_callback(lambda _: tell(True))
-            self._loop.call_later(_PATIENCE, tell, False)
+            return
+        if task is not None and not task.done():
             task.cancel()
+        elif item.session is not None:  # between turns: nobody else would have it leave what it holds open
+            task = self._loop.create_task(self._leave(item.session))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        else:
+            tell(True)
+            return
+        task.add_done_callback(lambda _: tell(True))
+        self._loop.call_later(_PATIENCE, tell, False)
+
+    async def _leave(self, session: Any) -> None:
+        """Close a session that is given up."""
+        with contextlib.suppress(Exception):  # nobody waits for what comes of it
+            await self._settle(session.close())

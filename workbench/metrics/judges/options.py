@@ -51,7 +51,7 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
         options.refuse(f"{NAME}.judge_model_config", found=describe(config), expected="an object")
         config = None
     place = f"{options.place}.{NAME}.judge_model_config"
-    options.problems += unknown_keys(config or {}, model=model or "", place=place)
+    options.problems += unknown_keys(config or {}, model=model or options.judge, place=place)
     return JudgeOptions(
         model=model,
         samples=_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,

@@ -46,7 +46,7 @@ def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
         highest=ratings[-1] if ratings else None,
         needs_reference=False,
         needs=frozenset({"judge"}),
-        fits_scenarios=not _OF_EXPECTED.intersection(_inputs_of(metric)),
+        fits_scenarios=not _OF_EXPECTED.intersection(inputs_of(metric)),
         options=describe_options(samples=PAIRWISE_SAMPLES if pairwise else SAMPLES),
     )
 
@@ -67,18 +67,21 @@ def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Se
 
 
 def unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> Iterator[InvalidConfig]:
-    """The variables of a metric that nothing stands for in cases with these columns, which are none but in datasets."""
+    """The variables of a metric that nothing stands for in cases with these columns, which are none but in datasets.
+
+    That a dataset lacks the usual column of a baseline is no mistake of the metric: see `fitting.lacking_columns`.
+    """
     known = sorted({*VARIABLES, *columns})
     baseline = metric.baseline.column if metric.baseline is not None else None
-    for variable in _inputs_of(metric):
+    for variable in inputs_of(metric):
         if variable not in known:
             place = "input_variables" if metric.template is None else "metric_prompt_template"
             yield _unknown(f"judge_metrics.{name}.{place}", f"the unknown variable {variable!r}", variable, known)
     if baseline is not None and baseline not in columns:
         found = f"the column {baseline!r}, which the cases do not have"
-        if columns:
+        if columns and baseline != BASELINE_COLUMN:
             yield _unknown(f"judge_metrics.{name}.baseline", found, baseline, sorted(columns))
-        else:
+        elif not columns:
             expected = 'a dataset with that column, or "baseline": {"run": "latest"}'
             yield InvalidConfig(place=f"judge_metrics.{name}.baseline", found=found, expected=expected)
 
@@ -86,7 +89,7 @@ def unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> 
 def ask_for_rating(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
     """The question how good the response of a turn is."""
     del name
-    values = values_of(_inputs_of(metric), turn, view)
+    values = values_of(inputs_of(metric), turn, view)
     if isinstance(values, Score):
         return values
     ratings = metric.ratings
@@ -107,7 +110,7 @@ def ask_which_is_better(turn: Turn, view: CaseView, *, name: str, metric: JudgeM
     baseline = _baseline(turn, view, name=name, metric=metric)
     if isinstance(baseline, Score):
         return baseline
-    values = values_of((each for each in _inputs_of(metric) if each != BASELINE_COLUMN), turn, view)
+    values = values_of((each for each in inputs_of(metric) if each != BASELINE_COLUMN), turn, view)
     if isinstance(values, Score):
         return values
     response = values.pop(_RESPONSE, "")
@@ -130,6 +133,13 @@ def _pairwise_question(
         read=partial(read_choice, flipped=flipped),
         conclude=by_preference,
     )
+
+
+def template_of(metric: JudgeMetric) -> str:
+    """What the judge of a metric is asked, with `{variable}` where a value belongs."""
+    values = {name: f"{{{name}}}" for name in inputs_of(metric) if name != _RESPONSE}
+    baseline = f"{{{BASELINE_COLUMN}}}" if metric.kind == "pairwise" else None
+    return _prompt(metric, values, response=f"{{{_RESPONSE}}}", baseline=baseline)
 
 
 def _prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, baseline: str | None) -> str:
@@ -155,7 +165,7 @@ def _prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, ba
     )
 
 
-def _inputs_of(metric: JudgeMetric) -> Sequence[str]:
+def inputs_of(metric: JudgeMetric) -> Sequence[str]:
     """The variables that the prompt shows, in alphabetical order."""
     named = {*metric.input_variables, _RESPONSE} if metric.template is None else {*names_in(metric.template)}
     return sorted(named - {BASELINE_COLUMN} if metric.kind == "pairwise" else named)

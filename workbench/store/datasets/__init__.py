@@ -2,7 +2,7 @@
 
 from workbench.store.datasets.reading import read_dataset
 from workbench.store.datasets.recorded import Recorded, RecordedCase, holds_rows, read_recorded, rows_as_recorded
-from workbench.store.datasets.remote import is_address
+from workbench.store.datasets.remote import is_address, shown_address
 from workbench.store.datasets.rows import Dataset, Row
 from workbench.store.datasets.values import dataset_of_columns, dataset_of_frame, dataset_of_rows
 
@@ -19,4 +19,5 @@ __all__ = [
     "read_dataset",
     "read_recorded",
     "rows_as_recorded",
+    "shown_address",
 ]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
+from workbench.model.row_turns import prompt_of_row, turn_of_row
 from workbench.model.text import counted
-from workbench.model.trajectory import ToolCall
 from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.reading import read_dataset
 from workbench.store.datasets.rows import LATENCY, MESSAGES, TEXTS, TRAJECTORIES, Dataset, Row
@@ -110,10 +110,9 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
     for row in dataset.rows:
         occurrence = seen[row.eval_id]
         seen[row.eval_id] += 1
-        parts = [{"text": row.prompt}] if row.prompt is not None else []
-        user_content = Content.model_validate({"role": "user", "parts": parts})
-        expected = _invocation(user_content, row.reference, row.reference_trajectory)
-        actual = _invocation(user_content, row.response, row.predicted_trajectory)
+        user_content = prompt_of_row(row.prompt)
+        expected = turn_of_row(user_content, row.reference, row.reference_trajectory)
+        actual = turn_of_row(user_content, row.response, row.predicted_trajectory)
         yield RecordedCase(
             eval_id=row.eval_id,
             occurrence=occurrence,
@@ -123,16 +122,6 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,
         )
-
-
-def _invocation(user_content: Content, answer: str | None, calls: list[ToolCall] | None) -> dict[str, Any]:
-    return {
-        "user_content": user_content,
-        "final_response": None if answer is None else {"role": "model", "parts": [{"text": answer}]},
-        "intermediate_data": None
-        if calls is None
-        else {"tool_uses": [{"name": call.name, "args": call.args} for call in calls]},
-    }
 
 
 def _seconds(row: Row) -> float:

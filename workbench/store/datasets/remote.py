@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from workbench.model.text import one_line, redact
@@ -28,6 +31,11 @@ _LOUD = ("gcsfs", "s3fs", "adlfs", "fsspec", "botocore", "aiobotocore")
 _SILENCE = logging.NullHandler()
 _QUERY = re.compile(r"\?[^\s'\"]+")
 
+_CONNECT_SECONDS = 10
+_SILENT_SECONDS = 20
+
+_Purpose = Literal["read", "write"]
+
 
 def is_address(text: str) -> bool:
     """Whether a text is the address of a file or table elsewhere, and no path."""
@@ -45,8 +53,52 @@ def shown_address(address: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
+def address_below(folder: str, name: str) -> str:
+    """The address of a file in a folder elsewhere; a query, which may be a signature, stays behind it."""
+    if urlsplit(folder).scheme not in ("http", "https"):  # elsewhere names may hold a question mark
+        return f"{folder.rstrip('/')}/{name}"
+    parts = urlsplit(folder)
+    return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
+
+
 def fetch(address: str) -> bytes:
     """The content of a file elsewhere. Raises StoreError, in which the address is the shown one."""
+    with _clients(address, to="read") as fsspec:
+        system, place = fsspec.url_to_fs(address, **_options(address))
+        data = system.cat_file(place)
+        if not isinstance(data, bytes):
+            raise TypeError(f"its filesystem gave a {type(data).__name__}, expected bytes")
+        return data
+
+
+def put(address: str, data: bytes) -> None:
+    """Write a file elsewhere, over what is there. Raises StoreError, in which the address is the shown one."""
+    with _clients(address, to="write") as fsspec:
+        system, place = fsspec.url_to_fs(address, **_options(address))
+        with suppress(PermissionError):  # who may write into a bucket may not be allowed to make one
+            system.makedirs(place.rpartition("/")[0], exist_ok=True)
+        system.pipe_file(place, data)
+
+
+def _options(address: str) -> dict[str, Any]:
+    """How patient to be with a server that says nothing; clients of storages have limits of their own."""
+    if urlsplit(address).scheme not in ("http", "https"):
+        return {}
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
+    return {"client_kwargs": {"timeout": timeout}}
+
+
+def check_address(address: str) -> None:
+    """Raise StoreError where nothing that is installed can write to an address. Nobody is asked."""
+    with _clients(address, to="write") as fsspec:
+        fsspec.get_filesystem_class(urlsplit(address).scheme)
+
+
+@contextmanager
+def _clients(address: str, *, to: _Purpose) -> Iterator[Any]:
+    """fsspec, and what goes wrong with it as a StoreError."""
     shown = shown_address(address)
     scheme = urlsplit(address).scheme
     try:
@@ -56,14 +108,16 @@ def fetch(address: str) -> bytes:
     for loud in _LOUD:  # where nobody listens to their logs, tracebacks would stand above our message
         logging.getLogger(loud).addHandler(_SILENCE)
     try:
-        system, place = fsspec.url_to_fs(address)
-        data = system.cat_file(place)
+        yield fsspec
     except ImportError:
         raise StoreError(shown, _needs(scheme)) from None
     except Exception as error:  # each storage raises what its client library does
-        _refuse(shown, scheme, error)
-    assert isinstance(data, bytes)
-    return data
+        _refuse(shown, scheme, error, to=to)
+
+
+def said_by(error: Exception) -> str:
+    """What an error of reading or writing an address says, in one line and without keys and signatures."""
+    return redact(one_line(_QUERY.sub("", _words(error)), width=200)) or type(error).__name__
 
 
 def _needs(scheme: str) -> str:
@@ -76,14 +130,27 @@ def _needs(scheme: str) -> str:
     return f"{scheme}:// needs {package}: pip install {package}"
 
 
-def _refuse(shown: str, scheme: str, error: Exception) -> NoReturn:
-    said = redact(one_line(_QUERY.sub("", str(error)), width=200)) or type(error).__name__
+def _words(error: Exception) -> str:
+    """What went wrong; of aiohttp, whose words are for programmers, in others."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_SILENT_SECONDS} s"
+    reason = getattr(error, "os_error", None)
+    if not isinstance(reason, OSError):
+        return str(error)
+    why = os.strerror(reason.errno) if reason.errno is not None and reason.errno > 0 else reason.strerror
+    return f"cannot connect to {getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {why}"
+
+
+def _refuse(shown: str, scheme: str, error: Exception, *, to: _Purpose) -> NoReturn:
+    said = said_by(error)
     status = getattr(error, "status", None) or getattr(error, "code", None)
     if isinstance(error, FileNotFoundError) or status == 404:
-        raise StoreError(shown, "cannot read it: there is no such file") from error
+        missing = "file" if to == "read" else "bucket or folder"
+        raise StoreError(shown, f"cannot {to} it: there is no such {missing}") from error
     if type(error).__name__ in _DENIED or status in (401, 403, "401", "403"):
         remedy = _CREDENTIALS.get(_PACKAGES.get(scheme, ""), "it may need a key or a signed address")
-        raise StoreError(shown, f"cannot read it: no permission without credentials ({said}); {remedy}") from error
+        raise StoreError(shown, f"cannot {to} it: no permission without credentials ({said}); {remedy}") from error
     if isinstance(error, ValueError) and said.startswith("Protocol not known"):
-        raise StoreError(shown, found=f"{scheme}://", expected="an address that fsspec knows, or bq://") from error
-    raise StoreError(shown, f"cannot read it: {said}") from error
+        expected = f"an address that fsspec knows{', or bq://' if to == 'read' else ''}"
+        raise StoreError(shown, found=f"{scheme}://", expected=expected) from error
+    raise StoreError(shown, f"cannot {to} it: {said}") from error

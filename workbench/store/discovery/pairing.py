@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.model.target import Target
+from workbench.store.datasets import is_address
 from workbench.store.discovery.targets import folder_of
 from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 from workbench.store.settings import FILE_NAME
@@ -78,11 +79,13 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
     """The files that the `eval_sets` patterns of a target match, and the patterns that match none.
 
     `found` are the sets of the project by their relative path. Patterns are relative to the target's `path` or to the
-    root; one that matches nothing there may name any other file.
+    root; one that matches nothing there may name any other file. Addresses are none.
     """
     claimed: dict[Path, None] = {}
     unmatched = []
     for pattern in target.eval_sets:
+        if is_address(pattern):
+            continue
         matches = []
         for base, rule in _rules(target, pattern, root):
             matches += [path for relative, path in found.items() if rule.fullmatch(relative)]

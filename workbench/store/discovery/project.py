@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from workbench.model.base import Fact
 from workbench.model.target import AgentKind, Target
+from workbench.store.datasets import is_address, shown_address
 from workbench.store.discovery.adk_source import BrokenSource, holds_adk_agent
 from workbench.store.discovery.pairing import ByLocation, Pairing, claimed_sets
 from workbench.store.discovery.root import find_root
@@ -22,8 +26,11 @@ CRITERIA_FILE = "test_config.json"
 
 
 class EvalSetEntry(Fact):
-    """An eval-set file. `relative` is its path from the root with forward slashes, and its name everywhere else.
+    """An eval-set file, or a dataset. `relative` is its path from the root with forward slashes, and its name
+    everywhere else.
 
+    Of a dataset elsewhere `address` is where, with what gives access to it; `relative` is that as people may see it,
+    with a number where several look the same, and `path` the file that names it.
     `config` is the criteria file that holds for it (None: the default criteria); `unpaired_reason` says in one
     sentence why `target` is None and what to do about it.
     """
@@ -34,6 +41,7 @@ class EvalSetEntry(Fact):
     kind: Literal["evalset", "test"]
     config: Path | None = None
     unpaired_reason: str | None = None
+    address: str | None = Field(default=None, repr=False)
 
 
 class Project(Fact):
@@ -62,7 +70,8 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
-    entries = (_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items()))
+    entries = [_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
+    entries += _addresses(targets.values(), root, problems)
     return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems))
 
 
@@ -131,6 +140,38 @@ def _claimed(targets: Iterable[Target], found: dict[str, Path], root: Path, prob
             if owner != target.name:
                 problems.append(f"{place}: {relative} belongs to {owner} already")
     return pairings
+
+
+def _addresses(targets: Iterable[Target], root: Path, problems: list[str]) -> list[EvalSetEntry]:
+    """The datasets elsewhere that targets name; nothing is read of them.
+
+    The query of an address tells datasets apart and may hold a key: those that look the same without are numbered.
+    """
+    entries: dict[str, EvalSetEntry] = {}
+    names: set[str] = set()
+    for target in targets:
+        place = f"{FILE_NAME}: targets.{target.name}.eval_sets"
+        for address in filter(is_address, target.eval_sets):
+            shown = shown_address(address)
+            if target.kind is not AgentKind.RECORDED or target.location:
+                expected = "a file: only recorded targets without `target` have datasets elsewhere"
+                problems.append(f"{place}: found the address {shown}, expected {expected}")
+            elif address in entries:
+                problems.append(f"{place}: {entries[address].relative} belongs to {entries[address].target} already")
+            else:
+                name = _free_name(shown, names)
+                names.add(name)
+                entry = EvalSetEntry(
+                    path=root / FILE_NAME, relative=name, target=target.name, kind="evalset", address=address
+                )
+                entries[address] = entry.model_copy(update={"config": criteria_file(entry, target)})
+    return list(entries.values())
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """The name, with the first number that makes it a free one where it is taken."""
+    numbered = (f"{name} ({number})" for number in count(2))
+    return name if name not in taken else next(each for each in numbered if each not in taken)
 
 
 def _entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:

@@ -2,6 +2,7 @@
 
 from workbench.store.history.history import History
 from workbench.store.history.records import (
+    SCORES_OPTION,
     FinishedJob,
     LeftFile,
     RunPart,
@@ -13,6 +14,7 @@ from workbench.store.history.records import (
 )
 
 __all__ = [
+    "SCORES_OPTION",
     "FinishedJob",
     "History",
     "LeftFile",

@@ -1,7 +1,7 @@
 """Results as JSON and back, exactly.
 
-The JSON is ASCII: lone surrogates, NaN and infinities come back as they were, which pydantic's own JSON does not
-promise. Values of unknown types, which only a mistake could bring here, are kept as their `repr`.
+Lone surrogates, NaN and infinities come back as they were. Values of unknown types, which only a mistake could bring
+here, are kept as their `repr`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import zlib
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
 
+from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, MetricResult, MetricScores
+from workbench.model.row_turns import prompt_of_row, turn_of_row
+from workbench.model.trajectory import ToolCall, trajectory_of
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
@@ -26,29 +30,81 @@ _blobs: dict[tuple[int, ...], tuple[tuple[MetricResult, ...], bytes]] = {}
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
 
-# Large traces compress well even so; small ones are most of what there is.
+_EXPECTED = "expected"
+"""Beside what an agent did: what the row of a dataset expected."""
+
+# Large traces compress well even so. Small ones, which come by the ten thousand, would take longer to be compressed
+# than all else that storing them takes.
 _COMPRESSION_LEVEL = 1
+_SMALL = 1_000  # bytes
+_COMPRESSED = b"\x78"  # what zlib begins with, and no JSON
 
 
-def execution_to_text(execution: Execution) -> str:
-    """An execution with its turns and spans; without them where they are no JSON or nested too deeply to be stored."""
+def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = None) -> bytes:
+    """An execution with its turns and spans, and what a row expected; without them where they are no JSON or nested too
+    deeply to be stored."""
+    data = _dump_execution(execution)
+    if expected_by_row is not None:
+        data[_EXPECTED] = _expected_to_data(expected_by_row)
     try:
-        return _encode(_dump_execution(execution))
+        return to_json(data, inf_nan_mode="constants")
+    except (PydanticSerializationError, ValueError, RecursionError):
+        pass  # lone surrogates, which Python's own JSON can hold
+    try:
+        return _encode(data).encode()
     except (TypeError, ValueError, RecursionError):
-        return _encode(_dump_execution(execution.model_copy(update={"turns": (), "spans": (), "final_state": None})))
+        bare = execution.model_copy(update={"turns": (), "spans": (), "final_state": None})
+        return _encode(_dump_execution(bare)).encode()
 
 
-EMPTY_EXECUTION = execution_to_text(Execution())
+EMPTY_EXECUTION = execution_to_json(Execution())
 
 
-def compress(text: str) -> bytes:
-    """Text from here, made small."""
-    return zlib.compress(text.encode(), _COMPRESSION_LEVEL)
+def to_blob(text: bytes) -> bytes:
+    """JSON from here as it is stored: made smaller where that is worth its time."""
+    return text if len(text) <= _SMALL else zlib.compress(text, _COMPRESSION_LEVEL)
 
 
-def execution_from_blob(blob: bytes) -> Execution:
-    """The execution that was compressed."""
-    return Execution.model_validate(json.loads(zlib.decompress(blob)))
+def _from_blob(blob: bytes) -> Any:
+    return json.loads(zlib.decompress(blob) if blob.startswith(_COMPRESSED) else blob)
+
+
+def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
+    """The execution that was stored, and what the row with this id expected, where it was one and did."""
+    data = _from_blob(blob)
+    expected = data.pop(_EXPECTED, None)
+    return Execution.model_validate(data), None if expected is None else _expected_from_data(expected, eval_id)
+
+
+def tell_the_same(one: bytes, other: bytes) -> bool:
+    """Whether two blobs are the same execution and expectation, in whatever form; False where one cannot be read."""
+    try:
+        return execution_from_blob(one, eval_id="") == execution_from_blob(other, eval_id="")
+    except UNREADABLE:
+        return False
+
+
+def _expected_to_data(case: EvalCase) -> dict[str, Any]:
+    """What a row said, which is less than the case that was made of it. What it did not say is left out."""
+    turn = (case.conversation or [])[0]
+    data: dict[str, Any] = {}
+    if turn.user_content.parts:
+        data["prompt"] = turn.user_content.text()
+    if turn.final_response is not None:
+        data["response"] = turn.final_response.text()
+    if turn.intermediate_data is not None:
+        data["calls"] = trajectory_of(turn)
+    return data
+
+
+def _expected_from_data(data: dict[str, Any], eval_id: str) -> EvalCase:
+    calls = data.get("calls")
+    turn = turn_of_row(
+        prompt_of_row(data.get("prompt")),
+        data.get("response"),
+        None if calls is None else [ToolCall(*call) for call in calls],
+    )
+    return EvalCase.model_validate({"eval_id": eval_id, "conversation": [turn]})
 
 
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
@@ -60,18 +116,18 @@ def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
         if len(_blobs) >= _BLOBS_AT_MOST:
             _blobs.clear()
         # The results are kept alive beside their blob, so that no others get their ids.
-        known = _blobs[alike] = metrics, compress(_encode(_dump_metrics(metrics)))
+        known = _blobs[alike] = metrics, to_blob(_encode(_dump_metrics(metrics)).encode())
     return known[1]
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
     """The metrics of a case."""
-    return _METRICS.validate_python(json.loads(zlib.decompress(blob)))
+    return _METRICS.validate_python(_from_blob(blob))
 
 
 def scores_from_blob(blob: bytes) -> MetricScores:
     """What the metrics of a case scored."""
-    return tuple((sys.intern(metric["name"]), metric["score"]) for metric in json.loads(zlib.decompress(blob)))
+    return tuple((sys.intern(metric["name"]), metric["score"]) for metric in _from_blob(blob))
 
 
 def failure_to_text(failure: Failure | None) -> str | None:

@@ -41,6 +41,7 @@ class Database:
         self.damaged = damaged
         self._connection = connection
         self.execute = connection.execute
+        self.execute_many = connection.executemany
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

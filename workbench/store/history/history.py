@@ -11,7 +11,6 @@ from workbench.model.dependencies import Dependency
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
-from workbench.model.text import one_line
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
@@ -33,12 +32,11 @@ from workbench.store.history.rows import (
     IS_CASE,
     LIGHT,
     NEWEST_JUDGED,
+    NEWEST_JUDGED_OF_ONE,
     NEWEST_OF_DATASETS,
     NEWEST_OF_ONE,
     ONE,
     RAN,
-    RUN,
-    RUNS_THAT_BEGIN,
     SCORES,
     TAKE_OVER,
     UNJUDGED_RESULTS,
@@ -55,9 +53,8 @@ from workbench.store.history.rows import (
     stored_scores,
     stored_verdict,
 )
+from workbench.store.history.runs import RunTable
 from workbench.store.history.writing import ResultWriter
-
-LATEST = "latest"
 
 _VERDICTS_KEPT = 5
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
@@ -73,7 +70,7 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._writer = ResultWriter(database)
-        self._run_rows: dict[str, int] = {}
+        self._runs = RunTable(database)
 
     @classmethod
     def open(cls, root: Path) -> History:
@@ -93,14 +90,8 @@ class History:
         return f"{shown_path(self.path)} was damaged: it is kept as {self._database.damaged.name}, and a new one begun"
 
     def begin_run(self, record: RunRecord) -> None:
-        """Store a run before its first job. A run that goes on after an interruption keeps its jobs."""
-        text = codec.fact_to_text(record)
-        with self._database.writing():
-            self._database.execute(
-                "INSERT INTO run (run_id, record) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET "
-                "record = excluded.record, summary = NULL, duration_seconds = NULL, interrupted = 0",
-                (record.run_id, text),
-            )
+        """Store a run before its first job. One that goes on keeps its jobs, when it began, and how long it took."""
+        self._runs.begin(record)
 
     def finish_job(
         self,
@@ -129,7 +120,7 @@ class History:
         """The jobs of a run of which only what the agent did is stored, each with what had reached the agent."""
         query = f"{UNJUDGED_VERDICTS} WHERE job.run = ?"
         with self._database.reading():
-            found = [stored_verdict(*row) for row in self._database.execute(query, (self._run_row(run_id),))]
+            found = [stored_verdict(*row) for row in self._database.execute(query, (self._runs.row(run_id),))]
         return {each.job.key: each.job.execution_key for each in found}
 
     def unjudged_result(self, run_id: str, job: JobKey) -> CaseResult | None:
@@ -147,7 +138,7 @@ class History:
 
         What is not there any more is left out.
         """
-        run = self._run_row(run_id)
+        run = self._runs.row(run_id)
         with self._database.writing():
             for job, (earlier, source) in jobs.items():
                 target, eval_set, eval_id, occurrence = key_to_sql(job.case)
@@ -156,38 +147,33 @@ class History:
                 self._database.execute(TAKE_OVER, (*named, *place))
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
-        """Store how a run came out, and forget what is older than the rules of retention keep."""
-        run = self._run_row(run_id)
-        with self._database.writing():
-            self._database.execute(
-                "UPDATE run SET summary = ?, duration_seconds = ?, interrupted = ? WHERE id = ?",
-                (codec.fact_to_text(summary), duration_seconds, interrupted, run),
-            )
+        """Store how a run came out, and forget what is older than the rules of retention keep.
+
+        `duration_seconds` is how long it took this time, where it went on.
+        """
+        run = self._runs.row(run_id)
+        self._runs.end(run, summary, duration_seconds=duration_seconds, interrupted=interrupted)
         forget_old(self._database, run)
         self._writer.forget()
 
     def runs(self, limit: int = 50) -> list[StoredRun]:
         """The newest runs, newest first."""
-        with self._database.reading():
-            rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
-            return [self._stored_run(*row) for row in rows]
+        return self._runs.newest(limit)
 
     def run(self, run_id: str) -> StoredRun:
         """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
-        with self._database.reading():
-            row = self._database.execute(f"{RUN} WHERE id = ?", (self._run_row(run_id),)).fetchone()
-            return self._stored_run(*row)
+        return self._runs.run(self._runs.row(run_id))
 
     def jobs(self, run_id: str) -> list[StoredJob]:
         """The jobs of a run in the order in which they ended, without metrics and executions."""
-        return self._jobs(f"{LIGHT} {WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._run_row(run_id),))
+        return self._jobs(f"{LIGHT} {WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._runs.row(run_id),))
 
     def results(self, run_id: str) -> Iterator[CaseResult]:
         """The results of a run in the order in which they ended.
 
         A result whose trace has been forgotten has an execution without turns; one whose scores are, no metrics.
         """
-        run = self._run_row(run_id)
+        run = self._runs.row(run_id)
         return self._results(f"{FULL} {WITH_RESULT} WHERE job.run = ? ORDER BY job.id", (run,))
 
     def result(self, run_id: str, job: JobKey) -> CaseResult | None:
@@ -207,7 +193,7 @@ class History:
     def scores(self, run_id: str) -> Iterator[StoredScores]:
         """The jobs of a run with their metrics, without what the agents did."""
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE job.run = ? ORDER BY job.id"
-        return self._scores(query, (self._run_row(run_id),))
+        return self._scores(query, (self._runs.row(run_id),))
 
     def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
         """For every case of a target (of one of its sets) the jobs of the newest run that judged it, with metrics.
@@ -231,34 +217,15 @@ class History:
         """
         with self._database.reading():
             found = self._database.execute(NEWEST_OF_DATASETS, (limit,)).fetchall()
-            rows = [self._database.execute(f"{RUN} WHERE id = ?", (run,)).fetchone() for _, run in found]
-            return [
-                (codec.name_from_sql(name), self._stored_run(*row)) for (name, _), row in zip(found, rows, strict=True)
-            ]
+            return [(codec.name_from_sql(name), self._runs.run(run)) for name, run in found]
 
     def runs_of(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
         """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
-        names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
-        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
-        counted = f"SELECT lower(status), count(*) FROM job WHERE run = ? AND {part} GROUP BY status"
-        with self._database.reading():
-            rows = self._database.execute(
-                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
-                (*names, limit),
-            ).fetchall()
-            parts = []
-            for row in rows:
-                counts: dict[str, int] = dict(self._database.execute(counted, (row[0], *names)))
-                parts.append(
-                    RunPart(
-                        self._stored_run(*row), RunSummary.model_validate({**counts, "total": sum(counts.values())})
-                    )
-                )
-            return parts
+        return self._runs.parts_of(target, eval_set, limit=limit)
 
     def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
         """How the repeats of a case ended in the runs before this one that ran it, the newest of them first."""
-        rows = self._statuses(case, self._run_row(run_id), limit)
+        rows = self._statuses(case, self._runs.row(run_id), limit)
         return [[CaseStatus(status) for status in statuses.split(",")] for (statuses,) in rows]
 
     def finished_jobs(self, run_id: str) -> set[JobKey]:
@@ -267,10 +234,11 @@ class History:
 
     def latest_jobs(self) -> dict[CaseKey, list[StoredJob]]:
         """For every case the jobs of the newest run in which it ran, by repeat, without metrics and executions."""
-        found: dict[CaseKey, list[StoredJob]] = {}
-        for job in self._jobs(f"{LIGHT} {WITH_RUN} {newest()} ORDER BY job.repeat, job.id", ()):
-            found.setdefault(job.case, []).append(job)
-        return found
+        return self._latest_jobs(newest())
+
+    def latest_judged_jobs(self) -> dict[CaseKey, list[StoredJob]]:
+        """The same of the newest run that judged it; of a case that no run has judged, of the newest that played it."""
+        return self._latest_jobs(newest(of=NEWEST_JUDGED))
 
     def latest_results(self, keys: Collection[CaseKey] | None = None) -> dict[CaseKey, list[CaseResult]]:
         """For every case (of `keys`) its results, by repeat, in the newest run in which it ran."""
@@ -280,13 +248,14 @@ class History:
                 for result in self._results(f"{FULL} {WITH_RESULT} {newest()} ORDER BY job.repeat, job.id", ()):
                     found.setdefault(result.case, []).append(result)
             return found
-        for key in keys:
-            names = key_to_sql(key)
-            query = f"{FULL} {WITH_RESULT} {NEWEST_OF_ONE} ORDER BY job.repeat"
-            results = list(self._results(query, (*names, *names)))
-            if results:
-                found[key] = results
-        return found
+        return self._latest_of(keys, NEWEST_OF_ONE)
+
+    def latest_judged_results(self, keys: Collection[CaseKey]) -> dict[CaseKey, list[CaseResult]]:
+        """For every case of `keys` its results, by repeat, in the newest run that judged it.
+
+        Of a case that no run has judged, those of the newest in which it was played.
+        """
+        return self._latest_of(keys, NEWEST_JUDGED_OF_ONE)
 
     def last_verdicts(self) -> list[StoredVerdict]:
         """For every case, what reaches its agent and what judges it, the newest results; newest first.
@@ -325,73 +294,42 @@ class History:
 
     def _one(self, run_id: str, job: JobKey) -> tuple[Any, ...]:
         """What ONE takes."""
-        return (self._run_row(run_id), *key_to_sql(job.case), job.repeat)
+        return (self._runs.row(run_id), *key_to_sql(job.case), job.repeat)
 
     def _written(
-        self, run_id: str, jobs: Iterable[FinishedJob], insert: Callable[[str, int, FinishedJob, float], StoredVerdict]
+        self,
+        run_id: str,
+        jobs: Iterable[FinishedJob],
+        insert: Callable[[str, int, Iterable[FinishedJob], float], list[StoredVerdict]],
     ) -> list[StoredVerdict]:
         """Write jobs of a run in one transaction."""
-        run = self._run_row(run_id)
+        run = self._runs.row(run_id)
         now = time.time()
         try:
             with self._database.writing():
-                self._writer.begin()
-                return [insert(run_id, run, job, now) for job in jobs]
+                return insert(run_id, run, jobs, now)
         except BaseException:  # whatever undid it: the sets of this transaction are not there after all
             self._writer.forget()
             raise
 
-    def _run_row(self, run_id: str) -> int:
-        """The row of a run by its id, the start of its id, or "latest"."""
-        known = self._run_rows.get(run_id)
-        if known is not None:
-            return known
-        rows = self._runs_named(run_id)
-        if not rows:
-            missing = "there are no runs yet" if run_id == LATEST else f"there is no run {one_line(run_id, width=60)!r}"
-            raise StoreError(self.path, missing)
-        if len(rows) > 1:
-            names = ", ".join(name for _, name in rows[:5]) + (", …" if len(rows) > 5 else "")
-            raise StoreError(self.path, f"{one_line(run_id, width=60)!r} begins the ids of several runs: {names}")
-        row, name = rows[0]
-        if name == run_id:
-            self._run_rows[run_id] = row
-        return int(row)
-
-    def _runs_named(self, run_id: str) -> list[tuple[int, str]]:
-        execute = self._database.execute
-        with self._database.reading():
-            if run_id == LATEST:
-                return execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
-            values = {"name": codec.name_to_sql(run_id)}
-            exact = execute("SELECT id, run_id FROM run WHERE run_id = :name", values).fetchall()
-            return exact or execute(RUNS_THAT_BEGIN, values).fetchall()
-
-    def _stored_run(
-        self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int
-    ) -> StoredRun:
-        try:
-            data = codec.fact_data(record)
-            outcome = self._summary_so_far(row, data["total"]) if summary is None else codec.fact_data(summary)
-            return StoredRun.model_validate(
-                {
-                    **data,
-                    "summary": outcome,
-                    "duration_seconds": duration_seconds,
-                    "interrupted": bool(interrupted),
-                    "ended": summary is not None,
-                }
-            )
-        except codec.UNREADABLE as error:
-            raise StoreError(self.path, f"a run cannot be read: {error}") from error
-
-    def _summary_so_far(self, row: int, total: int) -> dict[str, int]:
-        counts = self._database.execute("SELECT lower(status), count(*) FROM job WHERE run = ? GROUP BY status", (row,))
-        return {"total": total, **dict(counts)}
-
     def _jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
         with self._database.reading():
             return [stored_job(*row) for row in self._database.execute(query, values)]
+
+    def _latest_jobs(self, which: str) -> dict[CaseKey, list[StoredJob]]:
+        found: dict[CaseKey, list[StoredJob]] = {}
+        for job in self._jobs(f"{LIGHT} {WITH_RUN} {which} ORDER BY job.repeat, job.id", ()):
+            found.setdefault(job.case, []).append(job)
+        return found
+
+    def _latest_of(self, keys: Collection[CaseKey], which: str) -> dict[CaseKey, list[CaseResult]]:
+        found = {}
+        for key in keys:
+            names = key_to_sql(key)
+            results = list(self._results(f"{FULL} {WITH_RESULT} {which} ORDER BY job.repeat", (*names, *names)))
+            if results:
+                found[key] = results
+        return found
 
     def _statuses(self, case: CaseKey, before: int, limit: int) -> list[tuple[str]]:
         query = f"SELECT group_concat(status) FROM job WHERE {IS_CASE} AND {RAN} AND +run < ? GROUP BY run"

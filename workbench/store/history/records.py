@@ -14,6 +14,9 @@ from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult
 
+SCORES_OPTION = "scores"
+"""The option of a run that says whether anything was to judge what its agents did. Older runs do not have it."""
+
 
 class RunRecord(Fact):
     """What a run set out to do: known when it begins, kept with it for good.
@@ -37,7 +40,7 @@ class StoredRun(RunRecord):
     """A run with how it came out so far.
 
     `ended` is false for a run that goes on, or whose process died; its `summary` then counts the jobs that are stored,
-    and `duration_seconds` is None.
+    and `duration_seconds` is None. A run that went on began when it first did, and took the time of all its parts.
     """
 
     summary: RunSummary = RunSummary()

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.store.history import codec
-from workbench.store.history.records import StoredJob, StoredScores, StoredVerdict
+from workbench.store.history.records import SCORES_OPTION, StoredJob, StoredScores, StoredVerdict
 
 _KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
 _JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
@@ -59,11 +59,24 @@ RUNS_THAT_BEGIN = """
 """
 ONE = f"WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
 """One job of a run."""
-# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
-NEWEST_OF_ONE = f"""
-    WHERE {IS_CASE} AND {RAN}
-        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY +job.id DESC LIMIT 1)
+_OF_PLAYING = f"""
+    EXISTS (
+        SELECT 1 FROM run WHERE run.id = job.run
+            AND CASE WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SCORES_OPTION}') END = 0
+    )
 """
+# After an outage of a judge an ERROR of a run that was to judge has no key either: only the run tells the two apart.
+_PLAYED = f"(job.scoring_key = '' AND (job.status = 'NOT_EVALUATED' OR {_OF_PLAYING}))"
+"""Of jobs that nothing was to judge."""
+_NEWEST_OF_ONE = f"""
+    WHERE {IS_CASE} AND {RAN}
+        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY {{}} LIMIT 1)
+"""
+# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
+NEWEST_OF_ONE = _NEWEST_OF_ONE.format("+job.id DESC")
+"""Takes twice what `key_to_sql` gives: all repeats of the newest run of a case."""
+NEWEST_JUDGED_OF_ONE = _NEWEST_OF_ONE.format(f"{_PLAYED}, +job.id DESC")
+"""The same of the newest run that judged it, else of the newest in which it was played."""
 
 
 NEWEST_OF_DATASETS = f"""
@@ -73,7 +86,7 @@ NEWEST_OF_DATASETS = f"""
 """Of what is its own target and set, the newest run with something of it."""
 NEWEST = "max(job.id)"
 NEWEST_JUDGED = f"""
-    coalesce(max(job.id) FILTER (WHERE NOT (job.status = 'NOT_EVALUATED' AND job.scoring_key = '')), {NEWEST})
+    coalesce(max(job.id) FILTER (WHERE NOT {_PLAYED}), {NEWEST})
 """
 """Of which `newest` takes the run: of what was judged, else of what was only played."""
 
@@ -123,7 +136,7 @@ def stored_job(*row: Any) -> StoredJob:
     run_id, finished_at, execution_key, scoring_key, lacks_baseline = rest
     return StoredJob(
         run_id=run_id,
-        key=JobKey.model_construct(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
+        key=JobKey(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
         status=CaseStatus(status),
         duration_seconds=duration_seconds,
         failure=codec.failure_from_text(failure),
@@ -144,15 +157,18 @@ def case_result(*row: Any) -> CaseResult:
     """From the columns of FULL."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
     eval_set_id, metrics, blob = rest
+    key = case_key(target, eval_set, eval_id, occurrence)
+    execution, expected = (Execution(), None) if blob is None else codec.execution_from_blob(blob, eval_id=key.eval_id)
     return CaseResult.model_construct(
-        case=case_key(target, eval_set, eval_id, occurrence),
+        case=key,
         eval_set_id=codec.name_from_sql(eval_set_id),
         repeat=repeat,
         status=CaseStatus(status),
         duration_seconds=duration_seconds,
         failure=codec.failure_from_text(failure),
         metrics=() if metrics is None else codec.metrics_from_blob(metrics),
-        execution=Execution() if blob is None else codec.execution_from_blob(blob),
+        execution=execution,
+        expected_by_row=expected,
     )
 
 

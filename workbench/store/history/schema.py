@@ -1,11 +1,11 @@
 """The tables of the history, and how an older file becomes a newer one.
 
 A `job` is a case of a run; its `execution` is what the agent did, its `score` how that was judged. Scores stand apart
-so that an execution can be scored again. `blob` holds turns and spans of an execution as compressed JSON, `metrics` of
-a score is such JSON too. What an execution depended on is a `dependency_set`, shared by all executions that depended on
-the same; `dependency` are its members. `unjudged` are executions whose job has not ended: their judges are being asked,
-or were when the run was stopped. A job `lacks_baseline` that was to be compared with the run before it, when there was
-none. Times are seconds since 1970 in UTC.
+so that an execution can be scored again. `blob` holds turns and spans of an execution as JSON, compressed where it is
+long; `metrics` of a score is such JSON too. What an execution depended on is a `dependency_set`, shared by all
+executions that depended on the same; `dependency` are its members. `unjudged` are executions whose job has not ended:
+their judges are being asked, or were when the run was stopped. A job `lacks_baseline` that was to be compared with the
+run before it, when there was none. Times are seconds since 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ _SECOND = (
 
 _THIRD = ("ALTER TABLE job ADD COLUMN lacks_baseline INTEGER NOT NULL DEFAULT 0",)
 
-MIGRATIONS = (_FIRST, _SECOND, _THIRD)
+# Nothing changes but that short JSON is not compressed any more, which an older program could not read.
+_FOURTH: tuple[str, ...] = ()
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
 
 

@@ -1,9 +1,14 @@
-"""Results on their way into the tables: execution, score and job, in the order in which they refer to each other."""
+"""Results on their way into the tables: execution, score and job, in the order in which they refer to each other.
+
+Rows of each table are written together: a statement for each row and table is most of what storing thousands costs.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.model.dependencies import Dependencies
 from workbench.model.keys import JobKey
@@ -15,11 +20,25 @@ from workbench.store.history.records import FinishedJob, StoredJob, StoredVerdic
 from workbench.store.history.rows import IS_CASE, key_to_sql
 
 _FORGET_UNJUDGED = f"DELETE FROM unjudged AS job WHERE {IS_CASE} AND repeat = ? AND run <= ?"
-_SAME_EXECUTION = """
-    SELECT execution.id, dependency_set, tainted = 0, finished_at FROM execution JOIN blob ON blob.id = execution.blob
-    WHERE target_variant = ? AND execution_key = ? AND repeat = ? AND blob.data = ?
-    ORDER BY execution.id DESC LIMIT 1
+_EXECUTIONS = """
+    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at
+    FROM execution JOIN blob ON blob.id = execution.blob
+    WHERE target_variant = ? AND execution_key = ? AND repeat = ? ORDER BY execution.id DESC
 """
+_EXECUTED = "SELECT execution_key, repeat FROM execution WHERE target_variant = ? AND execution_key IN ({})"
+_ADD_BLOB = "INSERT INTO blob (id, data) VALUES (?, ?)"
+_ADD_EXECUTION = """
+    INSERT INTO execution
+        (id, target_variant, execution_key, repeat, finished_at, tainted, opaque, dependency_set, blob)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_SCORE = "INSERT INTO score (id, execution, scoring_key, dependency_set, metrics) VALUES (?, ?, ?, ?, ?)"
+_ADD_JOB = """
+    INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
+        duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class _ExecutionRow(NamedTuple):
@@ -33,107 +52,136 @@ class ResultWriter:
     """Writes results inside of a transaction."""
 
     def __init__(self, database: Database) -> None:
-        self._execute = database.execute
+        self._database = database
         self._sets = DependencySets(database)
-        self._has_unjudged = False
 
-    def begin(self) -> None:
-        """A transaction has begun: nobody else writes until its end."""
+    def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> list[StoredVerdict]:
+        """Store results of the run with this id, whose row is `run`."""
+        jobs = list(jobs)
+        executions = self._executions(jobs, now)
+        verdicts, scores, rows = [], [], []
+        score_number = self._last("score")
+        for job, execution in zip(jobs, executions, strict=True):
+            result = job.result
+            score = scored_with = None
+            if result.metrics:
+                score = score_number = score_number + 1
+                scored_with = self._scored_with(result)
+                metrics = codec.metrics_to_blob(result.metrics)
+                scores.append((score, execution.number, job.scoring_key, scored_with, metrics))
+            rows.append(
+                (
+                    run,
+                    *key_to_sql(result.case),
+                    result.repeat,
+                    codec.name_to_sql(result.eval_set_id),
+                    result.status.value,
+                    result.duration_seconds,
+                    codec.failure_to_text(result.failure),
+                    now,
+                    job.execution_key,
+                    job.scoring_key,
+                    job.lacks_baseline,
+                    execution.number,
+                    score,
+                )
+            )
+            verdicts.append(_verdict(run_id, job, execution, now, scored_with=scored_with))
+        self._database.execute_many(_ADD_SCORE, scores)
+        self._database.execute_many(_ADD_JOB, rows)
         # Looked at once, and not for each of the thousands of results that may come.
-        self._has_unjudged = self._execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None
+        if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
+            judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
+            self._database.execute_many(_FORGET_UNJUDGED, judged)
+        return verdicts
 
-    def insert(self, run_id: str, run: int, job: FinishedJob, now: float) -> StoredVerdict:
-        """Store a result of the run with this id, whose row is `run`."""
-        result = job.result
-        target, eval_set, eval_id, occurrence = key_to_sql(result.case)
-        execution = self._execution(job, target, now)
-        score = scored_with = None
-        if result.metrics:
-            scored_with = self._scored_with(result)
-            score = self._execute(
-                "INSERT INTO score (execution, scoring_key, dependency_set, metrics) VALUES (?, ?, ?, ?)",
-                (execution.number, job.scoring_key, scored_with, codec.metrics_to_blob(result.metrics)),
-            ).lastrowid
-        self._execute(
-            "INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, "
-            "duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    def insert_unjudged(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> list[StoredVerdict]:
+        """Store what agents did in jobs whose judges are yet to be asked. `insert` of a job takes its place."""
+        jobs = list(jobs)
+        executions = self._executions(jobs, now)
+        rows = [
             (
                 run,
-                target,
-                eval_set,
-                eval_id,
-                occurrence,
-                result.repeat,
-                codec.name_to_sql(result.eval_set_id),
-                result.status.value,
-                result.duration_seconds,
-                codec.failure_to_text(result.failure),
-                now,
+                *key_to_sql(job.result.case),
+                job.result.repeat,
+                codec.name_to_sql(job.result.eval_set_id),
+                job.result.duration_seconds,
+                execution.finished_at,
                 job.execution_key,
-                job.scoring_key,
-                job.lacks_baseline,
                 execution.number,
-                score,
-            ),
-        )
-        if self._has_unjudged:
-            self._execute(_FORGET_UNJUDGED, (target, eval_set, eval_id, occurrence, result.repeat, run))
-        return _verdict(run_id, job, execution, now, scored_with=scored_with)
-
-    def insert_unjudged(self, run_id: str, run: int, job: FinishedJob, now: float) -> StoredVerdict:
-        """Store what the agent did in a job whose judges are yet to be asked. `insert` of that job takes its place."""
-        result = job.result
-        execution = self._execution(job, key_to_sql(result.case)[0], now)
-        values = (
-            run,
-            *key_to_sql(result.case),
-            result.repeat,
-            codec.name_to_sql(result.eval_set_id),
-            result.duration_seconds,
-            execution.finished_at,
-            job.execution_key,
-            execution.number,
-        )
-        self._execute(f"INSERT OR REPLACE INTO unjudged VALUES ({','.join('?' * len(values))})", values)
-        return _verdict(run_id, job, execution, now)._replace(is_judged=False)
+            )
+            for job, execution in zip(jobs, executions, strict=True)
+        ]
+        self._database.execute_many(_ADD_UNJUDGED, rows)
+        return [
+            _verdict(run_id, job, execution, now)._replace(is_judged=False)
+            for job, execution in zip(jobs, executions, strict=True)
+        ]
 
     def forget(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""
         self._sets.forget()
 
-    def _execution(self, job: FinishedJob, target: str | bytes, now: float) -> _ExecutionRow:
-        """Store what the agent did, unless it is stored already, or nothing that could be judged."""
-        result = job.result
-        text = codec.execution_to_text(result.execution)
-        dependencies = result.execution.dependencies
-        if not result.metrics and text == codec.EMPTY_EXECUTION and dependencies is None:
-            return _ExecutionRow()
-        variant = target if job.target_variant is None else job.target_variant
-        key, data = job.execution_key or f"unread {result.case!r}", codec.compress(text)
-        if job.judged_again:
-            known = self._execute(_SAME_EXECUTION, (variant, key, result.repeat, data)).fetchone()
-            if known is not None:
-                return _ExecutionRow(known[0], known[1], bool(known[2]), known[3])
-        is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
-        rows = None if dependencies is None else self._sets.store(dependencies)
-        # Judging takes its time: what other agents wrote meanwhile came after this one.
-        finished_at = (dependencies.told_at if dependencies is not None else 0.0) or now
-        number = self._execute(
-            "INSERT INTO execution (target_variant, execution_key, repeat, finished_at, tainted, opaque, "
-            "dependency_set, blob) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                variant,
-                key,
-                result.repeat,
-                finished_at,
-                not is_certain,
-                dependencies is not None and dependencies.is_opaque,
-                rows,
-                self._execute("INSERT INTO blob (data) VALUES (?)", (data,)).lastrowid,
-            ),
-        ).lastrowid
-        return _ExecutionRow(number, rows, is_certain, finished_at)
+    def _executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
+        """Store what the agents did, unless it is stored already, or nothing that could be judged."""
+        executed = self._executed_before(jobs)
+        written: dict[tuple[Any, ...], _ExecutionRow] = {}
+        blobs: list[tuple[Any, ...]] = []
+        executions: list[tuple[Any, ...]] = []
+        blob_number, number = self._last("blob"), self._last("execution")
+        found = []
+        for job in jobs:
+            result = job.result
+            text = codec.execution_to_json(result.execution, result.expected_by_row)
+            dependencies = result.execution.dependencies
+            if not result.metrics and text == codec.EMPTY_EXECUTION and dependencies is None:
+                found.append(_ExecutionRow())
+                continue
+            variant, key, data = _variant_of(job), _key_of(job), codec.to_blob(text)
+            same = (variant, key, result.repeat, data)
+            known = written.get(same) if job.judged_again else None
+            if known is None and job.judged_again and same[:3] in executed:
+                known = self._stored(same[:3], data)
+            if known is None:
+                is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
+                rows = None if dependencies is None else self._sets.store(dependencies)
+                # Judging takes its time: what other agents wrote meanwhile came after this one.
+                finished_at = (dependencies.told_at if dependencies is not None else 0.0) or now
+                opaque = dependencies is not None and dependencies.is_opaque
+                number, blob_number = number + 1, blob_number + 1
+                blobs.append((blob_number, data))
+                executions.append((number, *same[:3], finished_at, not is_certain, opaque, rows, blob_number))
+                known = written[same] = _ExecutionRow(number, rows, is_certain, finished_at)
+            found.append(known)
+        self._database.execute_many(_ADD_BLOB, blobs)
+        self._database.execute_many(_ADD_EXECUTION, executions)
+        return found
+
+    def _executed_before(self, jobs: Sequence[FinishedJob]) -> set[tuple[Any, ...]]:
+        """Variant, key and repeat of what was judged before, as far as these jobs judge it again."""
+        keys: dict[str | bytes, list[str]] = {}
+        for job in jobs:
+            if job.judged_again:
+                keys.setdefault(_variant_of(job), []).append(_key_of(job))
+        return {
+            (variant, *row)
+            for variant, of_variant in keys.items()
+            for row in self._database.execute(
+                _EXECUTED.format("SELECT value FROM json_each(?)"), (variant, json.dumps(of_variant))
+            )
+        }
+
+    def _stored(self, asked: tuple[Any, ...], data: bytes) -> _ExecutionRow | None:
+        """The newest of the few executions of a variant, key and repeat that is this one.
+
+        An older program may have written the same in other bytes.
+        """
+        rows = self._database.execute(_EXECUTIONS, asked).fetchall()
+        for is_same in (bytes.__eq__, codec.tell_the_same):
+            for blob, number, dependencies, is_certain, finished_at in rows:
+                if is_same(blob, data):
+                    return _ExecutionRow(number, dependencies, bool(is_certain), finished_at)
+        return None
 
     def _scored_with(self, result: CaseResult) -> int | None:
         """The set of what custom metrics depended on."""
@@ -142,6 +190,18 @@ class ResultWriter:
             return None
         return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
 
+    def _last(self, table: str) -> int:
+        """The highest number in a table; nobody else writes until the end of the transaction."""
+        return int(self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+
+
+def _variant_of(job: FinishedJob) -> str | bytes:
+    return codec.name_to_sql(job.result.case.target) if job.target_variant is None else job.target_variant
+
+
+def _key_of(job: FinishedJob) -> str:
+    return job.execution_key or f"unread {job.result.case!r}"
+
 
 def _verdict(
     run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scored_with: int | None = None
@@ -149,7 +209,7 @@ def _verdict(
     result = job.result
     stored = StoredJob(
         run_id=run_id,
-        key=JobKey.model_construct(case=result.case, repeat=result.repeat),
+        key=JobKey(case=result.case, repeat=result.repeat),
         status=result.status,
         duration_seconds=result.duration_seconds,
         failure=result.failure,

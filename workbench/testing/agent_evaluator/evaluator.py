@@ -1,15 +1,15 @@
 """ADK's AgentEvaluator as the workbench has it: same names, own processes, every failure told.
 
 The agent runs in processes of its own, as everywhere here: what a test has patched in its process does not reach it;
-environment variables that are set before do. Results are kept in the history of the project.
+environment variables that are set before do. Results are kept in the history of the project. What raises is hidden from
+pytest (`__tracebackhide__`), which then shows the line of the test and the message.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,9 @@ class AgentEvaluator:
 
         Raises ValueError where that file cannot be used.
         """
+        __tracebackhide__ = True
         beside = Path(test_file).parent / CRITERIA_FILE
-        with _wrong_input():
+        with _WrongInput():
             return load_config(beside) if beside.is_file() else default_config()
 
     @staticmethod
@@ -82,7 +83,7 @@ class AgentEvaluator:
         __tracebackhide__ = True
         _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
         files = _test_files(Path(eval_dataset_file_path_or_dir))
-        with _wrong_input():
+        with _WrongInput():
             project, loaded = _project(agent_module, agent_name, files)
             initial = None if initial_session_file is None else Path(initial_session_file)
             documents = {entry.relative: _open(entry.path, initial) for entry in project.eval_sets}
@@ -111,7 +112,7 @@ class AgentEvaluator:
         """
         __tracebackhide__ = True
         _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
-        with _wrong_input():
+        with _WrongInput():
             config = _config({"criteria": dict(criteria)} if criteria else eval_config)
             project, loaded = _project(agent_module, agent_name, ())
             document = _document(eval_set)
@@ -138,10 +139,11 @@ class AgentEvaluator:
 
         Raises ValueError where that cannot be done; warns of what the current format has no room for.
         """
+        __tracebackhide__ = True
         if not old_eval_data_file or not new_eval_data_file:
             raise ValueError("old_eval_data_file and new_eval_data_file: found an empty name, expected two files")
         initial = None if initial_session_file is None else Path(initial_session_file)
-        with _wrong_input():
+        with _WrongInput():
             left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=initial)
         if left:
             warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(left)}", stacklevel=2)
@@ -175,7 +177,7 @@ async def _evaluate(
         adk_results=False,
         command=f"AgentEvaluator {agent_module}",
     )
-    with _wrong_input(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
+    with _WrongInput(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
         if plan.problems:
             raise PlanError(*plan.problems)
@@ -224,6 +226,7 @@ def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
 
 
 def _refuse(artifact_service: object, eval_set_results_manager: object, *, num_runs: int) -> None:
+    __tracebackhide__ = True
     if num_runs < 1:
         raise ValueError(f"num_runs: found {num_runs}, expected at least 1")
     if artifact_service is not None:
@@ -233,6 +236,7 @@ def _refuse(artifact_service: object, eval_set_results_manager: object, *, num_r
 
 
 def _test_files(path: Path) -> list[Path]:
+    __tracebackhide__ = True
     if not path.is_dir():
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file or folder")
@@ -244,6 +248,7 @@ def _test_files(path: Path) -> list[Path]:
 
 
 def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -> tuple[Project, LoadedSettings]:
+    __tracebackhide__ = True
     place = find_agent_module(agent_module)
     project, loaded = project_of(place.folder, files)
     (target,) = project.targets.values()
@@ -257,18 +262,21 @@ def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -
 
 
 def _of_sub_agent(target: Target, agent_name: str) -> Target:
+    __tracebackhide__ = True
     if target.kind is not AgentKind.ADK:
         raise ValueError(f"agent_name: {target.name} is of the kind {target.kind}; only ADK agents have sub-agents")
     return target.model_copy(update={"name": f"{target.name}/{agent_name}", "sub_agent": agent_name})
 
 
 def _open(file: Path, initial_session: Path | None) -> EvalSetDocument:
+    __tracebackhide__ = True
     document = EvalSetDocument.open(file)
     return document if initial_session is None else with_initial_session(document, initial_session)
 
 
 def _document(eval_set: Any) -> EvalSetDocument:
     """An eval set in memory as a document. Its name is its id."""
+    __tracebackhide__ = True
     if hasattr(eval_set, "model_dump_json"):
         data = eval_set.model_dump_json(exclude_none=True).encode()
     elif isinstance(eval_set, Mapping):
@@ -280,6 +288,7 @@ def _document(eval_set: Any) -> EvalSetDocument:
 
 
 def _config(value: Any) -> EvalConfig:
+    __tracebackhide__ = True
     if isinstance(value, EvalConfig):
         return value
     if hasattr(value, "model_dump"):
@@ -293,11 +302,17 @@ def _config(value: Any) -> EvalConfig:
         raise ValueError(f"eval_config: {invalid}") from None
 
 
-@contextmanager
-def _wrong_input() -> Iterator[None]:
-    """What is wrong with files, settings and configuration, as an exception that every test may expect."""
-    __tracebackhide__ = True
-    try:
-        yield
-    except (PlanError, StoreError) as error:
+class _WrongInput:
+    """What is wrong with files, settings and configuration, as an exception that every test may expect.
+
+    No generator: pytest would show the frame of contextlib.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing is wrong yet."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        __tracebackhide__ = True
+        if not isinstance(error, PlanError | StoreError):
+            return
         raise ValueError(redact(neutralise(str(error)))) from None

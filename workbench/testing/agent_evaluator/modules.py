@@ -25,6 +25,7 @@ def find_agent_module(name: str) -> AgentPlace:
 
     Raises ModuleNotFoundError where there is no such module, and ValueError where it can hold no agent.
     """
+    __tracebackhide__ = True
     importlib.invalidate_caches()
     parts = name.split(".")
     search: Sequence[str] | None = None

@@ -1,7 +1,8 @@
 """How repeated runs of a case come out as one verdict, as ADK's AgentEvaluator has it, and how that is told.
 
-ADK takes the mean of a metric over all runs and holds it against the threshold; a criterion that gave no score at all
-has not passed. What could not do its work is told apart from what fell short: ADK knows no such difference.
+ADK takes the mean of a metric over all turns of all runs that have a score, and holds it against the threshold; a
+criterion that gave no score at all has not passed. What could not do its work is told apart from what fell short: ADK
+knows no such difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from workbench.report.explain import describe_metric, explain, reasons, safe, sc
 from workbench.report.judging import judging_lines
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS
+
+_MOST_TOLD = 8
+"""Scores that a line can hold."""
 
 _BAD = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
@@ -80,20 +84,27 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
 
 
 def _metric_verdict(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
-    """One metric over all runs, and the line that says how it came out."""
-    scored = [result for result in results if result.score is not None]
-    scores = [result.score for result in scored if result.score is not None]
+    """One metric over all turns of all runs, and the line that says how it came out."""
+    scores = [score for result in results for score in _scores_of(result)]
     threshold = results[0].threshold
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
     mean = statistics.mean(scores)  # exact: of equal scores it is that score
     passed = mean <= threshold if _lower_is_better(results) else mean >= threshold
+    scored = [result for result in results if result.score is not None]
     if len(scores) == 1:
         line = describe_metric(scored[0])
     else:
         merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
-        line = f"{describe_metric(merged)}, the mean of {', '.join(map(score_text, scores))}"
+        told = ", ".join(map(score_text, scores)) if len(scores) <= _MOST_TOLD else f"{len(scores)} turns"
+        line = f"{describe_metric(merged)}, the mean of {told}"
     return (CaseStatus.PASSED if passed else CaseStatus.FAILED), line
+
+
+def _scores_of(result: MetricResult) -> list[float]:
+    """The scores that one run adds: those of its turns, or of the whole where turns have none."""
+    turns = [turn.score for turn in result.per_invocation if turn.score is not None]
+    return turns or ([] if result.score is None else [result.score])
 
 
 def _lower_is_better(results: Sequence[MetricResult]) -> bool:

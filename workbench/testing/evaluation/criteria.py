@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from workbench.agents.worker.values import describe
+from workbench.metrics.judges.templated import template_of
 from workbench.metrics.registry import known_metrics, nearest
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig, JudgeMetric
 from workbench.model.criteria import CustomMetric as CustomCriterion
@@ -15,8 +17,10 @@ from workbench.testing.evaluation.metrics import (
     Metric,
     PairwiseMetric,
     PointwiseMetric,
+    Rouge,
     TrajectorySingleToolUse,
 )
+from workbench.testing.evaluation.named_metrics import named_metrics
 from workbench.testing.evaluation.problems import EvaluationError
 
 SOURCE = "EvalTask"
@@ -24,32 +28,18 @@ SOURCE = "EvalTask"
 
 _SINGLE_TOOL = "trajectory_single_tool_use"
 _RESERVED = frozenset({"latency", "failure"})
-_GOOGLES = frozenset(
-    {
-        "coherence",
-        "fluency",
-        "groundedness",
-        "instruction_following",
-        "multi_turn_chat_quality",
-        "multi_turn_safety",
-        "question_answering_quality",
-        "safety",
-        "summarization_quality",
-        "text_quality",
-        "verbosity",
-    }
-)
-"""Metrics of the SDK that a model judges by a prompt of Google's."""
+_ROUGE_TYPES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l", "rougeLsum": "rouge_l_sum"}
 
 MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
 
 
 @dataclass(frozen=True)
 class AskedMetric:
-    """A metric as its columns name it: `name/score`, and by its kind others."""
+    """A metric as its columns name it: `name/score`, and by its kind others. `result` is what the engine calls it."""
 
     name: str
     kind: MetricKind
+    result: str
 
 
 @dataclass(frozen=True)
@@ -69,12 +59,17 @@ class _Reading:
     judges: dict[str, JudgeMetric] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def add(self, criterion: Criterion, kind: MetricKind) -> None:
-        """Raises EvaluationError where the name is taken."""
-        if any(criterion.metric == known.metric for known in self.criteria):
-            raise EvaluationError(f"metrics: found {criterion.metric!r} twice, expected metrics of different names")
+    def add(self, criterion: Criterion, kind: MetricKind, *, name: str = "") -> None:
+        """Add a criterion; its columns may have another `name`. Raises EvaluationError where one is taken."""
+        asked = AskedMetric(name or criterion.metric, kind, criterion.metric)
+        for known in self.metrics:
+            if asked.name == known.name:
+                raise EvaluationError(f"metrics: found {asked.name!r} twice, expected metrics of different names")
+            if asked.result == known.result:
+                both = f"{known.name!r} and {asked.name!r}"
+                raise EvaluationError(f"metrics: found {both}, which are both {asked.result}, expected one of them")
         self.criteria.append(criterion)
-        self.metrics.append(AskedMetric(criterion.metric, kind))
+        self.metrics.append(asked)
 
 
 def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
@@ -87,10 +82,14 @@ def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: 
     for metric in metrics:
         if isinstance(metric, TrajectorySingleToolUse):
             _add_tools(reading, tools)
+        elif isinstance(metric, Rouge):
+            _add_rouge(reading, metric)
         elif isinstance(metric, CustomMetric):
             _add_custom(reading, metric)
         elif isinstance(metric, PointwiseMetric | PairwiseMetric):
             _add_judge(reading, metric, autorater_config=autorater_config, columns=columns)
+        elif isinstance(metric, str) and metric in named_metrics():
+            _add_judge(reading, named_metrics()[metric], autorater_config=autorater_config, columns=columns)
         else:
             _add_known(reading, metric)
     config = EvalConfig(
@@ -112,7 +111,19 @@ def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
     options = {"tool_name": tools[0] if len(tools) == 1 else list(tools)}
     reading.criteria.append(Criterion(metric=_SINGLE_TOOL, options=options))
     names = [_SINGLE_TOOL] if len(tools) == 1 else [f"{_SINGLE_TOOL}({tool})" for tool in tools]
-    reading.metrics.extend(AskedMetric(name, "computed") for name in names)
+    reading.metrics.extend(AskedMetric(name, "computed", name) for name in names)
+
+
+def _add_rouge(reading: _Reading, metric: Rouge) -> None:
+    name = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
+    if name is None:
+        expected = f"one of {', '.join(_ROUGE_TYPES)}"
+        raise EvaluationError(f"Rouge: found {_found(metric.rouge_type)} as rouge_type, expected {expected}")
+    if metric.split_summaries and name == "rouge_l_sum":
+        raise EvaluationError("Rouge: found split_summaries, expected texts with a line for each sentence in its place")
+    reading.add(
+        Criterion(metric=name, options={"stemmer": True} if metric.use_stemmer else {}), name="rouge", kind="computed"
+    )
 
 
 def _add_custom(reading: _Reading, metric: CustomMetric) -> None:
@@ -132,19 +143,29 @@ def _add_judge(
     reading: _Reading, metric: PointwiseMetric | PairwiseMetric, *, autorater_config: Any, columns: Collection[str]
 ) -> None:
     _check_name(metric.metric)
-    kind: MetricKind = "pairwise" if isinstance(metric, PairwiseMetric) else "pointwise"
     rater = {**_rater(autorater_config), **_rater(metric.autorater_config)}
-    definition = _definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
-    if isinstance(metric, PairwiseMetric):
-        definition |= {"baseline": {"column": BASELINE_COLUMN}, "flip": rater.get("flip_enabled")}
-    try:
-        judge = read_judge_metric(metric.metric, definition)
-    except InvalidConfig as error:
-        raise EvaluationError(str(error)) from None
+    judge = _judge_of(metric, columns, flip=rater.get("flip_enabled"))
     options = {"num_samples": rater.get("sampling_count"), "judge_model": rater.get("autorater_model")}
     given = {name: value for name, value in options.items() if value is not None}
-    reading.add(Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {}), kind)
+    criterion = Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {})
+    reading.add(criterion, judge.kind)
     reading.judges[metric.metric] = judge
+
+
+def _judge_of(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str], *, flip: bool | None) -> JudgeMetric:
+    kind = "pairwise" if isinstance(metric, PairwiseMetric) else "pointwise"
+    definition = _definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
+    if isinstance(metric, PairwiseMetric):
+        definition |= {"baseline": {"column": BASELINE_COLUMN}, "flip": flip}
+    try:
+        return read_judge_metric(metric.metric, definition)
+    except InvalidConfig as error:
+        raise EvaluationError(str(error)) from None
+
+
+def prompt_text(metric: PointwiseMetric | PairwiseMetric) -> str:
+    """What the judge of a metric is asked, with `{column}` where a value belongs. Raises EvaluationError."""
+    return template_of(_judge_of(metric, ("prompt",), flip=None))
 
 
 def _definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
@@ -174,21 +195,15 @@ def _rater(config: Any) -> dict[str, Any]:
 
 def _add_known(reading: _Reading, metric: Any) -> None:
     if not isinstance(metric, str):
-        kinds = "the name of a metric, TrajectorySingleToolUse, CustomMetric, PointwiseMetric or PairwiseMetric"
-        raise EvaluationError(f"metrics: found {_found(metric)}, expected {kinds}")
+        kinds = "the name of a metric, TrajectorySingleToolUse, Rouge, CustomMetric, PointwiseMetric or PairwiseMetric"
+        raise EvaluationError(f"metrics: found {describe(metric)}, expected {kinds}, imported from workbench.testing")
     if metric == _SINGLE_TOOL:
         raise EvaluationError(f"metrics: found {metric!r}, expected TrajectorySingleToolUse(tool_name=...)")
     if metric in _RESERVED:
         raise EvaluationError(f"metrics: found {metric!r}, which is always measured, expected other metrics")
     info = known_metrics().get(metric)
-    if info is None and metric.removeprefix("pairwise_") in _GOOGLES:
-        kind = "PairwiseMetric" if metric.startswith("pairwise_") else "PointwiseMetric"
-        expected = (
-            f"a {kind} with a prompt of your own; Google's definition of that metric is not part of the workbench"
-        )
-        raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
     if info is None:
-        guess = nearest(metric)
+        guess = nearest(metric, also=named_metrics())
         expected = f"{guess!r} (did you mean that?)" if guess else "the name of a known metric"
         raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
     reading.add(Criterion(metric=metric), "pointwise" if "judge" in info.needs else "computed")

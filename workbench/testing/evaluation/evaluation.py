@@ -29,7 +29,7 @@ from workbench.testing.evaluation.problems import EvaluationError, Problem
 from workbench.testing.evaluation.progress import Progress
 from workbench.testing.evaluation.result import EvalResult
 from workbench.testing.evaluation.rows import FAILURE, LATENCY, Rows
-from workbench.testing.evaluation.runnables import Agent
+from workbench.testing.evaluation.runnables import Agent, quiet_frameworks
 from workbench.testing.evaluation.table import Table, summary_of
 from workbench.testing.model_calls import with_calls
 from workbench.testing.session import session
@@ -111,11 +111,13 @@ class Evaluation:
         """Judge the rows, and give everything back. Blocking. Raises EvaluationError."""
         try:
             if self._asked.baseline is not None:
-                self._ask_baseline(self._asked.baseline)
+                with quiet_frameworks():
+                    self._ask_baseline(self._asked.baseline)
             rows = self._rows if self._asked.agent is None else self._rows.to_ask()
             calls_anybody = self._asked.agent is not None or self._criteria.functions
             # Code of the caller may leave cycles that are to be collected.
             with (
+                quiet_frameworks(),
                 nullcontext() if calls_anybody else without_collecting(),
                 self._started(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
             ):
@@ -171,7 +173,7 @@ class Evaluation:
             self._followed(run)
             results = _results_of(run)
         answers: list[str | None] = []
-        for number, result in enumerate(results):
+        for number, result in enumerate(results, start=1):
             turns = result.execution.turns
             answer = turns[0].invocation.final_response if turns else None
             answers.append(None if answer is None else answer.text())

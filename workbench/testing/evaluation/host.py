@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -12,12 +12,12 @@ from workbench.agents.host import (
     AgentError,
     CustomScoreAnswer,
     CustomScoreRequest,
+    HeldUp,
     OnSpan,
     SessionEnd,
     SessionRequest,
 )
 from workbench.agents.scores import read_scores
-from workbench.agents.worker.adapters import function
 from workbench.agents.worker.faults import describe_failure
 from workbench.agents.worker.scoring import RowMetric
 from workbench.model.agent import AgentDescription, AgentPart
@@ -25,7 +25,7 @@ from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Failure, FailureKind, TurnResult
 from workbench.model.trace import Span
 from workbench.model.trajectory import trajectory_of
-from workbench.testing.evaluation.calling import Calls, FunctionRaised
+from workbench.testing.evaluation.calling import Calls, FunctionRaised, held_up, in_own_thread
 from workbench.testing.evaluation.runnables import Agent
 
 
@@ -47,7 +47,8 @@ class CallingHost:
     async def open(self, request: SessionRequest, *, on_span: OnSpan) -> CallingSession:
         """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
-        return CallingSession(self._agent, self._calls, request, on_span=on_span)
+        calls = self._calls.alone() if request.alone else self._calls
+        return CallingSession(self._agent, request, calls, on_span=on_span)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """See `AgentHost.score`."""
@@ -59,7 +60,7 @@ class CallingHost:
             return read_scores(told, None)
         except Exception as raised:  # the function is the caller's: whatever it raises costs this row
             error = _raised(raised)
-            failed = describe_failure(error)
+            failed = describe_failure(error, raised_by="the metric")
             message = f"{request.metric}: {failed['message']}"
             raise AgentError(
                 Failure(kind=FailureKind.METRIC, message=message, traceback=failed["traceback"])
@@ -71,28 +72,17 @@ class CallingHost:
 
 
 class CallingSession:
-    """One prompt. The `AgentSession` of `CallingHost`."""
+    """One prompt. The `AgentSession` of `CallingHost`: what an adapter does in a worker, done here."""
 
-    def __init__(self, agent: Agent, calls: Calls, request: SessionRequest, *, on_span: OnSpan) -> None:
+    def __init__(self, agent: Agent, request: SessionRequest, calls: Calls, *, on_span: OnSpan) -> None:
+        """Where `request` wants to be alone, `calls` are of this session only, and are closed with it."""
         self._agent = agent
+        self._request = request
         self._calls = calls
         self._on_span = on_span
         self._loop = asyncio.get_running_loop()
-        self._tells_trajectory = False
-        # Functions answer here as they do in workers, and leave the same trace.
-        self._session = function.Session(
-            name=getattr(agent, "__name__", "agent"),
-            call=self._call,
-            request={
-                "app_name": request.app_name,
-                "user_id": request.user_id,
-                "session_id": request.session_id,
-                "state": dict(request.state),
-                "collect_spans": request.collect_spans,
-            },
-            emit_span=self._tell_from_thread,
-            describe=dict,
-        )
+        self._session: Any = None  # from the first turn on
+        self._held_up: HeldUp | None = None
 
     @property
     def dependencies(self) -> None:
@@ -100,47 +90,63 @@ class CallingSession:
         return None
 
     async def turn(self, content: Content, *, turn: int) -> TurnResult:
-        """See `AgentSession.turn`.
-
-        An agent that says nothing of a trajectory has none, which is not the same as one that called no tool.
-        """
+        """See `AgentSession.turn`."""
         try:
-            told = await self._calls.call(self._session.turn, content.model_dump(mode="json", exclude_none=True), turn)
-            for span in told.pop("spans"):
+            if self._session is None:
+                self._session = await self._done(self._open)
+            said = content.model_dump(mode="json", exclude_none=True)
+            told = await self._calls.call(self._session.turn, said, turn)
+            for span in told.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
-            if not self._tells_trajectory:
-                told["invocation"]["intermediate_data"] = None
             return TurnResult.model_validate(told)
+        except asyncio.CancelledError as cancelled:
+            self._held_up = held_up(cancelled)
+            raise
+        except AgentError:
+            raise
         except Exception as raised:  # the agent is the caller's: whatever it raises costs this row
             error = _raised(raised)
             raise AgentError(Failure.model_validate({**describe_failure(error), "turn": turn})) from error
 
     async def state(self) -> dict[str, Any] | None:
         """See `AgentSession.state`."""
-        return self._session.state()
+        state: dict[str, Any] | None = None if self._session is None else await self._done(self._session.state)
+        return state
 
     async def describe(self) -> AgentDescription:
         """See `AgentSession.describe`."""
-        return AgentDescription(agents=(AgentPart(name=getattr(self._agent, "__name__", "agent")),))
+        return AgentDescription(agents=(AgentPart(name=self._agent.name),))
 
     async def finish(self) -> SessionEnd:
         """See `AgentSession.finish`."""
-        return SessionEnd(final_state=self._session.state())
+        if self._session is None:
+            return SessionEnd()
+        return SessionEnd(final_state=(await self._done(self._session.close))["final_state"])
 
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`: a call cannot be ended, and is left alone."""
-        return SessionEnd()
+        if self._request.alone:
+            await in_own_thread(self._calls.close)
+        return SessionEnd(held_up=self._held_up)
 
-    def _call(self, prompt: str, _session: object) -> Any:
-        value = self._agent(prompt)
-        return self._noted_later(value) if hasattr(type(value), "__await__") else self._noted(value)
+    def _open(self) -> Any:
+        """The session of the adapter, or what is to be awaited for it."""
+        asked = {
+            "app_name": self._request.app_name,
+            "user_id": self._request.user_id,
+            "session_id": self._request.session_id,
+            "state": dict(self._request.state),
+            "collect_spans": self._request.collect_spans,
+        }
+        return self._agent.open(asked, self._tell_from_thread)
 
-    async def _noted_later(self, value: Awaitable[Any]) -> Any:
-        return self._noted(await value)
-
-    def _noted(self, value: Any) -> Any:
-        self._tells_trajectory = isinstance(value, dict) and value.get("predicted_trajectory") is not None
-        return value
+    async def _done(self, ask: Callable[[], Any]) -> Any:
+        """What the adapter gives for that, which never blocks. Raises AgentError."""
+        try:
+            return await self._calls.settle(ask())
+        except Exception as raised:  # what is asked about is the caller's, and so are the objects in it
+            error = _raised(raised)
+            raise AgentError(Failure.model_validate(describe_failure(error))) from error
 
     def _tell_from_thread(self, span: dict[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the call was given up long ago

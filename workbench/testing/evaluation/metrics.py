@@ -17,6 +17,19 @@ class TrajectorySingleToolUse:
     tool_name: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rouge:
+    """ROUGE under the column `rouge/score`: `rouge_type` is rouge1, rouge2, rougeL or rougeLsum.
+
+    The metrics `rouge_1`, `rouge_2`, `rouge_l` and `rouge_l_sum` are the same by name. `split_summaries` cannot be had:
+    rougeLsum takes each line for a sentence.
+    """
+
+    rouge_type: str
+    use_stemmer: bool = False
+    split_summaries: bool = False
+
+
 @dataclass(frozen=True)
 class CustomMetric:
     """A function of the caller: `f(row)` gives a number, or a dict with a number under `name` and maybe others.
@@ -103,4 +116,4 @@ class PromptTemplate:
         return fill_in(self.template, values)
 
 
-Metric = str | TrajectorySingleToolUse | CustomMetric | PointwiseMetric | PairwiseMetric
+Metric = str | TrajectorySingleToolUse | Rouge | CustomMetric | PointwiseMetric | PairwiseMetric

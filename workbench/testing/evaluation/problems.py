@@ -12,7 +12,8 @@ class EvaluationError(ValueError):
 class Problem(NamedTuple):
     """Why a cell of a result is empty.
 
-    `row` counts from 0 in the order of the dataset. An ERROR is work that could not be done, UNDEFINED a value that
+    `row` counts from 1 in the order of the dataset, as messages do everywhere: row 2 is `rows[1]` of the result, and
+    `row_2` where rows have no ids. An ERROR is work that could not be done, UNDEFINED a value that
     does not exist, such as the precision of an agent that called no tool.
     """
 

@@ -45,28 +45,28 @@ class Table:
 
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Why cells that the agent should have filled are empty."""
-        for number, result in enumerate(results):
+        for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
             reason = _failure_of(result)
             for name in OUTPUTS:
-                if name in self.columns and self.rows[number][name] is None:
+                if name in self.columns and cells[name] is None:
                     said = reason or f"the agent gave no {name}"
                     self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", said))
 
     def _explain_scores(self, results: Sequence[CaseResult]) -> None:
         """Why cells that metrics should have filled are empty."""
         columns = [(name, asked) for asked in self._metrics for name in self.columns if _belongs(name, asked)]
-        for number, (cells, result) in enumerate(zip(self.rows, results, strict=True)):
+        for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
             empty = [(name, asked) for name, asked in columns if cells[name] is None]
             if empty:
                 found = {metric.name: metric for metric in result.metrics}
                 self.problems += [
-                    Problem(number, name, *_why_empty(found.get(asked.name), result)) for name, asked in empty
+                    Problem(number, name, *_why_empty(found.get(asked.result), result)) for name, asked in empty
                 ]
 
     def _scores(self, result: CaseResult) -> Iterator[tuple[str, Any]]:
         found = {metric.name: metric for metric in result.metrics}
         for asked in self._metrics:
-            metric = found.get(asked.name)
+            metric = found.get(asked.result)
             score = None if metric is None else metric.score
             main = f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
             yield main, _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
@@ -104,7 +104,7 @@ def summary_of(
                 name = f"{asked.name}/{side}_model_win_rate"
                 numbers[name] = _number(summary.metrics.get(name), "mean")
         else:
-            numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.name))
+            numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.result))
     engine_names = {LATENCY: "latency", FAILURE: "failure"}
     for measure in measures:
         numbers |= _mean_and_std(measure, summary.metrics.get(engine_names[measure]))

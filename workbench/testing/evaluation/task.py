@@ -6,7 +6,6 @@ import asyncio
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import one_line
@@ -14,8 +13,10 @@ from workbench.testing.evaluation.metrics import Metric, PairwiseMetric, PromptT
 from workbench.testing.evaluation.problems import EvaluationError
 
 if TYPE_CHECKING:
+    from workbench.metrics.fitting import LackingColumns
     from workbench.testing.evaluation.evaluation import Evaluation, Limits
     from workbench.testing.evaluation.result import EvalResult
+    from workbench.testing.evaluation.rows import Rows
     from workbench.testing.evaluation.runnables import Agent
 
 
@@ -28,7 +29,7 @@ class EvalTask:
     `autorater_config` is for all judges whose metric has none of its own.
 
     Results are kept in the history of the project around the working directory, under the name of the `experiment`,
-    unless `history` is false.
+    unless `history` is false. `output_uri_prefix` is a folder, or the address of one, that gets them as files too.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class EvalTask:
         autorater_config: Any = None,
         history: bool = True,
     ) -> None:
-        """Raises EvaluationError for metrics that nobody knows or that cannot be meant, and where
-        `output_uri_prefix` is no folder."""
+        """Raises EvaluationError for metrics that nobody knows or that cannot be meant, and where nothing that is
+        installed can write to `output_uri_prefix`."""
         from workbench.testing.evaluation.criteria import read_criteria
 
         read_criteria(metrics, autorater_config=autorater_config, columns=())
@@ -63,6 +64,8 @@ class EvalTask:
         runnable: Any = None,
         prompt_template: str | PromptTemplate | None = None,
         experiment_run_name: str | None = None,
+        response_column_name: str | None = None,
+        baseline_model_response_column_name: str | None = None,
         evaluation_service_qps: float | None = None,
         retry_timeout: float | None = None,
         output_file_name: str | None = None,
@@ -72,9 +75,11 @@ class EvalTask:
         """Judge every row, after its prompt was answered by `runnable` or `model` where there is one.
 
         `runnable` is a function `f(prompt)`, plain or async, that gives a text or a dict with `response` and
-        `predicted_trajectory`, or an object with `query(input=)`; `model` is a function or an object with
-        `generate_content(prompt)`. They run in this process, `concurrency` at a time, each row for `timeout_seconds` at
-        most; what fails costs its row. `prompt_template` makes the prompts, with `{column}` for the value of a column.
+        `predicted_trajectory`; or an object with `query(input=)`, a Runnable of LangChain (an AgentExecutor, a compiled
+        graph), or an agent or app of google-adk. `model` is a function or an object with `generate_content(prompt)`.
+        They run in this process, `concurrency` at a time, each row for `timeout_seconds` at most; what fails costs its
+        row. `prompt_template` makes the prompts, with `{column}` for the value of a column. `response_column_name` and
+        `baseline_model_response_column_name` go before what `metric_column_mapping` says of these two.
         `evaluation_service_qps` limits requests to a judge model in a second, `retry_timeout` the seconds of one.
 
         Works in notebooks, where an event loop runs already. Raises EvaluationError where nothing can be evaluated.
@@ -85,6 +90,10 @@ class EvalTask:
             runnable=runnable,
             prompt_template=prompt_template,
             experiment_run_name=experiment_run_name,
+            columns={
+                "response": response_column_name,
+                "baseline_model_response": baseline_model_response_column_name,
+            },
             limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
             loop=None,
         )
@@ -97,6 +106,8 @@ class EvalTask:
         runnable: Any = None,
         prompt_template: str | PromptTemplate | None = None,
         experiment_run_name: str | None = None,
+        response_column_name: str | None = None,
+        baseline_model_response_column_name: str | None = None,
         evaluation_service_qps: float | None = None,
         retry_timeout: float | None = None,
         output_file_name: str | None = None,
@@ -111,6 +122,10 @@ class EvalTask:
             runnable=runnable,
             prompt_template=prompt_template,
             experiment_run_name=experiment_run_name,
+            columns={
+                "response": response_column_name,
+                "baseline_model_response": baseline_model_response_column_name,
+            },
             limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
             loop=asyncio.get_running_loop(),
         )
@@ -131,9 +146,12 @@ class EvalTask:
         runnable: Any,
         prompt_template: str | PromptTemplate | None,
         experiment_run_name: str | None,
+        columns: Mapping[str, str | None],
         limits: Limits,
         loop: asyncio.AbstractEventLoop | None,
     ) -> Evaluation:
+        from workbench.metrics.fitting import lacking_columns
+        from workbench.model.judge_metrics import BASELINE_COLUMN
         from workbench.testing.evaluation.criteria import read_criteria
         from workbench.testing.evaluation.evaluation import Asked, Evaluation, Names
         from workbench.testing.evaluation.rows import OUTPUTS, read_rows
@@ -141,17 +159,21 @@ class EvalTask:
         if experiment_run_name and not self.experiment:
             raise EvaluationError("experiment_run_name: found a name and no experiment, expected EvalTask(experiment=)")
         agent = _agent(model=model, runnable=runnable)
-        mapping = {known: name for known, name in self._mapping.items() if agent is None or known not in OUTPUTS}
+        named = {**self._mapping, **{known: name for known, name in columns.items() if name}}
+        mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
             template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
             rows = rows.with_prompts(template)
-        columns = {**rows.columns, **dict.fromkeys(OUTPUTS if agent is not None else ())}
-        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=columns)
+        baseline = self._baseline()
+        answered = [*(OUTPUTS if agent is not None else ()), *([BASELINE_COLUMN] if baseline is not None else ())]
+        filled = {**rows.columns, **dict.fromkeys(answered)}
+        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
+        _check_columns(lacking_columns(criteria.config, filled), rows, asked_agent=agent is not None)
         return Evaluation(
             rows.without_scores([metric.name for metric in criteria.metrics]),
             criteria,
-            Asked(agent=agent, baseline=self._baseline()),
+            Asked(agent=agent, baseline=baseline),
             names=Names(experiment=self.experiment, run=experiment_run_name),
             limits=limits,
             history=self._history,
@@ -175,7 +197,7 @@ class EvalTask:
             from workbench.testing.evaluation.writing import write_result
 
             try:
-                write_result(result, Path(self._output_prefix), file_name=file_name)
+                write_result(result, self._output_prefix, file_name=file_name)
             except StoreError as error:
                 warnings.warn(one_line(f"the result was not written: {error}"), stacklevel=3)
         return result
@@ -196,6 +218,20 @@ def _agent(*, model: Any, runnable: Any) -> Agent | None:
     if runnable is not None:
         return agent_of(runnable)
     return None if model is None else agent_of_model(model)
+
+
+def _check_columns(lacking: LackingColumns, rows: Rows, *, asked_agent: bool) -> None:
+    """Warn of metrics that no row has the columns for.
+
+    Raises EvaluationError where none is left and nobody is asked: nothing at all would come of it.
+    """
+    if not lacking.missing:
+        return
+    how = "metric_column_mapping says which columns have them under other names"
+    message = one_line(f"{rows.source}: {lacking.said_beside(list(rows.columns))} ({how})")
+    if lacking.are_all and not asked_agent:
+        raise EvaluationError(message)
+    warnings.warn(f"{message}: without them there is no score", stacklevel=4)
 
 
 def _limits(

@@ -1,4 +1,4 @@
-"""Results as files: the table as JSONL or CSV, and the numbers as JSON."""
+"""Results as files, here or elsewhere: the table as JSONL or CSV, and the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.text import redact
-from workbench.store.datasets.remote import is_address, shown_address
+from workbench.store.datasets.remote import address_below, check_address, is_address, put
+from workbench.store.errors import StoreError
 from workbench.store.files import make_folder, write_atomic
 from workbench.testing.evaluation.problems import EvaluationError
 
@@ -24,23 +25,33 @@ _SUMMARY = "summary_metrics.json"
 def check_output(folder: str, *, file_name: str | None) -> None:
     """Refuse what `write_result` cannot write, before anything runs for it. Raises EvaluationError."""
     if is_address(folder):
-        expected = "a folder of this machine: the files can be copied from there"
-        raise EvaluationError(f"output_uri_prefix: found {shown_address(folder)!r}, expected {expected}")
+        try:
+            check_address(folder)
+        except StoreError as error:
+            raise EvaluationError(f"output_uri_prefix: {error}") from None
     if file_name and PurePath(file_name).suffix not in (".jsonl", ".csv"):
         raise EvaluationError(f"output_file_name: found {file_name!r}, expected a name that ends in .jsonl or .csv")
 
 
-def write_result(result: EvalResult, folder: Path, *, file_name: str | None) -> None:
+def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> None:
     """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
 
-    Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
+    `folder` is a path or an address. Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
     """
-    path = folder / (file_name or _TABLE)
-    text = _as_csv(result) if path.suffix == ".csv" else _as_lines(result)
+    table = PurePath(file_name or _TABLE)
+    text = _as_csv(result) if table.suffix == ".csv" else _as_lines(result)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
+    _write(folder, table, text.encode("utf-8", "backslashreplace"))
+    _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+
+
+def _write(folder: str, name: PurePath, data: bytes) -> None:
+    if is_address(folder):
+        put(address_below(folder, name.as_posix()), data)
+        return
+    path = Path(folder) / name
     make_folder(path.parent)
-    write_atomic(path, text.encode("utf-8", "backslashreplace"))
-    write_atomic(path.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+    write_atomic(path, data)
 
 
 def _as_lines(result: EvalResult) -> str:

@@ -76,8 +76,8 @@ class Archive:
         waiting = iter(cases)
 
         def stretch(_: Workspace) -> list[TableRow]:
-            found = history.latest_results(list(islice(waiting, _ROWS_AT_ONCE)))
-            return [table_row(result, expected(result.case)) for results in found.values() for result in results]
+            found = history.latest_judged_results(list(islice(waiting, _ROWS_AT_ONCE)))
+            return [table_row(result, expected(result)) for results in found.values() for result in results]
 
         try:
             for _ in range(0, len(cases), _ROWS_AT_ONCE):
@@ -92,7 +92,7 @@ class Archive:
             results = history.results(run_id)
 
             def stretch(_: Workspace) -> list[TableRow]:
-                return [table_row(result, expected(result.case)) for result in islice(results, _ROWS_AT_ONCE)]
+                return [table_row(result, expected(result)) for result in islice(results, _ROWS_AT_ONCE)]
 
             while rows := await self._call(stretch):
                 yield rows

@@ -84,11 +84,11 @@ class Contents:
         self._kept[listed.relative] = (kept.run_id, len(listed.cases))
 
     def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
-        revision = revision_of(workspace, listed.relative)
-        known = self._known.get(listed.relative)
-        if known is not None and known.revision == revision:
-            return None
         try:
+            revision = revision_of(workspace, listed.relative)
+            known = self._known.get(listed.relative)
+            if known is not None and known.revision == revision:
+                return None
             return _ReadingRows(contents_of_rows(workspace, listed), revision)
         except StoreError:
             self._known.pop(listed.relative, None)

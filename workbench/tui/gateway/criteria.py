@@ -141,6 +141,6 @@ def _facts_of_rows(workspace: Workspace, selection: Selection) -> CaseFacts:
     """Of the rows of a dataset, which are all read at once."""
     from workbench.metrics.fitting import CaseFacts
 
-    rows = workspace.recorded(selection.eval_set).cases
+    rows = workspace.recordings.of(selection.eval_set).cases
     wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
     return sum((CaseFacts.of(case) for case in wanted if case is not None), CaseFacts())

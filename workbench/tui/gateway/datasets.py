@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.model.keys import CaseKey
-from workbench.store.files import signature_of
 from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.state.browser.content import CaseContent, content_of, content_of_broken
 from workbench.tui.state.editor.opened import Edited, Opened
@@ -26,26 +25,29 @@ _READ_ONLY = "a dataset is shown and judged here, and not edited; `workbench dat
 
 
 def revision_of(workspace: Workspace, eval_set: str) -> int:
-    """Another number after every change of the file."""
-    return hash(signature_of(workspace.root / eval_set))
+    """Another number after every change of the rows. Raises StoreError."""
+    return workspace.recordings.revision(eval_set)
 
 
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     """The set with the rows of its dataset as cases; the same object where nothing has changed. Raises StoreError."""
-    rows = tuple(case_row(_key(listed, item), item.problem or "") for item in workspace.recorded(listed.relative).cases)
-    return listed if listed.cases == rows and not listed.problem else replace(listed, problem="", cases=rows)
+    found = workspace.recordings.of(listed.relative).cases
+    rows = tuple(case_row(_key(listed, item), item.problem or "") for item in found)
+    if listed.cases == rows and listed.is_dataset and not listed.problem:
+        return listed
+    return replace(listed, problem="", cases=rows, is_dataset=True)
 
 
 def find_row(workspace: Workspace, key: CaseKey) -> RecordedCase | None:
     """The row of a case. Raises StoreError."""
-    cases = workspace.recorded(key.eval_set).cases
+    cases = workspace.recordings.of(key.eval_set).cases
     return next((item for item in cases if (item.eval_id, item.occurrence) == (key.eval_id, key.occurrence)), None)
 
 
 def contents_of_rows(workspace: Workspace, listed: ListedSet) -> Sequence[CaseContent]:
     """What the rows can be found by. Raises StoreError."""
     found = []
-    for item in workspace.recorded(listed.relative).cases:
+    for item in workspace.recordings.of(listed.relative).cases:
         key = _key(listed, item)
         found.append(content_of_broken(key, item.problem or "") if item.case is None else content_of(key, item.case))
     return found
@@ -72,13 +74,15 @@ def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Open
 
 def problems_of_rows(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     """What is wrong with the rows. Raises StoreError."""
-    path = Path(workspace.root / eval_set)
+    from workbench.store.datasets import is_address  # the screen is there before what reads files
+
+    path = None if is_address(eval_set) else Path(workspace.root / eval_set)
     return [
         SetProblem(
             path, error.message, place=error.place, line=error.line, column=error.column,
             case=(item.eval_id, item.occurrence),
         )
-        for item in workspace.recorded(eval_set).cases
+        for item in workspace.recordings.of(eval_set).cases
         for error in item.errors
     ]  # fmt: skip
 

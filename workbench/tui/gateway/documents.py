@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from workbench.store.errors import IsDataset, StoreError
+from workbench.store.errors import IsDataset, NotRead, StoreError
 from workbench.tui.gateway.datasets import problems_of_rows
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.problems import SetProblem
@@ -182,6 +182,8 @@ def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
 def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     try:
         found = problems_of_rows(workspace, eval_set)
+    except NotRead:
+        return []
     except StoreError as error:
         return [_of_error(error)]
     more = len(found) - MOST_PROBLEMS
@@ -190,6 +192,5 @@ def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetPro
 
 
 def _of_error(error: StoreError, *, note: str = "", case: tuple[str, int] | None = None) -> SetProblem:
-    return SetProblem(
-        Path(error.path), error.message + note, place=error.place, line=error.line, column=error.column, case=case
-    )
+    path = error.path if isinstance(error.path, Path) else None
+    return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column, case=case)

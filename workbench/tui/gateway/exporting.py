@@ -36,7 +36,7 @@ def _results(history: History, jobs: Sequence[JobKey], run_id: str | None) -> li
     if run_id is not None:
         found = history.results(run_id)
     else:
-        newest = history.latest_results(dict.fromkeys(job.case for job in jobs).keys())
+        newest = history.latest_judged_results(dict.fromkeys(job.case for job in jobs).keys())
         found = (result for results in newest.values() for result in results)
     places = {job: place for place, job in enumerate(jobs)}
     kept = [(places[job], result) for result in found if (job := _job(result)) in places]

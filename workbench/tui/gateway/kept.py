@@ -1,7 +1,7 @@
 """Datasets that were judged by themselves (`EvalTask`, `workbench score`), as far as the history keeps them.
 
-The project has no target and no file for them: what is shown is what the newest run of each stored. What was expected
-of a row is not stored.
+The project has no target and no file for them: what is shown is what the newest run of each stored, with what the
+rows expected.
 """
 
 from __future__ import annotations
@@ -69,17 +69,22 @@ def list_kept(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedS
 
 
 def read_kept(key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
-    """What there is of a row: its results."""
-    return ReadCase(key, None, stored=results, is_kept=True)
+    """What there is of a row: its results, and what it expected then."""
+    expected = results[0].expected_by_row if results else None
+    return ReadCase(key, expected, stored=results, is_kept=True)
 
 
 def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
-    """What was asked in a row, for looking at. Raises StoreError."""
+    """What was asked in a row and what it expected, for looking at. Raises StoreError."""
     with workspace.history() as history:
         results = history.latest_results([key]).get(key, ())
-    turns = results[0].execution.turns if results else ()
-    asked = [Invocation(user_content=turn.invocation.user_content) for turn in turns]
-    case = EvalCase(eval_id=key.eval_id, conversation=asked)
+    case = results[0].expected_by_row if results else None
+    note = ""
+    if case is None:
+        turns = results[0].execution.turns if results else ()
+        asked = [Invocation(user_content=turn.invocation.user_content) for turn in turns]
+        case = EvalCase(eval_id=key.eval_id, conversation=asked)
+        note = "what was asked; no reference of the row is stored"
     data = case.model_dump(mode="json", exclude_defaults=True)
     return Opened(
         edited=edited,
@@ -88,7 +93,7 @@ def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
         rows=case_rows(data),
         revision=0,
         is_changed=False,
-        note="what was asked; what was expected is not stored",
+        note=note,
         read_only=KEPT_READ_ONLY,
     )
 

@@ -13,14 +13,15 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.discovery import EvalSetEntry
-from workbench.store.errors import IsDataset, StoreError, shown_path
+from workbench.store.errors import IsDataset, NotRead, StoreError, shown_path
 from workbench.store.history import StoredJob
 from workbench.store.history.database import file_of
+from workbench.store.names import is_no_json
 from workbench.store.new_target import NewTarget, add_target
 from workbench.tui.gateway.datasets import find_row, list_rows
 from workbench.tui.gateway.kept import is_kept, kept_sets, list_kept, read_kept
 from workbench.tui.gateway.named_files import files_named_in
-from workbench.tui.gateway.thread import Call
+from workbench.tui.gateway.thread import Call, aside
 from workbench.tui.state.browser import ListedSet, case_row
 from workbench.tui.state.project import OpenedProject
 from workbench.tui.state.subject import ReadCase
@@ -53,6 +54,24 @@ class Projects:
     async def list_set(self, listed: ListedSet) -> ListedSet:
         """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
         return await self._call(lambda workspace: self._list_set(workspace, listed))
+
+    async def read_address(self, listed: ListedSet) -> ListedSet:
+        """The dataset elsewhere with its rows, or with why they could not be read: read anew, however long it takes.
+
+        Raises StoreError where no target names it any more.
+        """
+        read = await self._call(lambda workspace: workspace.recordings.reader(listed.relative))
+        reading = await aside(read)
+
+        def keep(workspace: Workspace) -> ListedSet:
+            workspace.recordings.keep(listed.relative, reading)
+            return self._list_set(workspace, listed)
+
+        return await self._call(keep)
+
+    async def forget_addresses(self) -> None:
+        """What was read from addresses counts no longer."""
+        await self._call(lambda workspace: workspace.recordings.forget_addresses())
 
     async def read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
         """A case, or why it could not be read; `stored`: with its newest stored results."""
@@ -127,24 +146,26 @@ class Projects:
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
             cases.append(case_row(key, problem))
-        read = replace(listed, problem=state, cases=tuple(cases))
+        read = replace(listed, problem=state, cases=tuple(cases), is_dataset=False)
         self._listed[listed.relative] = (entries, read)
         return read
 
     def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         try:
             return list_rows(workspace, listed)
+        except NotRead:
+            return listed
         except StoreError as error:
             return replace(listed, problem=str(error), cases=None)
 
 
 def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
     try:
+        if is_kept(workspace, key):
+            return read_kept(key, _stored_results(workspace, key))
         results = _stored_results(workspace, key) if stored else ()
     except StoreError as error:
         return ReadCase(key, None, str(error))
-    if is_kept(workspace, key):
-        return read_kept(key, results)
     try:
         document = workspace.documents.document(key.eval_set)
         for entry in document.entries:
@@ -178,9 +199,10 @@ def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mappin
     from workbench.watch.affected import held_verdicts
 
     wanted: dict[str, list[str]] = {}
+    unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
     for key in keys:
-        if is_kept(workspace, key):
-            continue  # nothing could be planned of it
+        if key.eval_set in unread or is_kept(workspace, key):
+            continue  # nothing could be planned of it, or not without reading what nobody asked for
         wanted.setdefault(key.eval_set, []).append(key.eval_id)
     try:
         plan = workspace.plan(
@@ -205,6 +227,8 @@ def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
         target=entry.target or "",
         unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
         config=config,
+        is_dataset=is_no_json(entry.relative) or entry.address is not None,
+        is_address=entry.address is not None,
     )
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.store.errors import StoreError
 
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
 T = TypeVar("T")
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """Do work that waits for other machines on a thread of its own. Nobody waits for that where the program ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(how: Callable[[Any], None], value: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else how(value))
+
+    def carry_out() -> None:
+        try:
+            value = work()
+        except Exception as error:  # whoever waits is to have it
+            settle(done.set_exception, error)
+        else:
+            settle(done.set_result, value)
+
+    threading.Thread(target=carry_out, name="workbench-aside", daemon=True).start()
+    return await done
 
 
 class Call(Protocol):

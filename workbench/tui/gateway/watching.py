@@ -196,7 +196,7 @@ class Watch:
 
         event = told.event
         if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
-            job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+            job = JobKey(case=event.case, repeat=event.repeat)
             self._shown[job] = Place(told.run_id, job)
             self._session.shows({job: told.run_id})
 

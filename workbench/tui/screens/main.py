@@ -102,6 +102,10 @@ class MainScreen(MainActions):
     def _on_opened(self) -> None:
         self.query_one(Frame).pane.focus_first()
 
+    @on(BrowserPane.AddressOpened)
+    def _on_address_opened(self, message: BrowserPane.AddressOpened) -> None:
+        self._reader.read_address(message.listed)
+
     @on(BrowserPane.CursorMoved)
     def _on_cursor_moved(self) -> None:
         self._after_cursor()

@@ -25,8 +25,7 @@ from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.visits import Visits
 from workbench.tui.screens.watching import Watching
-from workbench.tui.state.browser.listed import KEPT_READ_ONLY
-from workbench.tui.state.possible import makes_sense, why_nothing
+from workbench.tui.state.possible import makes_sense, why_not, why_nothing
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.saying import say
 
@@ -48,6 +47,7 @@ class MainActions(Screen[None]):
         self._runs = Running(
             hub,
             read_sets=self._reader.read_all_sets,
+            read_addresses=self._reader.read_addresses,
             save=self._keeper.save_these,
             played=self._reader.read_verdicts,
         )
@@ -66,7 +66,20 @@ class MainActions(Screen[None]):
         """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
         if action == "go_left":
             return not self.query_one(BrowserPane).has_focus_within
+        if why_not(action, self.state):
+            return True  # its key is heard, so that it can say so
         return makes_sense(action, self.state)
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is selected."""
+        return not why_not(action, self.state)
+
+    def _refuses(self, action: str) -> bool:
+        """Whether an action has no use for what is selected; says why."""
+        reason = why_not(action, self.state)
+        if reason:
+            say(self, reason, severity="warning")
+        return bool(reason)
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
@@ -78,10 +91,14 @@ class MainActions(Screen[None]):
 
     def action_keep_conversation(self) -> None:
         """Keep the conversation that a simulated user has held as a fixed case."""
+        if self._refuses("keep_conversation"):
+            return
         self._keeper.keep_conversation(self.state.subject())
 
     def action_generate(self) -> None:
         """Have a model write scenarios for the selected set or agent."""
+        if self._refuses("generate"):
+            return
         self._visits.generate()
 
     def action_add_target(self) -> None:
@@ -163,11 +180,14 @@ class MainActions(Screen[None]):
         (await self._open_tab(tab)).focus_first()
 
     async def action_edit(self) -> None:
-        """Edit the case."""
+        """Edit the case; what is not edited is shown all the same."""
+        self._refuses("edit")
         await self.action_open_tab("case")
 
     async def action_accept(self) -> None:
         """Accept the difference under the cursor of the diff; elsewhere, go there first."""
+        if self._refuses("accept"):
+            return
         frame = self.query_one(Frame)
         if isinstance(frame.pane, DiffPane):
             frame.pane.action_accept_hunk()
@@ -181,9 +201,7 @@ class MainActions(Screen[None]):
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
         key = self.state.selected_case
-        if key is not None and self.state.browser.is_kept(key.target, key.eval_set):
-            say(self, KEPT_READ_ONLY, severity="warning")
-        elif key is not None:
+        if key is not None and not self._refuses("edit_text"):
             self._keeper.edit_case_text(key)
 
     async def action_toggle_drawer(self, name: str) -> None:
@@ -229,7 +247,7 @@ class MainActions(Screen[None]):
     def action_reload(self) -> None:
         """Look again which eval sets there are and what is in them."""
         if self.state.project is not None:
-            self._reader.reload(None)
+            self._reader.reload_anew()
 
     def _start_selected(self, *, ask: bool = False, only_plays: bool = False) -> None:
         place = self.state.selected_place

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from textual import work
 from textual.message import Message
@@ -65,6 +65,8 @@ class Reader(Faceless):
         self._has_opened = False
         self._settling: Timer | None = None
         self._asked_at = 0.0
+        self._reading_addresses = asyncio.Lock()
+        self._to_read_anew: set[tuple[str, str]] = set()  # until all are read: a later look replaces an earlier one
 
     @work(group="open")
     async def open(self) -> None:
@@ -87,6 +89,24 @@ class Reader(Faceless):
         await self._read(project)
         if select is not None:
             self.post_message(self.SelectionWanted(select))
+        await self._read_anew()  # which this look may have kept an earlier one from
+
+    @work(group="open", exclusive=True)
+    async def reload_anew(self) -> None:
+        """Look again what there is; what was read from addresses is read anew."""
+        self._to_read_anew |= {
+            each.place
+            for each in self._state.browser.sets
+            if each.is_address and (each.cases is not None or each.is_being_read)
+        }
+        try:
+            await self._gateway.project.forget_addresses()
+            project = await self._gateway.project.reload()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        await self._read(project)
+        await self._read_anew()
 
     @work(group="read-again")
     async def read_again(self, eval_sets: frozenset[str]) -> None:
@@ -134,6 +154,39 @@ class Reader(Faceless):
     async def read_all_sets(self) -> None:
         """Read what has changed in any set."""
         await self.read_sets(self._state.browser.sets)
+
+    @work(group="address")
+    async def read_address(self, listed: ListedSet) -> None:
+        """The user wants the rows of a dataset elsewhere."""
+        await self.read_addresses([listed.relative])
+
+    async def read_addresses(self, eval_sets: Collection[str]) -> None:
+        """Read those of these sets that are datasets elsewhere and have not been read yet."""
+        await self._read_elsewhere(lambda listed: listed.is_to_be_read and listed.relative in eval_sets)
+
+    async def _read_anew(self) -> None:
+        """Read the addresses whose rows were there, or on their way, when the user wanted to look again."""
+        await self._read_elsewhere(lambda listed: listed.is_address and listed.place in self._to_read_anew)
+        self._to_read_anew.clear()
+
+    async def _read_elsewhere(self, is_wanted: Callable[[ListedSet], bool]) -> None:
+        async with self._reading_addresses:  # whoever wants the same rows meanwhile waits for them
+            wanted = [each for each in self._state.browser.sets if is_wanted(each)]
+            for listed in wanted:
+                self._state.list_set(replace(listed, problem="", cases=None, is_being_read=True))
+            self.post_message(self.SetsRead())
+            for listed in wanted:
+                try:
+                    read = await self._gateway.project.read_address(listed)
+                except StoreError as error:  # no target names it any more, as looking at the project again will show
+                    read = replace(listed, problem=str(error), cases=None)
+                if self._state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
+                    self._state.list_set(read)
+        if wanted:
+            places = {listed.place for listed in wanted}
+            await self.read_sets([each for each in self._state.browser.sets if each.place in places])
+            await self._read_stored()
+            self.post_message(self.ProjectRead())
 
     async def read_sets(self, sets: Sequence[ListedSet]) -> None:
         """Read what is in these sets, as far as they have changed since they were read last."""

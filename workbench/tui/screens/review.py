@@ -176,7 +176,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
                 turns=shown.result.execution.turns if shown.result is not None else (),
                 result=shown.result,
                 head=tuple(self._head(read.problem)),
-                lacks_expected=read.is_kept,
+                lacks_expected=read.is_kept and read.case is None,
             )
             view.show(source, about=key)
         self.query_one("#review-progress", StatusLine).show(self._walk.progress())

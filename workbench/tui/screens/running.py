@@ -50,10 +50,12 @@ class Running(Faceless):
         hub: Hub,
         *,
         read_sets: Callable[[], Awaitable[None]],
+        read_addresses: Callable[[Collection[str]], Awaitable[None]],
         save: Callable[[Collection[str]], Awaitable[bool]],
         played: Callable[[Collection[CaseKey]], object],
     ) -> None:
-        """`read_sets` reads every eval set again; `save` writes these where they have unsaved edits, unless refused.
+        """`read_sets` reads every eval set again, `read_addresses` those of these that are elsewhere and not read yet;
+        `save` writes these where they have unsaved edits, unless refused.
 
         `played` hears of cases that a run, now over, has only played.
         """
@@ -61,6 +63,7 @@ class Running(Faceless):
         self._hub = hub
         self._state = hub.state
         self._read_sets = read_sets
+        self._read_addresses = read_addresses
         self._save = save
         self._played = played
         self._followed: list[FollowedRun] = []
@@ -174,7 +177,7 @@ class Running(Faceless):
             self._state.told_elsewhere.append((followed.run.run_id, told))
         for event in events:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
-                job = JobKey.model_construct(case=event.case, repeat=event.repeat)
+                job = JobKey(case=event.case, repeat=event.repeat)
                 self._state.results_elsewhere[job] = followed.run.run_id
 
     @work(group="run")
@@ -201,6 +204,7 @@ class Running(Faceless):
         wanted = want()
         if not await self._save({item.eval_set for item in wanted.selections}):
             return None
+        await self._read_addresses({item.eval_set for item in wanted.selections})
         runs = self._hub.gateway.runs
         planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask, only_plays=wanted.only_plays)
         return await self._asked_about(planned) if planned.asks else planned

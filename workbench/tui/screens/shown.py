@@ -11,6 +11,7 @@ from workbench.tui.screens.drawer import Drawer
 from workbench.tui.screens.frame import Frame
 from workbench.tui.state.possible import CHANGING
 from workbench.tui.state.project import ProjectState
+from workbench.tui.widgets.key_line import is_offered
 from workbench.tui.widgets.lines import StatusLine
 
 
@@ -32,7 +33,10 @@ class Shown:
         self.show_header()
         self._screen.query_one(BrowserPane).show()
         self.show_run()
-        possible = tuple(self._screen.check_action(action, ()) for action in CHANGING)
+        possible = (
+            *(self._screen.check_action(action, ()) for action in CHANGING),
+            *(is_offered(self._screen, action) for action in ("edit", "run_selected")),
+        )
         if possible != self._possible:
             self._possible = possible
             self._screen.refresh_bindings()

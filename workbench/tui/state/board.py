@@ -301,7 +301,7 @@ class Board:
         self._stand(record, _outcome(record))
 
     def _hold(self, case: CaseKey, repeat: int) -> None:
-        job = JobKey.model_construct(case=case, repeat=repeat)
+        job = JobKey(case=case, repeat=repeat)
         self._held.pop(job, None)
         self._held[job] = None
 

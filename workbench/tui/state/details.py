@@ -16,7 +16,7 @@ from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
 from workbench.tui.state.standing import STALE, Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
 
-_NOT_STORED = "What was expected of this row is not stored: here is what was answered, and how it was judged."
+_NOT_STORED = "No reference of this row is stored: here is what was answered, and how it was judged."
 
 
 def played_note(subject: Subject) -> str:
@@ -30,8 +30,9 @@ def played_note(subject: Subject) -> str:
 
 def case_head(subject: Subject) -> list[Block]:
     """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
-    if subject.lacks_expected:
-        return [Whole.of(_NOT_STORED, Tone.MUTED), BLANK, *_what_is_not_kept(subject)]
+    if subject.is_kept:
+        told = [Whole.of(_NOT_STORED, Tone.MUTED), BLANK] if subject.lacks_expected else []
+        return [*told, *_what_is_not_kept(subject)]
     if subject.pinned is not None:
         return []
     row, record, read = subject.row, subject.record, subject.read
@@ -57,7 +58,10 @@ def case_head(subject: Subject) -> list[Block]:
 
 def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block, ...]:
     """An eval set: where it is, how its cases stand, and what is wrong with it."""
-    blocks: list[Block] = [] if listed.kept is not None else [_fact("file", listed.relative)]
+    blocks: list[Block] = []
+    if listed.kept is None:
+        kind = "address" if listed.is_address else "dataset" if listed.is_dataset else "file"
+        blocks.append(_fact(kind, listed.relative))
     if listed.kept is not None:
         blocks += _kept_facts(listed, listed.kept)
     elif listed.target:
@@ -66,13 +70,19 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
         blocks.append(_fact("criteria", listed.config))
     blocks += [BLANK, *_count_blocks(counts)]
     if listed.cases == ():
-        blocks.append(Whole.of("It has no cases yet: N adds one, chats can be saved to it.", Tone.WARNING))
-    if listed.cases is None and not listed.problem:
-        blocks.append(Whole.of("reading the rows …" if listed.kept else "reading the file …", Tone.MUTED))
+        empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
+        blocks.append(Whole.of(empty, Tone.WARNING))
+    if listed.is_to_be_read and not listed.problem:
+        blocks.append(Whole.of("Nothing is read from an address unasked: enter reads its rows, r judges them."))
+    elif listed.cases is None and not listed.problem:
+        what = "rows" if listed.kept or listed.is_dataset else "file"
+        blocks.append(Whole.of(f"reading the {what} …", Tone.MUTED))
     if listed.problem:
+        what = "these results" if listed.kept else "this dataset" if listed.is_dataset else "this file"
         blocks += [
-            Whole.of(f"! {'these results' if listed.kept else 'this file'} could not be read", Tone.ERROR),
+            Whole.of(f"! {what} could not be read", Tone.ERROR),
             Whole.of(safe(listed.problem), indent=2),
+            *([Whole.of("enter tries it again.", Tone.MUTED)] if listed.is_address else []),
             BLANK,
         ]
     if listed.unpaired:
@@ -154,7 +164,7 @@ def heading_of(subject: Subject) -> Heading:
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
-        name = row.eval_set if subject.lacks_expected else name_of_file(PurePosixPath(row.eval_set))
+        name = row.eval_set if subject.is_kept else name_of_file(PurePosixPath(row.eval_set))
         title = f"{row.label} · {safe_line(name)}"
         why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
         return Heading(title, _status(subject.record), _ran(subject.record), why_stale=why)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from workbench.store.errors import IsDataset
+from workbench.tui.state.browser import Browser
 from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.project import ProjectState
 from workbench.tui.state.subject import Subject
@@ -40,6 +44,43 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
             return state.selected_case is not None
         case _:
             return True
+
+
+_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate"})
+_RUNS = frozenset({"run_selected", "plan_selected", "simulate", "criteria"})
+
+
+def why_not(action: str, state: ProjectState) -> str:
+    """Why an action has no use for what is selected, in one sentence; empty where it may have.
+
+    Such an action is not offered, and says so to those who type its key all the same.
+    """
+    row = state.browser.selected
+    if row is None:
+        return ""
+    if action in _EDITS:
+        return why_not_edited(state.browser, [(row.target, row.eval_set)])
+    is_kept = action in _RUNS and state.browser.is_kept(row.target, row.eval_set)
+    return KEPT_READ_ONLY if is_kept else ""
+
+
+def why_not_edited(browser: Browser, places: Iterable[tuple[str, str]]) -> str:
+    """Why the cases of these sets are not edited: they are kept of a run, or rows of a dataset. Empty if they are."""
+    for target, name in places:
+        listed = browser.eval_set(target, name)
+        if browser.is_kept(target, name):
+            return KEPT_READ_ONLY
+        if listed is not None and listed.is_dataset:
+            return str(IsDataset(name))
+    return ""
+
+
+def why_not_removed(browser: Browser, target: str, name: str) -> str:
+    """Why there is no file of a set to remove; empty where there is one."""
+    listed = browser.eval_set(target, name)
+    if listed is not None and listed.is_address:
+        return f"{name}: stands elsewhere, where nothing is changed from here"
+    return KEPT_READ_ONLY if browser.is_kept(target, name) else ""
 
 
 def why_nothing(state: ProjectState) -> str:

@@ -45,10 +45,11 @@ BrokenSource = tuple[Path, str, int | None, str]
 class SetProblem:
     """What is wrong with an eval set. `case` is the id and the occurrence of the case it is about.
 
-    `conflict`: the user has to decide between the file and the unsaved edits.
+    `path` is None where it is no file of this machine. `conflict`: the user has to decide between the file and the
+    unsaved edits.
     """
 
-    path: Path
+    path: Path | None
     message: str
     place: str = ""
     line: int | None = None

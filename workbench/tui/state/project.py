@@ -16,7 +16,7 @@ from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.store.history import StoredJob
 from workbench.tui.state.blocks import Block, Heading, Whole
-from workbench.tui.state.board import Board, CaseRecord
+from workbench.tui.state.board import Board
 from workbench.tui.state.browser import Browser, ListedSet, Place
 from workbench.tui.state.browser.wanted import wanted_all, wanted_at, wanted_of
 from workbench.tui.state.details import (
@@ -26,17 +26,15 @@ from workbench.tui.state.details import (
     set_detail,
     target_detail,
 )
-from workbench.tui.state.header import judge_line
-from workbench.tui.state.layout import end_of, fit
-from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
+from workbench.tui.state.header import judge_line, project_line
+from workbench.tui.state.layout import fit
+from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
-from workbench.tui.state.subject import Pinned, ReadCase, Subject
+from workbench.tui.state.subject import Pinned, ReadCase, Subject, shown_repeat
 from workbench.tui.state.watch.watch import WatchState
-
-_SHORTEST_FOLDER = 12  # cells of its end that always stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +286,7 @@ class ProjectState:
         record = self.board.record(row.case)
         read = self.read if self.has_read(row.case) else None
         why = self.browser.freshness.why(row.case) if self.watch.is_on else ()
-        return Subject(row, read, record, self._repeat_of(record), self.pinned, why_stale=tuple(why))
+        return Subject(row, read, record, shown_repeat(record, self.repeat), self.pinned, why_stale=tuple(why))
 
     def step_repeat(self, by: int) -> None:
         """Look at another repeat of the selected case; past either end means the repeat there."""
@@ -338,17 +336,6 @@ class ProjectState:
         facts = self.project.targets.get(row.target, ())
         return target_detail(row.target, facts, self.browser.sets_of(row.target), counts)
 
-    def _repeat_of(self, record: CaseRecord | None) -> int | None:
-        """The chosen repeat, else the first under way, else the first that ended as the case stands."""
-        if record is None or not record.repeats:
-            return None
-        if self.repeat in record.repeats:
-            return self.repeat
-        if record.turns:
-            return min(record.turns)
-        ended_so = (r for r, outcome in sorted(record.outcomes.items()) if outcome.status.name == record.standing.name)
-        return next(ended_so, record.repeats[0])
-
     def row_view(self, index: int) -> RowView:
         """One row of the browser as it is drawn now."""
         return row_view(self.browser, self.board, index)
@@ -372,18 +359,15 @@ class ProjectState:
     def _header(self, room: int) -> Line:
         if self.project is None:
             return (Piece(" workbench ", Tone.STRONG), Piece(" opening …", Tone.MUTED))
-        sets = len(self.browser.sets)
-        cases = sum(self.board.counts().values())
-        reading = sum(listed.cases is None and not listed.problem for listed in self.browser.sets)
-        before = [Piece(" workbench ", Tone.STRONG)]
-        if self.problems:
-            before.append(Piece(f" ! {plural(len(self.problems), 'problem')} ", Tone.WARNING))
-        after = [Piece(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Tone.MUTED)]
-        if reading:
-            after.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
-        # The folder, whose name may be long, gives way to what there is to know; its end tells most.
-        left = room - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
-        return (*before, Piece(f" {end_of(safe_line(self.project.root), max(left, _SHORTEST_FOLDER))}"), *after)
+        unread = [each for each in self.browser.sets if each.cases is None and not each.problem]
+        return project_line(
+            self.project.root,
+            sets=len(self.browser.sets),
+            cases=sum(self.board.counts().values()),
+            reading=sum(not each.is_to_be_read for each in unread),
+            problems=len(self.problems),
+            width=room,
+        )
 
     def run_line(self, *, now: float) -> Line:
         """The line at the bottom: the run that is going on or went last, else how all cases stand."""

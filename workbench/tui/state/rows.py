@@ -104,7 +104,7 @@ def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edit
 
 def _roll_up(row: Row, counts: Mapping[Standing, int]) -> Piece:
     if row.problem:
-        return Piece(row.problem, Tone.MUTED if row.problem == "reading" else Tone.ERROR)
+        return Piece(row.problem, Tone.MUTED if row.problem in ("reading", "not read") else Tone.ERROR)
     total, passed = sum(counts.values()), counts.get(Standing.PASSED, 0)
     text = f"{passed:,}/{total:,}"
     for standing in (Standing.ERROR, Standing.FAILED):

@@ -18,7 +18,7 @@ from workbench.tui.state.standing import Standing
 class ReadCase:
     """A case as its file has it now, or why it could not be read, and its stored results where they were asked for.
 
-    `is_kept`: there is no file, only what a run has stored; what was expected is not stored.
+    `is_kept`: there is no file, only what a run has stored, and `case` what the row expected then.
     """
 
     key: CaseKey
@@ -68,10 +68,15 @@ class Subject:
         return self.read.case if self.read is not None else None
 
     @property
-    def lacks_expected(self) -> bool:
-        """Whether what was expected is known to nobody any longer."""
+    def is_kept(self) -> bool:
+        """Whether it is a row of a dataset of which there are only stored results."""
         is_chat = self.read is not None and self.key != self.read.key
         return self.read is not None and self.read.is_kept and not is_chat
+
+    @property
+    def lacks_expected(self) -> bool:
+        """Whether what was expected is known to nobody any longer."""
+        return self.is_kept and self.case is None
 
     @property
     def is_stale(self) -> bool:
@@ -119,3 +124,15 @@ class Subject:
         if self.is_live and self.record is not None and self.repeat is not None:
             return self.record.spans.get(self.repeat, ())
         return self.result.execution.spans if self.result is not None else ()
+
+
+def shown_repeat(record: CaseRecord | None, chosen: int | None) -> int | None:
+    """The chosen repeat, else the first under way, else the first that ended as the case stands."""
+    if record is None or not record.repeats:
+        return None
+    if chosen in record.repeats:
+        return chosen
+    if record.turns:
+        return min(record.turns)
+    ended_so = (r for r, outcome in sorted(record.outcomes.items()) if outcome.status.name == record.standing.name)
+    return next(ended_so, record.repeats[0])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
+from textual.actions import parse
 from textual.binding import ActiveBinding
 from textual.dom import DOMNode
 from textual.geometry import Size
@@ -76,7 +77,7 @@ class KeyLine(Widget):
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if active.binding.show and active.enabled:
+            if active.binding.show and active.enabled and is_offered(active.node, active.binding.action):
                 groups.setdefault((active.node, active.binding.action), []).append(active)
         nodes = list(dict.fromkeys(node for node, _ in groups))  # from the focus outwards
         for group in sorted(groups.values(), key=lambda group: (nodes.index(group[0].node), self._place(group[0]))):
@@ -89,6 +90,12 @@ class KeyLine(Widget):
     def _place(self, active: ActiveBinding) -> int:
         """What is more useful stands before what is less among the actions of a place."""
         return self._order.get(active.binding.id or "", len(self._order))
+
+
+def is_offered(node: DOMNode, action: str) -> bool:
+    """Whether a key or the palette is to name an action of `node`; those with keys may know better than yes."""
+    offers = getattr(node, "offers", None)
+    return offers is None or offers(parse(action)[1])
 
 
 def _rank(active: ActiveBinding) -> int:

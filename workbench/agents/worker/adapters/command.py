@@ -17,28 +17,40 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..otlp.traces import Traces
+from ..recording.recorder import quiet
 from ..values import describe
 from . import base
-from .foreign import ForeignSession, in_json
+from .foreign import WAIT_SECONDS, ForeignSession, in_json, open_inbox, receiver_for
 from .program_events import Events
 
 if TYPE_CHECKING:
     from ..asking import Tools
+    from ..otlp.receiver import Inbox
 
 _LONGEST_LINE = 64 * 1024 * 1024  # bytes: more is a runaway program
 _END_SECONDS = 2.0  # that a program has to end once its input has
 _LOOK_SECONDS = 0.05  # between two looks at whether it has ended
 _QUIET_SECONDS = 0.01  # before a turn, for lines that nothing asked for to be seen
+_SETTLED_SECONDS = 0.5  # without a new span, after which all have come: more than a program's exporter is told to wait
 _BEGINNING = 120
 _TAIL = 8192
 _NODE = re.compile(r"Node\.js v[\d.]+")
 
 
 class Adapter(base.Adapter):
-    """One program. `location` is its command line, quoted as for a shell; no shell runs it."""
+    """One program. `location` is its command line, quoted as for a shell; no shell runs it. `options` is the table
+    `[targets.NAME.command]`."""
+
+    def import_own(self) -> None:
+        """See `Adapter.import_own`."""
+        if self.target["options"].get("otlp"):
+            with contextlib.suppress(ImportError):
+                from ..otlp import receiver  # noqa: F401
 
     def load(self) -> None:
         """Look for the program."""
+        self._receiver = receiver_for(self.target) if self.target["options"].get("otlp") else None
         words = shlex.split(self.target["location"])
         # Looked for here, as the error of a process that does not start may mean its folder or its interpreter.
         found = shutil.which(words[0])
@@ -55,6 +67,9 @@ class Adapter(base.Adapter):
         tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a fresh session, and start the program for it. See `Adapter.open`."""
+        inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
+        with quiet:  # handed on whole; what the program looks at nobody can see
+            variables = None if inbox is None else inbox.variables(dict(os.environ))
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -63,12 +78,15 @@ class Adapter(base.Adapter):
                 stderr=asyncio.subprocess.PIPE,
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # so that what it starts ends with it
+                env=variables,
             )
         except OSError as error:
+            if inbox is not None:
+                inbox.close()
             raise base.LoadError(
                 f"the program {self._words[0]!r} of target {self.target['name']!r} cannot be started: {error.strerror}"
             ) from None
-        return CommandSession(self.target, session, emit_span, process)
+        return CommandSession(self.target, session, emit_span, process, inbox)
 
 
 class CommandSession(ForeignSession):
@@ -80,8 +98,15 @@ class CommandSession(ForeignSession):
         request: dict[str, Any],
         emit_span: base.EmitSpan,
         process: asyncio.subprocess.Process,
+        inbox: Inbox | None,
     ) -> None:
-        super().__init__(target, request, emit_span)
+        """`inbox` is where its spans arrive, where the settings want them."""
+        wait_seconds = target["options"].get("otlp_wait_seconds", WAIT_SECONDS)
+
+        def make_traces(opened: float) -> Traces:
+            return Traces(opened=opened, inbox=inbox, wait_seconds=wait_seconds, settled_seconds=_SETTLED_SECONDS)
+
+        super().__init__(target, request, emit_span, make_traces=make_traces)
         self._process = process
         self._program = f"the program {target['location']}"
         self._tail = b""
@@ -89,10 +114,17 @@ class CommandSession(ForeignSession):
         # Read one ahead, so that a line is seen that comes when none should.
         self._next = self._read_ahead()
 
-    async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
+    async def ask(self, content: dict[str, Any], prompt: str, index: int, traceparent: str) -> dict[str, Any]:
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
         session = {"app_name": self.app_name, "user_id": self.user_id, "id": self.session_id, "state": self.state()}
-        turn = {"type": "turn", "turn": index, "prompt": prompt, "content": content, "session": session}
+        turn = {
+            "type": "turn",
+            "turn": index,
+            "prompt": prompt,
+            "content": content,
+            "session": session,
+            "traceparent": traceparent,
+        }
         events = Events(index, now=self.now, emit_span=self._emit_span if self._announce_spans else None)
         try:
             await self._expect_silence(f"before turn {index + 1} was given")
@@ -101,14 +133,15 @@ class CommandSession(ForeignSession):
         except base.AgentFault as error:
             await self._kill()
             raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
-        except BaseException:  # cancelled
+        except BaseException:  # a cancellation, or a fault of ours: a program in the middle of a turn is of no more use
             self._signal()
             raise
 
     async def close(self) -> dict[str, Any]:
         """End the program's input, and the program where it does not end with it. See `base.Session.close`.
 
-        Raises AgentFault where it wrote more than answers to its turns: then they may be those of other turns.
+        Raises AgentFault where it wrote more than answers to its turns: then they may be those of other turns. Also
+        where it failed before it was given any.
         """
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -116,6 +149,8 @@ class CommandSession(ForeignSession):
             await asyncio.wait_for(self._exit_code(), _END_SECONDS)
         try:
             await self._expect_silence("after its last turn")
+            if not self.history and self._process.returncode:
+                raise await self._ended(b"")
         except base.AgentFault as error:
             raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
         finally:

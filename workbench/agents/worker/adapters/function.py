@@ -175,7 +175,7 @@ class Session(base.Session):
         if answer["state"] is not None:
             self._session.state.update(answer["state"])
         if heard:
-            from ..telemetry import model_calls
+            from ..conventions import model_calls
 
             answer["inference_calls"], usage = model_calls(heard)
             answer["usage"] = answer["usage"] or usage

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..otlp.reading import KEYS
 from . import base
-from .foreign import in_json, read_told
+from .foreign import SPANS, in_json, read_told
 
-_KINDS = ("tool_call", "tool_response", "text", "span")
+_KINDS = ("tool_call", "tool_response", "text", "span", SPANS)
 _SPAN_KEYS = ("name", "error", "request", "response", "attributes")
 _SPAN_KINDS = ("agent", "model", "tool", "other")
 
@@ -25,6 +26,7 @@ class Events:
         self._responses: list[dict[str, Any]] = []
         self._texts: list[dict[str, Any]] = []
         self._spans: list[dict[str, Any]] = []
+        self._traces: list[Any] | None = None
 
     def add(self, event: dict[str, Any]) -> None:
         """Take one up. Raises AgentFault where it says nothing that is known."""
@@ -35,6 +37,8 @@ class Events:
         value = event[kind]
         if kind == "text":
             self._texts.append({"author": event.get("author", "agent"), "text": value})
+        elif kind == SPANS:
+            self._traces = (self._traces or []) + _resources(value)
         elif not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise base.AgentFault(f'wrote an event whose {kind} is {in_json(value)}, expected an object with a "name"')
         elif kind == "tool_call":
@@ -46,14 +50,17 @@ class Events:
 
     def complete(self, finished: dict[str, Any]) -> dict[str, Any]:
         """The answer: what the program said at the end and, where that says nothing of it, in between. Raises
-        AgentFault."""
+        AgentFault. Spans of OpenTelemetry may be in both, and count both."""
         told = {
             "predicted_trajectory": self._calls,
             "tool_responses": self._responses,
             "intermediate_responses": self._texts,
         }
         said = {key: value for key, value in finished.items() if key not in ("type", "turn") and value is not None}
-        answer = read_told({**{key: value for key, value in told.items() if value}, **said}, how="finished")
+        if SPANS in said:
+            self.add({SPANS: said[SPANS]})
+        in_between = {key: value for key, value in told.items() if value}
+        answer = read_told({**in_between, **said, SPANS: self._traces}, how="finished")
         if self._spans:
             answer["spans"] = [self._closed(span) for span in self._spans]
         return answer
@@ -109,3 +116,10 @@ class Events:
         """A span as it is kept: a call of which no end was told has no times."""
         kept = {key: value for key, value in span.items() if key != "call"}
         return {**kept, "start": None} if kept.get("end") is None else kept
+
+
+def _resources(value: Any) -> list[Any]:
+    """What a document of OTLP is a list of; what is none is noted by who reads it."""
+    if isinstance(value, dict):
+        value = next((value[key] for key in KEYS if key in value), value)
+    return value if isinstance(value, list) else [value]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
 from workbench.model.keys import CaseKey
-from workbench.store.errors import FileChanged, IsDataset, StoreError
+from workbench.store.errors import FileChanged, StoreError
 from workbench.store.names import EVAL_SET_SUFFIX
 from workbench.tui.gateway import cases
 from workbench.tui.hub import Hub
@@ -22,7 +22,6 @@ from workbench.tui.screens.ask import AskScreen, Check
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.state.browser import Order
-from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.browser.names import (
     case_id_problem,
     copied_set_path,
@@ -32,10 +31,15 @@ from workbench.tui.state.browser.names import (
     set_path_problem,
 )
 from workbench.tui.state.pieces import plural, safe_line
+from workbench.tui.state.possible import why_not_edited, why_not_removed
 from workbench.tui.widgets.saying import say
 
 if TYPE_CHECKING:
     from workbench.store.documents import EvalSetDocument
+
+
+_OF_MARKED = frozenset({"move", "delete"})
+_OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
 
 
 class Edits:
@@ -47,13 +51,22 @@ class Edits:
         self._browser = hub.state.browser
         self._documents = hub.gateway.documents
 
+    def why_not(self, action: str) -> str:
+        """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
+        row = self._browser.selected
+        if row is not None and row.case is None and action == "delete":
+            return why_not_removed(self._browser, row.target, row.eval_set)
+        keys = self._meant() if action in _OF_MARKED else ()
+        selected = [] if row is None or action not in _OF_CASES else [(row.target, row.eval_set)]
+        return why_not_edited(self._browser, {(key.target, key.eval_set) for key in keys} or selected)
+
     async def new_case(self) -> None:
         """Add a case to the selected set, behind the selected case."""
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
             return
-        if self._refuses():
+        if self._refuses("new_case"):
             return
         taken = self._ids(row.eval_set)
         question = f"Id of the new case in {row.eval_set}"
@@ -69,7 +82,7 @@ class Edits:
     async def new_set(self) -> None:
         """Add an eval set without cases."""
         row = self._browser.selected
-        is_in_file = row is not None and row.eval_set and not self._browser.is_kept(row.target, row.eval_set)
+        is_in_file = row is not None and row.eval_set and not why_not_removed(self._browser, row.target, row.eval_set)
         folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
         taken = self._paths()
         proposed = str(folder / free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
@@ -88,7 +101,7 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to rename")
-        elif self._refuses(cases=row.case is not None):
+        elif self._refuses("rename"):
             return
         elif row.case is None:
             await self._rename_set(row.eval_set)
@@ -100,7 +113,7 @@ class Edits:
         row = self._browser.selected
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to duplicate")
-        elif self._refuses(cases=row.case is not None):
+        elif self._refuses("duplicate"):
             return
         elif row.case is None:
             await self._duplicate_set(row.eval_set)
@@ -112,7 +125,7 @@ class Edits:
         row = self._browser.selected
         if row is None or row.case is None:
             self._warn("select the case that is to be moved")
-        elif self._refuses():
+        elif self._refuses("move_case"):
             return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
             self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
@@ -123,7 +136,7 @@ class Edits:
     async def move_to_set(self) -> None:
         """Move the marked cases, else the selected one, to the end of another set."""
         keys = self._meant()
-        if self._refuses(keys):
+        if self._refuses("move"):
             return
         others = sorted(name for name in self._paths() - {key.eval_set for key in keys} if name.endswith(".json"))
         if not keys or not others:
@@ -140,14 +153,13 @@ class Edits:
 
     async def delete(self) -> None:
         """Delete the selected set, or the marked cases, else the selected one."""
+        if self._refuses("delete"):
+            return
         row = self._browser.selected
         if row is not None and row.case is None and row.eval_set:
-            if not self._refuses(cases=False):
-                await self._delete_set(row.eval_set)
+            await self._delete_set(row.eval_set)
             return
         keys = self._meant()
-        if self._refuses(keys):
-            return
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
             return
@@ -278,23 +290,12 @@ class Edits:
         selected = [row.case] if row is not None and row.case is not None else []
         return list(self._browser.marks) or selected
 
-    def _refuses(self, keys: Sequence[CaseKey] = (), *, cases: bool = True) -> bool:
-        """Whether the selected row, or one of these cases, is nothing to edit; says why.
-
-        That is what is only kept of a run, and the `cases` of a dataset.
-        """
-        row = self._browser.selected
-        places = {(key.target, key.eval_set) for key in keys}
-        if not keys and row is not None:
-            places = {(row.target, row.eval_set)}
-        if any(self._browser.is_kept(*place) for place in places):
-            self._warn(KEPT_READ_ONLY)
-            return True
-        datasets = [name for _, name in places if name and not name.lower().endswith(".json")]
-        if cases and datasets:
-            self._warn(str(IsDataset(Path(datasets[0]))))
-            return True
-        return False
+    def _refuses(self, action: str) -> bool:
+        """Whether an operation has no use for what is selected or marked; says why, before anything is asked."""
+        reason = self.why_not(action)
+        if reason:
+            self._warn(reason)
+        return bool(reason)
 
     def _ids(self, eval_set: str) -> set[str]:
         return {row.case.eval_id for row in self._browser.case_rows() if row.case and row.eval_set == eval_set}

@@ -17,6 +17,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
 from workbench.tui.panes.browser.edits import Edits
+from workbench.tui.state.browser.listed import ListedSet
 from workbench.tui.state.browser.query import SYNTAX, next_status_filter
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.filter_input import FilterInput, FilterLine
@@ -41,6 +42,12 @@ class BrowserPane(Vertical):
     @dataclass
     class Opened(Message):
         """The user wants to look at the selected case."""
+
+    @dataclass
+    class AddressOpened(Message):
+        """The user wants the rows of a dataset elsewhere."""
+
+        listed: ListedSet
 
     @dataclass
     class EditsRead(Message):
@@ -151,8 +158,9 @@ class BrowserPane(Vertical):
 
     @on(CaseList.Toggled)
     def _on_toggled(self) -> None:
-        self._browser.toggle()
-        self._after_move()
+        if not self._opens_address():
+            self._browser.toggle()
+            self._after_move()
 
     def action_fold(self) -> None:
         """Fold the selected row, or go up."""
@@ -161,8 +169,18 @@ class BrowserPane(Vertical):
 
     def action_unfold(self) -> None:
         """Unfold the selected row, or go in."""
-        self._browser.unfold()
-        self._after_move()
+        if not self._opens_address():
+            self._browser.unfold()
+            self._after_move()
+
+    def _opens_address(self) -> bool:
+        """Whether the selected set is one whose rows are still to be read, which is done then."""
+        row = self._browser.selected
+        listed = None if row is None or row.case is not None else self._browser.eval_set(row.target, row.eval_set)
+        if listed is None or not listed.is_to_be_read:
+            return False
+        self.post_message(self.AddressOpened(listed))
+        return True
 
     def _after_move(self) -> None:
         self.post_message(self.CursorMoved())  # whoever hears it shows the list with all else
@@ -172,6 +190,10 @@ class BrowserPane(Vertical):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """In the filter line only its own keys are heard, and shown in the footer."""
         return isinstance(self.screen.focused, CaseList) or action not in _ACTIONS
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is selected."""
+        return not self._edits.why_not(action)
 
     def action_filter(self) -> None:
         """Let the user write which cases to list."""

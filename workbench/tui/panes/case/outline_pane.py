@@ -101,6 +101,14 @@ class OutlinePane(Pane):
         row = self.desk.row
         return action == "add" if row is None else action != "rename" or row.is_key
 
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is open."""
+        return action == "step_turn" or action not in _ROW_ACTIONS or not self._is_read_only
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self.desk.opened is not None and bool(self.desk.opened.read_only)
+
     # Reading.
 
     @work(group="reopen", exclusive=True)

@@ -278,6 +278,10 @@ class CasePane(OutlinePane):
         except Invalid as invalid:
             self.query_one(EditorBox).show_problem(str(invalid))
             return
+        if other := self.desk.replaces(draft):
+            self.desk.go_on(draft)
+            self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
+            return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
             if problem is not None and self.desk.typing == draft:
@@ -301,7 +305,8 @@ class CasePane(OutlinePane):
             self._show_desk()
             return
         draft = draft.typed(edited)
-        problem = await self._put(draft.slot, draft.value())
+        other = self.desk.replaces(draft)
+        problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
         if problem is not None:
             self.desk.take(draft)
             self._show_desk()

@@ -18,10 +18,10 @@ from workbench.tui.panes.diff.diff_view import DiffView
 from workbench.tui.panes.diff.whole_screen import WholeScreen
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.details import case_head
 from workbench.tui.state.diff.source import DiffSource
 from workbench.tui.state.pieces import plural
+from workbench.tui.state.possible import why_not
 from workbench.tui.state.subject import Subject
 from workbench.tui.widgets.saying import say
 
@@ -71,6 +71,10 @@ class DiffPane(Pane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Only a case has something to accept; what keeps it from being accepted is said when it is tried."""
         return self._subject.key is not None or not action.startswith("accept_")
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is selected."""
+        return not action.startswith("accept_") or not why_not("accept", self.hub.state)
 
     def focus_first(self) -> None:
         """The lines."""
@@ -144,8 +148,8 @@ class DiffPane(Pane):
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
-        if subject.lacks_expected:
-            return KEPT_READ_ONLY
+        if reason := why_not("accept", self.hub.state):
+            return reason
         if subject.pinned is not None:
             return "this is not the newest result of the case; escape returns to that"
         if subject.key is not None and subject.key != self.hub.state.selected_case:

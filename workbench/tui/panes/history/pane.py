@@ -170,7 +170,7 @@ class HistoryPane(Pane):
 
     @work(group="look", exclusive=True)
     async def _look_at(self, job: StoredJob) -> None:
-        """Show a stored result in the other tabs, held against the case that is selected now."""
+        """Show a stored result in the other tabs, held against the case that is selected now; a row as it was then."""
         read = self.hub.state.read
         case = read.case if read is not None and read.key == job.case else None
         try:
@@ -186,7 +186,7 @@ class HistoryPane(Pane):
         if not result.execution.turns and result.failure is None:
             say(self, "what the agent did then has been forgotten: only the newest executions keep it")
         title = f"run {safe_line(job.run_id)}, {when(job.finished_at)}"
-        self.post_message(SessionWanted(Pinned(title, case, result), tab="diff"))
+        self.post_message(SessionWanted(Pinned(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="compare", exclusive=True)
     async def _compare(self, before: str, after: str) -> None:

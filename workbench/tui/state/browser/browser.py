@@ -344,7 +344,11 @@ class Browser:
     def _rows_of_target(self, target: str) -> list[Row]:
         sets = self.sets_of(target)
         names = [
-            listed.relative if listed.kept is not None else name_of_file(PurePosixPath(listed.relative))
+            listed.relative
+            if listed.kept is not None
+            else PurePosixPath(listed.relative).name
+            if listed.is_dataset
+            else name_of_file(PurePosixPath(listed.relative))
             for listed in sets
         ]
         times = Counter(names)

@@ -90,6 +90,8 @@ class ListedSet:
 
     `cases` is None while it has not been. `target` is empty for a set that no agent was found for, `unpaired` then
     says why; `problem` says why the file could not be read. `kept` is the run whose results it is; None for a file.
+    `is_dataset`: its cases are rows of a dataset, as far as that is known. `is_address`: of one elsewhere, which is
+    read when the user wants its rows and not before; `is_being_read`: that goes on.
     """
 
     relative: str
@@ -99,6 +101,14 @@ class ListedSet:
     unpaired: str = ""
     config: str = ""
     kept: KeptRun | None = None
+    is_dataset: bool = False
+    is_address: bool = False
+    is_being_read: bool = False
+
+    @property
+    def is_to_be_read(self) -> bool:
+        """Whether its rows are there for whoever wants them read."""
+        return self.is_address and self.cases is None and not self.is_being_read
 
     @property
     def place(self) -> tuple[str, str]:
@@ -117,7 +127,9 @@ class ListedSet:
             return "broken"
         if self.unpaired:
             return "no agent"
-        return "" if self.cases is not None else "reading"
+        if self.cases is not None:
+            return ""
+        return "not read" if self.is_to_be_read else "reading"
 
 
 def case_row(key: CaseKey, problem: str = "") -> Row:

@@ -83,7 +83,9 @@ class _Diff:
         prompt = _words(asked.user_content if asked is not None else None)
         head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
-        if comparison is not None and not comparison.differences and self._level is not Level.EVERYTHING:
+        unknown = None if turn is None else turn.calls_unknown
+        is_equal = comparison is not None and not comparison.differences and unknown is None
+        if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
             calls = plural(len(comparison.calls), "call")
             assert actual is not None
             count = sum(source is not None for source in self._simulated(number, actual))
@@ -100,6 +102,9 @@ class _Diff:
                 "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
             )
         )
+        if unknown is not None:
+            words = f"which tools were called is not known: {unknown}"
+            self._writer.add(Whole.of(safe_line(words), Tone.ERROR, indent=2))
         if comparison is not None:
             assert expected is not None
             assert actual is not None

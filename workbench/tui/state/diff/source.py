@@ -28,7 +28,7 @@ class DiffSource:
 
     `spoken` is what a simulated user has said and the agent not answered yet; `is_live` whether the agent runs. `case`
     is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one text
-    (None: all). `lacks_expected`: there was something to be held against, and it is not stored.
+    (None: all). `lacks_expected`: of what the turns may have been held against nothing is stored.
     """
 
     case: EvalCase | None

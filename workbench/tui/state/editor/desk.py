@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from workbench.model.text import one_line
 from workbench.tui.state.editor.additions import additions, additions_to_set
-from workbench.tui.state.editor.draft import Draft, Form, is_whole
+from workbench.tui.state.editor.draft import Draft, Form, is_whole, json_text
 from workbench.tui.state.editor.drafts import Drafts
 from workbench.tui.state.editor.new_items import Addition
 from workbench.tui.state.editor.opened import Edited, Opened, changed_places
 from workbench.tui.state.editor.operations import Edit, Slot
 from workbench.tui.state.editor.rows import ABSENT, Input, Place, Row, found_at, spelt, value_at
 from workbench.tui.state.editor.view import OutlineView
+
+_SHOWN = 40  # characters of a value that would be replaced
 
 
 class Desk:
@@ -136,6 +140,18 @@ class Desk:
         if draft is None or self.opened is None:
             return False
         return bool(_value_of(draft.slot, self.opened.data) != draft.begun_from)
+
+    def replaces(self, draft: Draft) -> str:
+        """What else than the draft began from it would replace, in words; empty where it replaces nothing of others."""
+        value = ABSENT if self.opened is None else _value_of(draft.slot, self.opened.data)
+        if value is ABSENT or value == draft.begun_from:
+            return ""
+        return one_line(json_text(value), width=_SHOWN)
+
+    def go_on(self, draft: Draft) -> None:
+        """The user knows what the draft would replace: from now on it counts as begun from that."""
+        if self.typing == draft and self.opened is not None:
+            self.typing = replace(draft, begun_from=_value_of(draft.slot, self.opened.data))
 
     @property
     def unapplied(self) -> Sequence[tuple[Edited, Draft]]:

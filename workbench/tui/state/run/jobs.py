@@ -134,4 +134,4 @@ class RunJobs:
 
 
 def _key(event: CaseStarted | InvocationFinished | CaseFinished) -> JobKey:
-    return JobKey.model_construct(case=event.case, repeat=event.repeat)
+    return JobKey(case=event.case, repeat=event.repeat)

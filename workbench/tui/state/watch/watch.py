@@ -220,7 +220,7 @@ class WatchState:
 
     def _executed(self, news: Executed, *, now: float) -> None:
         result = news.result
-        job = JobKey.model_construct(case=result.case, repeat=result.repeat)
+        job = JobKey(case=result.case, repeat=result.repeat)
         if news.holds and self._is_fresh_with(job):
             self._freshness.holds(job.case)
         change = next((each for each in self.changes if job in each.jobs), None)
@@ -234,7 +234,7 @@ class WatchState:
 
     def _holds_again(self, news: HoldsAgain) -> Iterable[CaseKey]:
         result = news.result
-        if self._is_fresh_with(JobKey.model_construct(case=result.case, repeat=result.repeat)):
+        if self._is_fresh_with(JobKey(case=result.case, repeat=result.repeat)):
             self._freshness.holds(result.case, news.hashes)
         return self._board.show_again(result, stored_at=news.stored_at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.client.card_resolver import parse_agent_card
-from a2a.types import AgentCard
+from a2a.types import AgentCard, CancelTaskRequest
 from google.protobuf.json_format import MessageToDict, ParseError
 
 from ...variables import Variables
@@ -20,6 +21,8 @@ _PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")  # today's
 _BINDINGS = ["JSONRPC", "HTTP+JSON"]
 _CONNECT_SECONDS = 15.0  # the answer may take as long as the case
 _CARD_SECONDS = 15.0  # to connect, and for the next piece of the card
+_CANCEL_SECONDS = 10.0  # for the agent to answer that it cancelled a task
+_CANCEL_PATIENCE = 0.2  # of those for which a session waits: less than a cancelled one has to end
 _AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
 
 
@@ -36,6 +39,7 @@ class Peer:
         self._headers = headers
         self._client: Client | None = None
         self._connecting: asyncio.Task[Client] | None = None
+        self._cancelling: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> Client:
         """The client. Raises LoadError or AgentFault where the card cannot be had, or says nothing of use.
@@ -50,6 +54,22 @@ class Peer:
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # all may be gone
         return await asyncio.shield(self._connecting)
 
+    async def cancel_task(self, task_id: str) -> None:
+        """Have the agent cancel a task that nobody waits for any more. Whether it does is its own business.
+
+        Returns soon, whatever the agent does: who was cancelled has little time to end.
+        """
+        if self._client is None:
+            return
+        asking = asyncio.ensure_future(self._cancel(self._client, task_id))
+        self._cancelling.add(asking)
+        asking.add_done_callback(self._cancelling.discard)
+        await asyncio.wait({asking}, timeout=_CANCEL_PATIENCE)
+
+    async def _cancel(self, client: Client, task_id: str) -> None:
+        with contextlib.suppress(Exception):  # it may be over, or the agent may know of no such thing: nobody waits
+            await asyncio.wait_for(client.cancel_task(CancelTaskRequest(id=task_id)), _CANCEL_SECONDS)
+
     async def _connect(self) -> Client:
         # Redirections are not followed: headers may hold keys that are for this address alone. Cookies are refused:
         # the client is that of all sessions, and nothing of one may reach another.
@@ -61,7 +81,7 @@ class Peer:
         )
         try:
             self._client = await self._client_over(http)
-        except BaseException:
+        except BaseException:  # whatever ended it, a cancellation too: nobody else would close these connections
             await http.aclose()
             raise
         return self._client
@@ -79,9 +99,10 @@ class Peer:
             client = ClientFactory(config).create(card)
         except ValueError:
             found = ", ".join(f"{each.protocol_binding} {each.protocol_version}" for each in card.supported_interfaces)
-            raise LoadError(
-                f"{place}: found {found or 'no interface'}, expected {' or '.join(_BINDINGS)} of version 0.3 or newer"
-            ) from None
+            expected = f"expected {' or '.join(_BINDINGS)} of version 0.3 or newer"
+            if any(each.protocol_binding == "GRPC" for each in card.supported_interfaces):
+                expected += ": gRPC is not spoken here, so let the agent serve one of these beside it"
+            raise LoadError(f"{place}: found {found or 'no interface'}, {expected}") from None
         self.card = MessageToDict(card)
         return client
 

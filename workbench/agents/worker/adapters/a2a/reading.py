@@ -14,11 +14,14 @@ from ..foreign import in_json
 
 FINISHED = ("TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED")
 """States in which a turn has an answer; in the second the next turn belongs to the same task."""
+UNDER_WAY = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
+"""States in which the agent goes on by itself."""
 _REFUSED = {
     "TASK_STATE_FAILED": "failed",
     "TASK_STATE_REJECTED": "was rejected",
     "TASK_STATE_CANCELED": "was cancelled",
 }
+_INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 _AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 _TOKENS = "adk_usage_metadata"
 _USAGE = {
@@ -64,6 +67,11 @@ class Turn:
         self.context_id = ""
         self.task_id = ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a task that the agent works at, or waits with."""
+        return bool(self.task_id) and self.state in (*UNDER_WAY, _INPUT_REQUIRED, _AUTH_REQUIRED)
+
     def take(self, event: dict[str, Any]) -> None:
         """One event of a stream, or the one answer where there is no stream: it has one of four keys."""
         if "message" in event:
@@ -104,6 +112,8 @@ class Turn:
         self._refuse()
         uses, responses = _calls_in(self._order)
         response, final = self._response(has_calls=bool(uses))
+        if response is None and not uses and self.state == _INPUT_REQUIRED:
+            raise AgentFault("the agent's task asks for input (input-required), and does not say for which")
         if response is None and not uses:
             raise AgentFault("the agent ended the turn without text, data or calls of tools")
         for key, counts in self._usage_of_tasks.items():
@@ -129,7 +139,8 @@ class Turn:
         if self.state in _REFUSED:
             raise AgentFault(f"the agent's task {_REFUSED[self.state]}{reason}")
         if self.state == _AUTH_REQUIRED:
-            raise AgentFault(f"the agent wants other credentials than the target's headers have{reason}", kind="setup")
+            message = "the agent wants other credentials than the target's headers have (auth-required)"
+            raise AgentFault(message + reason, kind="setup")
         if not self.state:
             raise AgentFault("the agent gave neither a message nor a task with a state")
         if self.state not in FINISHED:
@@ -138,7 +149,7 @@ class Turn:
     def _response(self, *, has_calls: bool) -> tuple[str | None, list[Said]]:
         """The text of the answer, and what it was made of: artefacts, else the last message."""
         artefacts = [said for said in self._artefacts.values() if said.text]
-        if self.state == "TASK_STATE_INPUT_REQUIRED" and self._status is not None and self._status.text:
+        if self.state == _INPUT_REQUIRED and self._status is not None and self._status.text:
             return self._status.text, [self._status]
         if has_calls:  # each event of the agent is an artefact then: the last one with text is the answer
             artefacts = artefacts[-1:]

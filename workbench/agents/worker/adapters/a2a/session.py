@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-from a2a.client import A2AClientError, Client
+from a2a.client import A2AClientError, Client, ClientCallContext
 from a2a.types import GetTaskRequest, SendMessageRequest
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as ProtobufError
@@ -18,9 +18,8 @@ from ...answers import read_answer
 from .. import base
 from ..foreign import ForeignSession
 from .card import Peer
-from .reading import Turn
+from .reading import UNDER_WAY, Turn
 
-_UNDER_WAY = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0  # seconds between questions how a task is getting on
 
 
@@ -33,36 +32,28 @@ class A2aSession(ForeignSession):
         self._client = client
         self._context_id = ""
         self._task_id = ""
+        self._open: set[str] = set()  # tasks that the agent works at, or waits with
         self._known: dict[Any, Any] = {}
 
-    async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:  # noqa: ARG002
+    async def ask(self, content: dict[str, Any], prompt: str, index: int, traceparent: str) -> dict[str, Any]:  # noqa: ARG002
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
-        message = {
-            "messageId": uuid.uuid4().hex,
-            "role": "ROLE_USER",
-            "parts": [_part(part) for part in content.get("parts") or () if part],
-            "contextId": self._context_id,
-            "taskId": self._task_id,
-        }
-        request = ParseDict({"message": message}, SendMessageRequest())
         turn = Turn(self._known)
         try:
-            await self._exchange(request, turn)
-        except A2AError as error:
-            raise self._fault(error) from None
-        except (ProtobufError, ValueError, LookupError, TypeError) as error:  # of the library, which reads the answer
-            reason = self._peer.variables.conceal(f"{type(error).__name__}: {error}")
-            raise base.AgentFault(
-                f"the agent {self._target['location']} gave no answer that is A2A: {reason}"
-            ) from None
-        variables = self._peer.variables
-        try:
-            answer = variables.conceal_secrets(read_answer(turn.answer()))
-        except base.AgentFault as error:
-            raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
+            request = self._message(content)
+            answer = await self._answer(request, turn, traceparent)
+        except BaseException:  # a cancellation or timeout included: nobody waits for the task any more
+            self._note_task(turn)
+            await self._cancel_tasks()
+            raise
+        self._note_task(turn)
         self._context_id = turn.context_id or self._context_id
         self._task_id = turn.task_id if turn.state == "TASK_STATE_INPUT_REQUIRED" else ""
-        told = {"a2a.context_id": self._context_id, "a2a.task_id": turn.task_id, "a2a.task_state": turn.state}
+        told = {
+            "a2a.context_id": self._context_id,
+            "a2a.task_id": turn.task_id,
+            "a2a.task_state": turn.state,
+            "traceparent": traceparent,
+        }
         return {**answer, "attributes": {name: value for name, value in told.items() if value}}
 
     def state(self) -> Any:
@@ -80,12 +71,57 @@ class A2aSession(ForeignSession):
         }
         return {"agents": [part], "untold": ["its instructions and its tools: an agent card has only skills"]}
 
-    async def _exchange(self, request: SendMessageRequest, turn: Turn) -> None:
+    async def close(self) -> dict[str, Any]:
+        """Have the agent cancel what it still waits with. See `base.Session.close`."""
+        await self._cancel_tasks()
+        return await super().close()
+
+    def _message(self, content: dict[str, Any]) -> SendMessageRequest:
+        message = {
+            "messageId": uuid.uuid4().hex,
+            "role": "ROLE_USER",
+            "parts": [_part(part) for part in content.get("parts") or () if part],
+            "contextId": self._context_id,
+            "taskId": self._task_id,
+        }
+        return ParseDict({"message": message}, SendMessageRequest())
+
+    def _note_task(self, turn: Turn) -> None:
+        """Keep in mind whether the task of a turn is open. One that was, and that the turn does not name, still is."""
+        if turn.is_open:
+            self._open.add(turn.task_id)
+        else:
+            self._open.discard(turn.task_id)
+
+    async def _cancel_tasks(self) -> None:
+        tasks, self._open = self._open, set()
+        await asyncio.gather(*(self._peer.cancel_task(task_id) for task_id in tasks))
+
+    async def _answer(self, request: SendMessageRequest, turn: Turn, traceparent: str) -> dict[str, Any]:
+        """See `ask`."""
+        variables = self._peer.variables
+        try:
+            await self._exchange(request, turn, traceparent)
+        except A2AError as error:
+            raise self._fault(error) from None
+        except (ProtobufError, ValueError, LookupError, TypeError) as error:  # of the library, which reads the answer
+            reason = variables.conceal(f"{type(error).__name__}: {error}")
+            raise base.AgentFault(
+                f"the agent {self._target['location']} gave no answer that is A2A: {reason}"
+            ) from None
+        try:
+            answer: dict[str, Any] = variables.conceal_secrets(read_answer(turn.answer()))
+        except base.AgentFault as error:
+            raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
+        return answer
+
+    async def _exchange(self, request: SendMessageRequest, turn: Turn, traceparent: str) -> None:
         """Send the message and take in what comes; where the agent goes on without a stream, ask until it is done."""
-        async for event in self._client.send_message(request):
+        context = ClientCallContext(service_parameters={"traceparent": traceparent})
+        async for event in self._client.send_message(request, context=context):
             turn.take(MessageToDict(event))
         wait = _FIRST_WAIT
-        while turn.state in _UNDER_WAY and turn.task_id:
+        while turn.state in UNDER_WAY and turn.task_id:
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
             turn.take_task(MessageToDict(await self._client.get_task(GetTaskRequest(id=turn.task_id))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...loading import find_object
@@ -40,7 +40,7 @@ class Adapter(base.Adapter):
         found = _made(find_object(location, self.import_roots(), wanted="the agent"), location)
         if callable(getattr(found, "set_up", None)):
             found.set_up()
-        self._engine = _Local(found)
+        self._engine = Local(found)
         self._name, self._type = location.partition(":")[2], type(found).__name__
 
     def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> Session:
@@ -50,7 +50,7 @@ class Adapter(base.Adapter):
             from ...interception import open_session
 
             interception = open_session(tools, self.import_roots())
-        return _Session(
+        return TalkSession(
             name=self._name,
             talk=Talk(self._engine),
             request=session,
@@ -64,7 +64,7 @@ class Adapter(base.Adapter):
         return {"agents": [part], "untold": [f"what {self._name} is told and can call is in its code"]}
 
 
-class _Session(Session):
+class TalkSession(Session):
     """A conversation. Only an app of ADK has a state that can be seen."""
 
     def __init__(self, *, talk: Talk, **options: Any) -> None:
@@ -75,11 +75,15 @@ class _Session(Session):
         return super().state() if self._talk.is_with_app else None
 
 
-class _Local(Engine):
-    """An object in this process. What blocks runs in a thread: Agent Engine calls it in one, too."""
+class Local(Engine):
+    """An object in this process. What blocks runs in a thread: Agent Engine calls it in one, too.
 
-    def __init__(self, agent: Any) -> None:
+    `in_thread` takes a function with its arguments and gives what comes of the call.
+    """
+
+    def __init__(self, agent: Any, *, in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread) -> None:
         self._agent = agent
+        self._in_thread = in_thread
 
     async def parameters(self) -> dict[str, set[str]]:
         methods = {name: getattr(self._agent, name, None) for name in (*ASKED, *CREATES)}
@@ -90,7 +94,7 @@ class _Local(Engine):
         if method in STREAMS:
             function = _collect(function)
         if not method.startswith("async_") and not inspect.iscoroutinefunction(function):
-            given = await asyncio.to_thread(function, **arguments)
+            given = await self._in_thread(function, **arguments)
         else:
             given = function(**arguments)
         return await given if inspect.isawaitable(given) else given
@@ -121,12 +125,13 @@ def _parameters(method: Any) -> set[str]:
 def _made(found: Any, location: str) -> Any:
     """The agent itself: what was found, or what that makes. Raises LoadError where it is none."""
     made, place = found, location
-    if isinstance(found, type) or (callable(found) and not _is_agent(found)):
+    if isinstance(found, type) or (callable(found) and not is_agent(found)):
         made, place = found(), f"{location}()"
-    if not _is_agent(made):
+    if not is_agent(made):
         raise base.LoadError(f"{place} is {describe(made)}, expected {_EXPECTED}")
     return made
 
 
-def _is_agent(value: Any) -> bool:
+def is_agent(value: Any) -> bool:
+    """Whether a value has a method by which it can be asked."""
     return any(callable(getattr(value, name, None)) for name in ASKED)

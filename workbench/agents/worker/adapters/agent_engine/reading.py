@@ -118,7 +118,8 @@ def _error_in(chunk: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _read_steps_output(output: dict[str, Any]) -> dict[str, Any]:
-    steps = read_steps(output.get("intermediate_steps"))
+    told = output.get("intermediate_steps")
+    steps = read_steps(told)
     said = output.get("output")
     if isinstance(said, list):  # content in blocks, as some models give it
         odd = next((index for index, block in enumerate(said) if not isinstance(block, (str, dict))), None)
@@ -129,7 +130,7 @@ def _read_steps_output(output: dict[str, Any]) -> dict[str, Any]:
         raise AgentFault(f'"output" is {describe(said)}, expected a str')
     return {
         "response": said,
-        "predicted_trajectory": steps["tool_uses"],
+        "predicted_trajectory": None if told is None else steps["tool_uses"],
         "tool_responses": steps["tool_responses"],
     }
 

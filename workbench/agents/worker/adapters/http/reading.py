@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...answers import refuse_misspelt_keys
 from .. import base
-from ..foreign import in_json, read_told
+from ..foreign import SPANS, in_json, read_told
 
 if TYPE_CHECKING:
     from .paths import Path
 
-MAPPED = ("response", "predicted_trajectory", "usage", "state")
+MAPPED = ("response", "predicted_trajectory", "usage", "state", "spans")
 """What settings may say the path of."""
 
-_USUAL = (*MAPPED, "tool_responses", "intermediate_responses")
+_USUAL = ("response", "predicted_trajectory", "usage", "state", "tool_responses", "intermediate_responses", SPANS)
 _EXPECTED = (
     'expected JSON with "response" (and "predicted_trajectory"), a chat completion, or a table [targets.{name}.http] '
     'that says where the response is: response = "$.path.to.text"'
@@ -43,7 +43,10 @@ class Reading:
         if isinstance(value, str) and not self._paths:
             return read_told({"response": value}, how="answered")
         known = self._usual(value)
-        known.update({key: self._found(value, key, path) for key, path in self._paths.items()})
+        known.update({key: self._found(value, key, path) for key, path in self._paths.items() if key != "spans"})
+        if "spans" in self._paths:  # which cost nothing where they are not there
+            spans = self._paths["spans"].values(value)
+            known[SPANS] = spans[0] if len(spans) == 1 else spans or None
         _refuse_error(value, known)
         if "response" not in known and "predicted_trajectory" not in known:
             raise base.AgentFault(f"answered with {in_json(value)}, {self._expected}")
@@ -138,8 +141,8 @@ def _completion(value: dict[str, Any]) -> dict[str, Any] | None:
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))
-    calls = message.get("tool_calls") or []
-    if not calls and isinstance(message.get("function_call"), dict):  # as it was called before tools
+    calls = message.get("tool_calls") or None
+    if calls is None and isinstance(message.get("function_call"), dict):  # as it was called before tools
         calls = [{"function": message["function_call"]}]
     usage = value.get("usage")
     return {"response": content, "predicted_trajectory": calls, "usage": usage if isinstance(usage, dict) else None}

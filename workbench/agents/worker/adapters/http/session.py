@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from ...otlp.traces import Traces
 from ...recording.recorder import quiet
 from ...variables import Variables
 from .. import base
-from ..foreign import ForeignSession
+from ..foreign import WAIT_SECONDS, ForeignSession, open_inbox, receiver_for
 from .reading import Reading, beginning, kind_of
 from .sending import Sending
 from .words import in_words
@@ -43,9 +43,22 @@ class Connections:
         self.sending = sending
         self.reading = reading
         self.timeout_seconds: float | None = target["options"].get("timeout_seconds")
+        port: int | None = target["options"].get("otlp_port")
+        self._receiver = None if port is None else receiver_for(target, port=port)
         with quiet:  # all variables are looked at, and hardly one of them matters
             self.proxy = _proxy_for(url)
         self._connector: aiohttp.TCPConnector | None = None
+
+    def traces(self, opened: float) -> Traces:
+        """For a session that is opened now, by the performance counter. Raises AgentFault where a port is taken."""
+        if self._receiver is None:
+            return Traces(opened=opened, conceal=self.variables.conceal_secrets)
+        return Traces(
+            opened=opened,
+            inbox=open_inbox(self._receiver, self.target),
+            wait_seconds=self.target["options"].get("otlp_wait_seconds", WAIT_SECONDS),
+            conceal=self.variables.conceal_secrets,
+        )
 
     def client(self) -> aiohttp.ClientSession:
         """A client with cookies of its own."""
@@ -64,16 +77,14 @@ class HttpSession(ForeignSession):
     """Asks over connections that the sessions of a process share."""
 
     def __init__(self, connections: Connections, request: dict[str, Any], emit_span: base.EmitSpan) -> None:
-        super().__init__(connections.target, request, emit_span)
+        super().__init__(connections.target, request, emit_span, make_traces=connections.traces)
         self._shared = connections
-        self._trace_id = secrets.token_hex(16)
         self._called = f"{connections.sending.method} {connections.target['location']}"
         self._client = connections.client()
 
-    async def ask(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
+    async def ask(self, content: dict[str, Any], prompt: str, index: int, traceparent: str) -> dict[str, Any]:
         """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
         shared = self._shared
-        traceparent = f"00-{self._trace_id}-{secrets.token_hex(8)}-01"
         data = self._data(content, prompt, index)
         sent: dict[str, Any] = (
             {"params": shared.sending.query(data)}

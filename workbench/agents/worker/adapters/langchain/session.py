@@ -8,8 +8,9 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
+from ...conventions import model_calls
 from ...reported import turn_result
-from ...telemetry import begin_turn, model_calls
+from ...telemetry import begin_turn
 from ..base import AgentFault, EmitSpan, Session
 from .description import description_of
 from .forms import Form, is_graph

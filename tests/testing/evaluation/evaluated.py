@@ -1,0 +1,23 @@
+"""What tests of `EvalTask` have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.testing import EvalResult, EvalTask
+
+CALL = {"tool_name": "lookup", "tool_input": {"key": "a"}}
+PROMPTS = {"prompt": ["one", "two", "three"], "reference_trajectory": [[CALL], [CALL], [CALL]]}
+
+
+def reasons(result: EvalResult, column: str) -> dict[int, str]:
+    """Why cells of a column are empty, by row."""
+    return {problem.row: problem.reason for problem in result.problems if problem.column == column}
+
+
+def column(result: EvalResult, name: str) -> list[Any]:
+    return [row[name] for row in result.rows]
+
+
+def evaluate(runnable: Any, metrics: list[Any], dataset: Any = PROMPTS, **options: Any) -> EvalResult:
+    return EvalTask(dataset=dataset, metrics=metrics).evaluate(runnable=runnable, **options)

@@ -1,0 +1,100 @@
+"""Results that are written to addresses: fsspec's own memory, and a real server of this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.serving import QuietHandler, served
+from workbench.store.datasets.remote import fetch
+from workbench.testing import EvalTask, EvaluationError
+
+ANSWERS = {"response": ["A", "x"], "reference": ["A", "B"]}
+
+
+class Site:
+    """A web server that takes files, and answers with `status`."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.status = 200
+        site = self
+
+        class Handler(QuietHandler):
+            def do_PUT(self) -> None:
+                site.files[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(site.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        self.handler = Handler
+        self.address = ""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    with served(site.handler) as site.address:
+        yield site
+
+
+@pytest.mark.needs_fsspec
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        ("gs://bucket/out", "gs://bucket/out: gs:// needs gcsfs: pip install gcsfs"),
+        ("nosuch://a/out", "nosuch://a/out: found nosuch://, expected an address that fsspec knows"),
+    ],
+)
+def test_addresses_that_nothing_can_write_to_are_refused(
+    prefix: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+
+    with pytest.raises(EvaluationError) as raised:
+        EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=prefix)
+
+    assert str(raised.value) == f"output_uri_prefix: {message}"
+
+
+@pytest.mark.needs_fsspec
+def test_results_are_written_to_addresses() -> None:
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="memory://bucket/out/", history=False)
+
+    task.evaluate(output_file_name="table.csv")
+    again = EvalTask(dataset="memory://bucket/out/table.csv", metrics=["exact_match"], history=False).evaluate()
+
+    assert [row["exact_match/score"] for row in again.rows] == [1.0, 0.0]
+    assert json.loads(fetch("memory://bucket/out/summary_metrics.json"))["exact_match/mean"] == 0.5
+
+
+@pytest.mark.needs_fsspec
+@pytest.mark.parametrize("status", [200, 403])
+def test_a_server_gets_the_files_and_one_that_refuses_costs_the_files_alone(site: Site, status: int) -> None:
+    site.status = status
+    prefix = f"{site.address}/out?signature=secret"
+    task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=prefix, history=False)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", UserWarning)
+        result = task.evaluate()
+
+    said = [str(warning.message) for warning in warned if warning.category is UserWarning]
+    assert result.summary_metrics["exact_match/mean"] == 0.5
+    if status == 200:
+        assert list(site.files) == [
+            "/out/eval_results.jsonl?signature=secret",
+            "/out/summary_metrics.json?signature=secret",
+        ]
+        assert said == []
+    else:
+        (warning,) = said
+        assert warning.startswith(
+            f"the result was not written: {site.address}/out/eval_results.jsonl: cannot write it: "
+        )
+        assert "no permission without credentials" in warning
+        assert "secret" not in warning

@@ -1,0 +1,223 @@
+"""Agents of frameworks as `runnable`: asked in this process, with the trajectory and the text read from them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from workbench.testing import EvalResult, EvalTask, EvaluationError
+
+CALL = {"tool_name": "weather", "tool_input": {"city": "Rome"}}
+DATASET = {"prompt": ["Rome", "Atlantis"], "reference_trajectory": [[CALL], [CALL]], "reference": ["sunny in Rome"] * 2}
+
+
+def evaluate(runnable: Any, **options: Any) -> EvalResult:
+    task = EvalTask(dataset=DATASET, metrics=["trajectory_exact_match", "exact_match"])
+    return task.evaluate(runnable=runnable, **options)
+
+
+def langchain_tool() -> Any:
+    from langchain_core.tools import tool
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather of a city."""
+        if city == "Atlantis":
+            raise ValueError("no such city")
+        return f"sunny in {city}"
+
+    return weather
+
+
+def check(result: EvalResult) -> None:
+    """The first prompt has its call and its answer, the second one failed."""
+    first, second = result.rows
+    assert first["predicted_trajectory"] == [CALL]
+    assert first["response"] == "sunny in Rome"
+    assert first["trajectory_exact_match/score"] == 1.0
+    assert (second["failure"], second["response"]) == (1, None)
+    assert {problem.reason for problem in result.problems} == {"ValueError: no such city"}
+
+
+@pytest.mark.needs_langchain
+def test_a_compiled_graph_is_asked_asynchronously_where_it_can_be() -> None:
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
+    threads = set[str]()
+
+    async def model(state: Any) -> Any:
+        threads.add(threading.current_thread().name)
+        last = state["messages"][-1]
+        if last.type == "tool":
+            return {"messages": [AIMessage(content=last.content)]}
+        call = {"name": "weather", "args": {"city": last.content}, "id": "c"}
+        return {"messages": [AIMessage(content="", tool_calls=[call])]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", model)
+    graph.add_node("tools", ToolNode([langchain_tool()], handle_tool_errors=False))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    graph.add_edge("tools", "model")
+
+    check(evaluate(graph.compile()))
+    assert len(threads) == 1  # that of the event loop
+
+
+@pytest.mark.needs_langchain
+def test_an_uncompiled_graph_says_what_to_do() -> None:
+    from langgraph.graph import MessagesState, StateGraph
+
+    with pytest.raises(EvaluationError, match="StateGraph that was not compiled"):
+        evaluate(StateGraph(MessagesState))
+
+
+@pytest.mark.needs_langchain
+def test_an_agent_executor_tells_its_steps_although_nobody_asked_it_to() -> None:
+    from langchain_classic.agents import AgentExecutor, BaseSingleActionAgent
+    from langchain_core.agents import AgentAction, AgentFinish
+
+    class Planner(BaseSingleActionAgent):
+        @property
+        def input_keys(self) -> list[str]:
+            return ["input"]
+
+        def plan(self, intermediate_steps: Any, callbacks: Any = None, **inputs: Any) -> Any:
+            if intermediate_steps:
+                return AgentFinish({"output": intermediate_steps[-1][1]}, "")
+            return AgentAction("weather", {"city": inputs["input"]}, "")
+
+        async def aplan(self, intermediate_steps: Any, callbacks: Any = None, **inputs: Any) -> Any:
+            return self.plan(intermediate_steps, callbacks, **inputs)
+
+    check(evaluate(AgentExecutor(agent=Planner(), tools=[langchain_tool()])))
+
+
+@pytest.mark.needs_langchain
+def test_a_chain_is_asked_with_the_prompt() -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    result = evaluate(RunnableLambda(str.upper))
+
+    assert [row["response"] for row in result.rows] == ["ROME", "ATLANTIS"]
+
+
+@pytest.mark.needs_langchain
+def test_chains_that_block_block_nobody_and_never_keep_a_program_from_ending() -> None:
+    code = """
+import threading, time
+from langchain_core.runnables import RunnableLambda
+from workbench.testing import EvalTask
+
+def answer(prompt):
+    time.sleep(0.5)
+    return prompt if prompt == "a" else threading.Event().wait()
+
+task = EvalTask(dataset={"prompt": ["a"] * 40 + ["b"], "reference": ["a"] * 41}, metrics=["exact_match"])
+started = time.perf_counter()
+result = task.evaluate(runnable=RunnableLambda(answer), concurrency=41, timeout_seconds=4)
+print(time.perf_counter() - started < 12, result.summary_metrics["exact_match/mean"], result.rows[40]["failure"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == ["True", "1.0", "1"]
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("as_app", [False, True])
+def test_an_agent_of_adk_is_run_with_a_session_for_each_prompt(as_app: bool) -> None:
+    from google.adk.agents import LlmAgent
+    from google.adk.apps.app import App
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class Model(BaseLlm):
+        model: str = "made-up"
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            part = llm_request.contents[-1].parts[-1]
+            if part.function_response is not None:
+                given = types.Part(text=part.function_response.response["result"])
+            else:
+                given = types.Part(function_call=types.FunctionCall(name="weather", args={"city": part.text}))
+            yield LlmResponse(content=types.Content(role="model", parts=[given]))
+
+    def weather(city: str) -> str:
+        """Tell the weather of a city."""
+        if city == "Atlantis":
+            raise ValueError("no such city")
+        return f"sunny in {city}"
+
+    agent = LlmAgent(name="forecaster", model=Model(), tools=[weather])
+
+    check(evaluate(App(name="forecasts", root_agent=agent) if as_app else agent))
+
+
+class _Engine:
+    """As a local agent of `reasoning_engines`."""
+
+    def query(self, *, input: str, config: Any = None) -> Any:
+        time.sleep(0.2)
+        if input == "Atlantis":
+            raise ValueError("no such city")
+        step = [{"lc": 1, "kwargs": {"tool": "weather", "tool_input": {"city": input}}}, "sunny"]
+        return {"output": f"sunny in {input}", "intermediate_steps": [step]}
+
+
+def test_objects_with_query_are_read_as_agent_engine_s_and_block_nobody() -> None:
+    check(evaluate(_Engine()))
+
+    task = EvalTask(dataset={"prompt": ["Rome"] * 40}, metrics=["bleu"])
+    started = time.perf_counter()
+    with pytest.warns(UserWarning, match="expected reference for bleu"):
+        task.evaluate(runnable=_Engine(), concurrency=40)
+    assert time.perf_counter() - started < 2  # one after the other it would be 8
+
+
+def test_an_answer_without_steps_tells_no_trajectory() -> None:
+    class Silent:
+        def query(self, *, input: str) -> Any:
+            return {"output": input}
+
+    assert [row.get("predicted_trajectory") for row in evaluate(Silent()).rows] == [None, None]
+
+
+FAILING = """
+import logging, sys
+from google.adk.agents import LlmAgent
+from workbench.testing import EvalTask
+
+if sys.argv[1:] == ["listen"]:
+    logging.basicConfig(format="heard %(name)s")
+agent = LlmAgent(name="keyless", model="gemini-2.5-flash")
+result = EvalTask(dataset={"prompt": ["one"], "reference": ["one"]}, metrics=["exact_match"]).evaluate(runnable=agent)
+print(result.problems[0].reason)
+"""
+
+
+@pytest.mark.needs_adk
+@pytest.mark.parametrize("listens", [False, True])
+def test_what_a_failing_agent_of_adk_logs_is_for_those_who_listen(
+    listens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FAILING, *(["listen"] if listens else [])],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.stdout.startswith("ValueError: No API key was provided")
+    assert ("heard google_adk." in done.stderr) is listens
+    assert ("Traceback" in done.stderr) is listens

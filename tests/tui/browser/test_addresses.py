@@ -1,0 +1,227 @@
+"""Datasets elsewhere in the browser: listed, and read when somebody wants their rows and not before."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import QuietHandler, served
+
+pytestmark = pytest.mark.needs_fsspec
+
+CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
+ROWS: list[dict[str, Any]] = [
+    {"eval_id": "on", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]},
+    {"eval_id": "off", "predicted_trajectory": ["list_lights"], "reference_trajectory": [CALL]},
+]
+
+
+class Storage:
+    """A server with one file, which answers while `is_open` is set and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.rows = ROWS
+        self.asked = 0
+        self.is_open = threading.Event()
+        self.is_open.set()
+        storage = self
+
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:
+                storage.asked += 1
+                storage.is_open.wait(20)
+                is_there = self.path == "/rows.jsonl?token=hush"
+                self.send_response(200 if is_there else 404)
+                self.end_headers()
+                if is_there:
+                    self.wfile.write("".join(f"{json.dumps(row)}\n" for row in storage.rows).encode())
+
+        self.handler = Handler
+        self.address = ""
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    storage = Storage()
+    with served(storage.handler) as address:
+        storage.address = f"{address}/rows.jsonl"
+        yield storage
+        storage.is_open.set()
+
+
+@pytest.fixture
+def project(tmp_path: Path, storage: Storage) -> Path:
+    _write_settings(tmp_path, f"{storage.address}?token=hush")
+    (tmp_path / "test_config.json").write_text('{"criteria": {"trajectory_exact_match": 1.0}}')
+    return tmp_path
+
+
+def _write_settings(folder: Path, *eval_sets: str) -> None:
+    text = f'[targets.stored]\nkind = "recorded"\neval_sets = {json.dumps(eval_sets)}\n'
+    (folder / "workbench.toml").write_text(text)
+
+
+def _labels(screen: Any) -> list[str]:
+    return [row.label for row in screen.state.browser.rows]
+
+
+async def test_an_address_is_listed_and_read_when_it_is_opened(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("rows.jsonl", "not read")
+        await screen.press("down")
+        await screen.until("enter reads its rows", storage.address)
+        assert storage.asked == 0
+
+        await screen.press("enter")
+        await screen.until(" on ", " off ")
+
+        assert storage.asked == 1
+        assert "hush" not in screen.text
+
+
+async def test_an_address_that_is_run_is_read_first(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("R")
+        await screen.until("finished", "✓1", "✗1", " off ")
+        await screen.press("R")
+        await screen.until("finished")
+
+        assert storage.asked == 1
+    kept = [path for path in (project / ".workbench").rglob("*") if path.is_file()]
+    assert kept and not any(b"hush" in path.read_bytes() for path in kept)
+
+
+async def test_what_it_says_is_read_anew_after_a_look_at_the_project(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("down", "enter")
+        await screen.until(" off ")
+        storage.rows = ROWS[:1]
+        await screen.press("f5")
+        await screen.until_gone(" off ")
+        await screen.until(" on ")
+
+        assert _labels(screen) == ["stored", "rows.jsonl", "on"]
+
+
+async def test_the_screen_goes_on_while_an_address_is_read(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    (project / "near.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
+    _write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
+    storage.is_open.clear()
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        screen.state.browser.move_to(_labels(screen).index("rows.jsonl"))
+        await screen.press("enter")
+        await screen.until("reading")
+        screen.state.browser.move_to(_labels(screen).index("here"))
+        screen.app.screen._after_cursor()
+        await screen.press("2")
+        await screen.until("set_light")
+        assert "reading" in screen.text
+
+        storage.is_open.set()
+        await screen.until(" off ")
+
+
+async def test_what_keeps_an_address_from_being_read_is_one_sentence(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    _write_settings(project, f"{storage.address}?token=wrong")
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("down", "enter")
+        await screen.until("broken", "this dataset could not be read", "there is no such file")
+        await screen.press("exclamation_mark")
+        await screen.until("cannot read it: there is no such file")
+        await screen.press("R")
+        await screen.until(f"{storage.address}: cannot read it")
+
+        assert "wrong" not in screen.text
+
+
+async def test_a_watch_leaves_addresses_alone(project: Path, storage: Storage, open_app: Callable[..., Any]) -> None:
+    (project / "near.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
+    _write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
+    async with open_app(project) as screen:
+        await screen.until("not read", "here")
+        await screen.press("w")
+        await screen.until("watching")
+        (project / "near.jsonl").write_text(json.dumps({**ROWS[1], "eval_id": "here"}))
+        await screen.until("✗ here", "is not watched")
+
+        assert storage.asked == 0
+
+
+async def test_an_address_that_leaves_the_settings_while_it_is_read_is_gone(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    storage.is_open.clear()
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("down", "enter")
+        await screen.until("reading")
+        (project / "workbench.toml").write_text("")
+        (project / "near.evalset.json").write_text('{"eval_set_id": "near", "eval_cases": []}')
+        await screen.press("f5")
+        await screen.until("▾ near")
+        assert "rows.jsonl" not in _labels(screen)
+
+        storage.is_open.set()
+        (project / "far.evalset.json").write_text('{"eval_set_id": "far", "eval_cases": []}')
+        await screen.press("f5")
+        await screen.until("▾ far")
+
+        assert "rows.jsonl" not in _labels(screen)
+
+
+async def test_an_address_that_leaves_the_settings_before_its_turn_costs_no_other(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    address, gone, last = (storage.address.replace("rows", name) for name in ("rows", "gone", "last"))
+    _write_settings(project, f"{address}?token=hush", gone, last)
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        storage.is_open.clear()
+        await screen.press("R")
+        await screen.until("reading")
+        _write_settings(project, f"{address}?token=hush", last)
+        await screen.press("f5")
+        await screen.until_gone("gone.jsonl")
+        storage.is_open.set()
+        await screen.until(" on ", " off ", "broken")
+
+        assert _labels(screen) == ["stored", "rows.jsonl", "on", "off", "last.jsonl"]
+
+
+@pytest.mark.parametrize("presses", [2, 3])
+async def test_looking_again_while_an_address_is_read_anew_keeps_its_rows(
+    presses: int, project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("down", "enter")
+        await screen.until(" off ")
+        storage.is_open.clear()
+        storage.rows = ROWS[:1]
+        await screen.press("f5")
+        await screen.until("reading")
+        await screen.press(*["f5"] * (presses - 1))
+        storage.is_open.set()
+        await screen.until_gone(" off ")
+        await screen.until(" on ")
+
+        assert _labels(screen) == ["stored", "rows.jsonl", "on"]

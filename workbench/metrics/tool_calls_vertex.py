@@ -1,0 +1,147 @@
+"""Metrics on a tool call that a model wrote as the text of its response, held against one in the reference.
+
+Definitions: Vertex AI documentation, "Tool use and function calling". Both texts are JSON with `content` and
+`tool_calls`, a list or the JSON text of one; only the first call is looked at. Where the documentation is silent: the
+"total number of parameters" are those that either call has, so that 1 means the same ones; values are compared in
+canonical form; a response that cannot be read has called nothing, which is 0; without a readable reference, and where
+neither call has a parameter, there is no score. No parity with the service is claimed: it cannot be asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from workbench.metrics.canonical import same
+from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.options import Options
+from workbench.metrics.subject import Turn
+from workbench.model.evalset import Invocation
+from workbench.model.results import Score
+
+
+class WrittenCall(NamedTuple):
+    """A call as it was written."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class NoCall(ValueError):
+    """A text does not have a call; the message says what was found instead."""
+
+
+def read_call(text: str) -> WrittenCall:
+    """The first call in the text of a response. Raises NoCall."""
+    told = _read_json(text)
+    if not isinstance(told, dict) or "tool_calls" not in told:
+        raise NoCall('is no JSON object with "content" and "tool_calls"')
+    calls = _read_json(told["tool_calls"])
+    if not isinstance(calls, list) or not calls:
+        raise NoCall('has no call in "tool_calls"')
+    call = calls[0]
+    name, arguments = (call.get("name"), _read_json(call.get("arguments"))) if isinstance(call, dict) else (None, None)
+    if not isinstance(name, str) or not name or not isinstance(arguments, dict):
+        raise NoCall('has a first call without "name" and "arguments"')
+    return WrittenCall(name, arguments)
+
+
+def call_valid(turn: Turn) -> Score:
+    """1 where the response has a call with a name and arguments, else 0."""
+    if turn.actual is None or turn.actual.final_response is None:
+        return Score.undefined("the row has no response")
+    try:
+        read_call(_text(turn.actual))
+    except NoCall as problem:
+        return Score(0.0, hint=f"The response {problem}.")
+    return Score(1.0)
+
+
+def name_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
+    """1 where both calls are of the same tool, else 0."""
+    return Score(float(predicted.name == reference.name))
+
+
+def parameter_key_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
+    """Share of the parameters of either call that both have, in [0, 1]."""
+    return _share(_in_both(predicted, reference), predicted, reference)
+
+
+def parameter_kv_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
+    """Share of the parameters of either call that both have with the same value, in [0, 1]."""
+    both = _in_both(predicted, reference)
+    equal = [name for name in both if same(predicted.arguments[name], reference.arguments[name])]
+    return _share(equal, predicted, reference)
+
+
+def _in_both(predicted: WrittenCall, reference: WrittenCall) -> list[str]:
+    return [name for name in predicted.arguments if name in reference.arguments]
+
+
+def _share(names: Sequence[str], predicted: WrittenCall, reference: WrittenCall) -> Score:
+    every = {*predicted.arguments, *reference.arguments}
+    return Score(len(names) / len(every)) if every else Score.undefined("neither call has a parameter")
+
+
+def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:
+    if turn.expected is None or turn.expected.final_response is None:
+        return Score.undefined("the case expects no response")
+    if turn.actual is None or turn.actual.final_response is None:
+        return Score.undefined("the row has no response")
+    try:
+        reference = read_call(_text(turn.expected))
+    except NoCall as problem:
+        return Score.undefined(f"the reference {problem}")
+    try:
+        return formula(read_call(_text(turn.actual)), reference)
+    except NoCall as problem:
+        return Score(0.0, hint=f"The response {problem}.")
+
+
+def _text(invocation: Invocation) -> str:
+    return "" if invocation.final_response is None else invocation.final_response.text(thoughts=False)
+
+
+def _read_json(value: Any) -> Any:
+    """A value that may be written as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _definition(name: str, score: Callable[[Turn], Score], *, purpose: str, needs_reference: bool = True) -> Definition:
+    def prepare(options: Options) -> Sequence[Judge]:
+        return [TurnJudge(name=options.metric, score=score)]
+
+    when = "A model writes its call as JSON into its response."
+    info = MetricInfo(name=name, family="response", purpose=purpose, when=when, needs_reference=needs_reference)
+    return Definition(info=info, prepare=prepare)
+
+
+METRICS = (
+    _definition(
+        "tool_call_valid",
+        call_valid,
+        purpose="Whether the response is JSON with a tool call.",
+        needs_reference=False,
+    ),
+    _definition(
+        "tool_name_match",
+        lambda turn: _compare(turn, name_match),
+        purpose="Whether the call in the response is of the expected tool.",
+    ),
+    _definition(
+        "tool_parameter_key_match",
+        lambda turn: _compare(turn, parameter_key_match),
+        purpose="Which share of the parameters the written and the expected call have in common.",
+    ),
+    _definition(
+        "tool_parameter_kv_match",
+        lambda turn: _compare(turn, parameter_kv_match),
+        purpose="Which share of the parameters is the same, with its value, in the written and the expected call.",
+    ),
+)
