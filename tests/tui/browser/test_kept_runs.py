@@ -144,7 +144,7 @@ async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: C
     async with open_app(folder) as screen:
         await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
 
-        assert _labels(screen) == ["rows.jsonl", "rows.jsonl", "id 1", "id 2"]
+        assert _labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
 
 
 @pytest.mark.parametrize("key", ["r", "E", "N", "D", "m", "d", "i", "c", "a"])
