@@ -9,9 +9,12 @@ import secrets
 import shutil
 import socket
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json
 
 from workbench.model.text import one_line
 
@@ -21,12 +24,29 @@ PROTOCOL = 1
 """The version of PROTOCOL.md that both sides must speak; `worker.wire.PROTOCOL` is the other side's."""
 
 _LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and would cost the engine its memory
+
+# Messages that are dealt with before others get their turn. Were all that have come dealt with at once, what follows
+# from them would wait for the last: many agents would then be asked in step, and nobody would be busy in between.
+_AT_ONCE = 10
+
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
 def encode(message: Message) -> bytes:
     """The message as a line. Half surrogate pairs, which no UTF-8 holds, travel escaped."""
     return _encode(message).encode("ascii") + b"\n"
+
+
+def _read(line: bytes) -> Any:
+    """The message in a line; None where it is no JSON."""
+    try:
+        return from_json(line)
+    except ValueError:  # or JSON that only Python's own reads: half surrogate pairs of a worker of another kind
+        pass
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 class Channel(asyncio.Protocol):
@@ -40,7 +60,9 @@ class Channel(asyncio.Protocol):
         self._greet: Callable[[Channel, Message], None] | None = greet
         self._pending = bytearray()
         self._searched = 0
+        self._lines: deque[bytes] = deque()
         self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
         self._problem: str | None = None
         self.on_message: Callable[[Message], None] = lambda _: None
         self.on_closed: Callable[[str | None], None] = lambda _: None
@@ -50,6 +72,8 @@ class Channel(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, _: Exception | None) -> None:
+        while self._lines:
+            self._receive(self._lines.popleft())
         self.on_closed(self._problem)
 
     def data_received(self, data: bytes) -> None:
@@ -63,16 +87,21 @@ class Channel(asyncio.Protocol):
         lines = bytes(self._pending[:end]).split(b"\n")
         del self._pending[: end + 1]
         self._searched = len(self._pending)
-        for line in lines:
-            self._receive(line)
+        is_dealing = bool(self._lines)
+        self._lines.extend(lines)
+        if not is_dealing:
+            self._deal()
+
+    def _deal(self) -> None:
+        for _ in range(min(len(self._lines), _AT_ONCE)):
+            self._receive(self._lines.popleft())
+        if self._lines:
+            asyncio.get_running_loop().call_soon(self._deal)
 
     def _receive(self, line: bytes) -> None:
         if self._problem is not None:
             return
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
+        message = _read(line)
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             self._refuse("something that is no message of the protocol")
             return
@@ -94,12 +123,23 @@ class Channel(asyncio.Protocol):
         self.close()
 
     def send(self, *messages: Message) -> None:
-        """Send messages at once; to a process that is gone they are lost, and the loss is told through `on_closed`."""
-        if self._transport is not None:
-            self._transport.write(b"".join(map(encode, messages)))
+        """Send messages, together with all that is to be sent in this round of the event loop: each time the process
+        is waken costs more than what it is told.
+
+        To a process that is gone they are lost, and the loss is told through `on_closed`.
+        """
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._unsent += map(encode, messages)
+
+    def _write(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._transport is not None:
+            self._transport.write(b"".join(unsent))
 
     def close(self) -> None:
-        """Close at once, whatever was not sent yet."""
+        """Close at once, whatever the process has not taken yet."""
+        self._write()
         if self._transport is not None:
             self._transport.abort()
 

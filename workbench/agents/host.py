@@ -167,8 +167,11 @@ class AgentSession(Protocol):
     def dependencies(self) -> Dependencies | None:
         """What it has depended on so far, and after its end in all; None where its process told nothing."""
 
-    async def turn(self, content: Content, *, turn: int) -> TurnResult:
-        """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over."""
+    async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
+        """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over.
+
+        With `last` nothing but `finish` or `kill` follows, so that the agent can end the conversation meanwhile.
+        """
 
     async def state(self) -> dict[str, Any] | None:
         """The state of the session between turns; None where the agent keeps none, or no turn has begun it."""

@@ -65,6 +65,8 @@ class WorkerSession:
         self._child: Child | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._answer: asyncio.Future[Message] | None = None
+        self._is_closing = False
+        self._unasked: Message | None = None
         self._turn: int | None = None
         self._over = False
         self._gone: Exit | None = None
@@ -77,12 +79,13 @@ class WorkerSession:
         """See `AgentSession.dependencies`."""
         return self._dependencies
 
-    async def turn(self, content: Content, *, turn: int) -> TurnResult:
+    async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
         """See `AgentSession.turn`."""
         self._turn = turn
+        self._is_closing = last
         message = {"type": "turn", "session": self._number, "turn": turn}
         message["content"] = content.model_dump(mode="json", exclude_none=True)
-        answer = await self._ask(message)
+        answer = await self._ask(message, *([self._close] if last else []))
         try:
             return TurnResult.model_validate(answer["result"])
         except (ValidationError, KeyError) as error:
@@ -112,7 +115,7 @@ class WorkerSession:
         if child is None:
             self._over = True
             return SessionEnd(final_state=dict(self._request.state))
-        answer = await self._ask({"type": "close", "session": self._number})
+        answer = await (self._ask() if self._is_closing else self._ask(self._close))
         state = answer["result"]["final_state"]
         self._over = True
         self._leave(reusable=True)
@@ -142,28 +145,46 @@ class WorkerSession:
     async def _cancel(self, child: Child) -> None:
         """End the session in a process that others share: asked for, and by force where the process does not answer."""
         cancelled: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        child.attach(self._number, lambda message: _settle_if(message["type"] == "cancelled", cancelled, message))
+        if self._unasked is not None:  # what there was to cancel has ended
+            self._leave(reusable=True)
+            return
+        child.attach(self._number, lambda message: _settle_if(self._is_end(message), cancelled, message))
         child.send({"type": "cancel", "session": self._number})
         ends: list[asyncio.Future[Any]] = [cancelled, child.end]
         done, _ = await asyncio.wait(ends, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        self._leave(reusable=cancelled.done() and cancelled.result()["clean"])
+        self._leave(reusable=cancelled.done() and cancelled.result().get("clean", True))
         if not done:
             child.kill()
             await asyncio.wait([child.end], timeout=_END)
 
-    async def _ask(self, message: Message) -> Message:
-        """Send a message and wait for its answer. Raises AgentError."""
+    @property
+    def _close(self) -> Message:
+        return {"type": "close", "session": self._number}
+
+    def _is_end(self, message: Message) -> bool:
+        """Whether it says that the process has nothing more to do with this session."""
+        if message["type"] == "finished":
+            return self._is_closing and message.get("turn") is None
+        return message["type"] in ("cancelled", "failed")
+
+    async def _ask(self, *messages: Message) -> Message:
+        """Send messages, and wait for the answer to the first; without any, for the one that is still to come.
+
+        Raises AgentError.
+        """
         if self._over:
             raise RuntimeError("the session is over")
         self._answer = asyncio.get_running_loop().create_future()
-        if self._child is None:
-            await self._take(message)
+        if self._unasked is not None:
+            self._answer.set_result(self._unasked)
+        elif self._child is None:
+            await self._take(*messages)
             if self._over:  # killed while it waited for a process
                 await self.kill()
         elif self._gone is not None:  # it ended between turns
             self._answer.set_result({"type": "failed", "end": self._gone})
         else:
-            self._child.send(message)
+            self._child.send(*messages)
         answer = await self._answer
         if answer["type"] == "killed":
             raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
@@ -173,7 +194,7 @@ class WorkerSession:
             raise await self._failed(answer)
         return answer
 
-    async def _take(self, message: Message) -> None:
+    async def _take(self, *messages: Message) -> None:
         opening = {
             "type": "open",
             "session": self._number,
@@ -186,7 +207,7 @@ class WorkerSession:
             "left": self._request.left.as_message(),
             "tools": None if self._calls is None else dict(self._calls.wanted),
         }
-        await self._lease.take([opening, message], self._attach)
+        await self._lease.take([opening, *messages], self._attach)
 
     def _attach(self, child: Child) -> None:
         self._child = child
@@ -206,6 +227,8 @@ class WorkerSession:
             self._stop_timer()
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
+            elif self._is_closing:
+                self._unasked = message
         elif kind == "dependencies":
             self._dependencies = dependencies_told(self._dependencies, message)
         elif kind == "opened":

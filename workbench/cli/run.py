@@ -84,7 +84,6 @@ def run(
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR; 130 interrupted.
     """
-    from workbench.cli.running import Display, carry_out, command_line
     from workbench.engine.plan import RunOptions
 
     if resume is not None and resume != _LATEST and Path(resume).exists():
@@ -107,11 +106,14 @@ def run(
                 **judging,
                 **calls,
                 "resume": resume,
-                "command": command_line(),
             }
         )
         if not dry_run and not affected and resume is None:  # those may well need no agent
             workspace.start_interpreters(selections, options)
+        # What reports are made of takes its time to be imported, in which interpreters come up.
+        from workbench.cli.running import Display, carry_out, command_line
+
+        options = options.model_copy(update={"command": command_line()})
         plan = plan_of(workspace, selections, options)
         if affected or resume is None:
             from workbench.watch.affected import affected_part, with_unjudged

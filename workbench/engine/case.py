@@ -74,7 +74,7 @@ async def execute(
     def ended(
         failure: Failure | None, *, stdout: str = "", stderr: str = "", final_state: dict[str, Any] | None = None
     ) -> Execution:
-        return Execution.model_construct(
+        return Execution.trusted(
             turns=tuple(turns),
             spans=tuple(spans),
             duration_seconds=time.perf_counter() - started,
@@ -96,7 +96,7 @@ async def execute(
             while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
                 if user.turns is None:
                     listener.user_spoke(len(turns), message)
-                result = await session.turn(message, turn=len(turns))
+                result = await session.turn(message, turn=len(turns), last=len(turns) + 1 == user.turns)
                 turns.append(result)
                 listener.turn_finished(len(turns) - 1, result)
             end = await session.finish()
@@ -138,6 +138,8 @@ async def _said(
     opened: float,
 ) -> Content | None:
     """What the user says next. A model that was asked for it leaves a span in the trace."""
+    if user.turns is not None:  # nobody is asked
+        return await user.next_message(turns)
     asked = len(user.calls)
     began = time.perf_counter()
     when = deadline.when()

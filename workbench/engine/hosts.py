@@ -10,6 +10,8 @@ from workbench.agents.host import AgentHost, host_for
 from workbench.engine.plan import Limits, Plan
 from workbench.model.target import Isolation, Target
 
+_ROUNDS_TO_START = 3  # of the event loop: to begin, to listen for those who will call in, to start the process
+
 
 class Hosts:
     """One host for each target and way of running it. Used on the engine's loop."""
@@ -28,10 +30,15 @@ class Hosts:
             self._hosts[key] = host_for(target, isolation=isolation, concurrency=concurrency)
         return self._hosts[key]
 
-    def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
-        """Start the interpreters of these agents, which a plan within these limits will most likely need."""
+    async def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
+        """Start the interpreters of these agents, which a plan within these limits will most likely need.
+
+        Returns when they have been started, long before they are up.
+        """
         for target in targets:
             self.host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
+        for _ in range(_ROUNDS_TO_START):
+            await asyncio.sleep(0)
 
     def prepare(self, plan: Plan) -> None:
         """Start what the plan's agents need.

@@ -201,9 +201,7 @@ def plan_recordings(
     for item in recorded.cases:
         if ids is not None and item.eval_id not in ids:
             continue
-        key = CaseKey.model_construct(
-            target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence
-        )
+        key = CaseKey.trusted(target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence)
         problem, hashes = None, ("", "")
         if item.problem is not None:
             problem = Failure(kind=FailureKind.FILE, message=item.problem)

@@ -259,7 +259,7 @@ class Runner:
         )
         metrics = with_kept(metrics, planned)
         self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
-        return CaseResult.model_construct(
+        return CaseResult.trusted(
             case=key.case,
             eval_set_id=planned.eval_set_id,
             repeat=key.repeat,

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workbench.agents.host import AgentHost, ToolDesk
+from workbench.agents.host import AgentHost, ToolDesk, load_hosts
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.asking import ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
@@ -163,7 +163,8 @@ class Workspace:
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters that the agents of these cases need, which come up while the plan is made.
 
-        Nothing of an agent's own runs. What is wrong is for the plan to say.
+        Nothing of an agent's own runs. What is wrong is for the plan to say. Waits until they have been started: once
+        planning keeps this process busy, the engine's thread would hardly get to it.
         """
         wanted = {selection.eval_set for selection in selections}
         named = {entry.target for entry in self._project.eval_sets if entry.relative in wanted}
@@ -173,7 +174,8 @@ class Workspace:
             return
         with contextlib.suppress(PlanError):
             limits = self._planner().limits(options)
-            self._resources.thread.call(self._resources.hosts.start_interpreters, agents, limits)
+            load_hosts()
+            self._resources.thread.submit(self._resources.hosts.start_interpreters(agents, limits)).result()
 
     def plan_documents(
         self,

@@ -67,7 +67,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     reason = answer.reason
     if score is None or status is MetricStatus.UNDEFINED:
         reason = reason or ("the function gave no score" if answer.score is None else f"the score is {answer.score}")
-    return MetricResult.model_construct(
+    return MetricResult.trusted(
         name=rule.name,
         score=score,
         threshold=rule.threshold,

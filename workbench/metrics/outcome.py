@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.model.results import InvocationScore, MetricResult, MetricStatus, Score
 
-# Results are built without validation (`model_construct`): all values are ours, and it is most of the cost of judging.
+# Results are built without validation (`trusted`): all values are ours, and it is most of the cost of judging.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
     """The result of a metric that scores turns: the mean of the scores that are defined."""
     values = [score.value for score in scores if score.value is not None]
     mean = sum(values) / (len(scores) if rule.missing_is_zero else len(values)) if values else None
-    return MetricResult.model_construct(
+    return MetricResult.trusted(
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
@@ -50,7 +50,7 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
         scored=len(values),
         total=len(scores),
         per_invocation=tuple(
-            InvocationScore.model_construct(score=score.value, reason=score.reason, hint=score.hint) for score in scores
+            InvocationScore.trusted(score=score.value, reason=score.reason, hint=score.hint) for score in scores
         ),
         details=dict(rule.details),
     )
@@ -67,7 +67,7 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
     values = [value for value in (rubrics or [score.score for score in scores]) if value is not None]
     mean = sum(values) / len(values) if values and not silent else None
     reasons = silent or [score.reason for score in scores]
-    return MetricResult.model_construct(
+    return MetricResult.trusted(
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
@@ -92,7 +92,7 @@ def _result_without_details(rule: Rule, score: Score) -> MetricResult:
 
 
 def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> MetricResult:
-    return MetricResult.model_construct(
+    return MetricResult.trusted(
         name=rule.name,
         score=score.value,
         threshold=rule.threshold,
@@ -108,7 +108,7 @@ def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> Met
 
 def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that could not do its work on `total` turns."""
-    return MetricResult.model_construct(
+    return MetricResult.trusted(
         name=rule.name,
         score=None,
         threshold=rule.threshold,

@@ -58,7 +58,7 @@ class Dependencies(Fact):
         self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, told_at: float
     ) -> Dependencies:
         """These and what was told later."""
-        return Dependencies.model_construct(
+        return Dependencies.trusted(
             rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, told_at=told_at
         )
 

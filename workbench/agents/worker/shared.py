@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import threading
@@ -62,8 +63,7 @@ def run(adapter: Adapter, config: Dict[str, Any], *, watcher: Optional[threading
         os.register_at_fork(after_in_child=wire.close)  # what the agent forks is not us
     wire.send(hello("shared", config["token"]))
     server = _Server(adapter, wire, loop, threads=config["threads"], watcher=watcher)
-    with quiet:
-        threading.Thread(target=server.listen, name="workbench-listener", daemon=True).start()
+    server.begin()
     while True:
         try:
             loop.run_forever()
@@ -87,6 +87,8 @@ class _Session:
         self.session: Any = None
         self.task: Optional[asyncio.Task[None]] = None
         self.in_thread = False
+        self.closing: Optional[Dict[str, Any]] = None
+        """What said, while a turn was under way, that it is the last."""
 
     def leave_tools(self) -> None:
         """The session has ended early: nobody waits for what the engine says about tools any more."""
@@ -115,9 +117,26 @@ class _Server:
         self._entered = False
         self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
         self._teller = Teller()
+        self._will_flush = False
 
-    def listen(self) -> None:
-        """Read what the engine says, in a thread of its own, until it is gone; then end this process."""
+    def begin(self) -> None:
+        """Begin to read what the engine says: on the loop where nothing holds that up, which costs far less."""
+        if self._adapter.waits_only:
+            gc.set_threshold(20_000, 20, 100)  # all there is is ours, and hardly any of it garbage
+            with contextlib.suppress(NotImplementedError):  # by the loop, on Windows
+                self._loop.add_reader(self._wire.fileno(), self._read)
+                return
+        with quiet:
+            threading.Thread(target=self._listen, name="workbench-listener", daemon=True).start()
+
+    def _read(self) -> None:
+        is_there = self._wire.fill()
+        for message in self._wire.received():
+            self._obey(message)
+        if not is_there:
+            self._end_process()
+
+    def _listen(self) -> None:
         while (message := self._wire.receive()) is not None:
             if message["type"] == "answer":
                 item = self._sessions.get(message["session"])
@@ -125,13 +144,28 @@ class _Server:
                     item.tools.receive(message)
             else:
                 self._loop.call_soon_threadsafe(self._obey, message)
+        self._end_process()
+
+    def _end_process(self) -> None:
+        """The engine is gone."""
         if self._watcher is not None:
             self._watcher.join(_PATIENCE)  # it tidies up first
         _end_group()
 
     def _send(self, message: Dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the engine is gone, and we in a moment
-            self._wire.send(message)
+        if not self._adapter.waits_only:
+            with contextlib.suppress(OSError):  # the engine is gone, and we in a moment
+                self._wire.send(message)
+            return
+        if not self._will_flush:
+            self._will_flush = True
+            self._loop.call_soon(self._flush)
+        self._wire.queue(message)
+
+    def _flush(self) -> None:
+        self._will_flush = False
+        with contextlib.suppress(OSError):  # as above
+            self._wire.flush()
 
     def _tell(self, number: int, *, complete: bool = False) -> None:
         """Have told with the next message what a session has depended on, where that is more than was told before."""
@@ -156,6 +190,9 @@ class _Server:
         if kind == "cancel":
             self._cancel(number, item)
             return
+        if kind == "close" and item.task is not None and not item.task.done():
+            item.closing = message
+            return
         work = {
             "turn": self._turn,
             "state": self._state,
@@ -171,6 +208,9 @@ class _Server:
         whose = "the metric" if message["type"] == "score" else "the agent"
         try:
             self._answer(item, answer, await work)
+            if item.closing is not None and self._sessions.get(message["session"]) is item:
+                closing, item.closing = item.closing, None
+                await self._guard(self._close(item, closing), item, closing)
         except asyncio.CancelledError as error:
             if self._sessions.get(message["session"]) is not item:
                 return  # by the engine

@@ -106,9 +106,13 @@ class Wire:
 
     def send(self, message: Dict[str, Any]) -> None:
         """Send now, what was queued before it."""
-        line = encode(message)
+        self.queue(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued."""
         with self._sending:
-            data = b"".join((*self._queued, line))
+            data = b"".join(self._queued)
             self._queued = []
             self._socket.sendall(data)
 

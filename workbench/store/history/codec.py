@@ -37,7 +37,9 @@ _EXPECTED = "expected"
 # than all else that storing them takes.
 _COMPRESSION_LEVEL = 1
 _SMALL = 1_000  # bytes
-_COMPRESSED = b"\x78"  # what zlib begins with, and no JSON
+_LARGE = 4_000  # bytes; up to there a small window finds all there is, and setting it up takes a third of the time
+_WINDOW, _MEMORY = 12, 5  # as zlib counts them
+_JSON = (b"{", b"[")  # what no compressed text begins with
 
 
 def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = None) -> bytes:
@@ -47,14 +49,17 @@ def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = N
     if expected_by_row is not None:
         data[_EXPECTED] = _expected_to_data(expected_by_row)
     try:
-        return to_json(data, inf_nan_mode="constants")
-    except (PydanticSerializationError, ValueError, RecursionError):
-        pass  # lone surrogates, which Python's own JSON can hold
-    try:
-        return _encode(data).encode()
+        return _to_json(data)
     except (TypeError, ValueError, RecursionError):
         bare = execution.model_copy(update={"turns": (), "spans": (), "final_state": None})
         return _encode(_dump_execution(bare)).encode()
+
+
+def _to_json(data: Any) -> bytes:
+    try:
+        return to_json(data, inf_nan_mode="constants")
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return _encode(data).encode()  # lone surrogates, which Python's own JSON can hold
 
 
 EMPTY_EXECUTION = execution_to_json(Execution())
@@ -62,11 +67,16 @@ EMPTY_EXECUTION = execution_to_json(Execution())
 
 def to_blob(text: bytes) -> bytes:
     """JSON from here as it is stored: made smaller where that is worth its time."""
-    return text if len(text) <= _SMALL else zlib.compress(text, _COMPRESSION_LEVEL)
+    if len(text) <= _SMALL:
+        return text
+    if len(text) > _LARGE:
+        return zlib.compress(text, _COMPRESSION_LEVEL)
+    press = zlib.compressobj(_COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
+    return press.compress(text) + press.flush()
 
 
 def _from_blob(blob: bytes) -> Any:
-    return json.loads(zlib.decompress(blob) if blob.startswith(_COMPRESSED) else blob)
+    return json.loads(blob if blob.startswith(_JSON) else zlib.decompress(blob))
 
 
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
@@ -116,7 +126,7 @@ def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
         if len(_blobs) >= _BLOBS_AT_MOST:
             _blobs.clear()
         # The results are kept alive beside their blob, so that no others get their ids.
-        known = _blobs[alike] = metrics, to_blob(_encode(_dump_metrics(metrics)).encode())
+        known = _blobs[alike] = metrics, to_blob(_to_json(_dump_metrics(metrics)))
     return known[1]
 
 

@@ -159,7 +159,7 @@ def case_result(*row: Any) -> CaseResult:
     eval_set_id, metrics, blob = rest
     key = case_key(target, eval_set, eval_id, occurrence)
     execution, expected = (Execution(), None) if blob is None else codec.execution_from_blob(blob, eval_id=key.eval_id)
-    return CaseResult.model_construct(
+    return CaseResult.trusted(
         case=key,
         eval_set_id=codec.name_from_sql(eval_set_id),
         repeat=repeat,
@@ -181,6 +181,6 @@ def key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, in
 def case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
     """From the first four columns of every query."""
     from_sql = codec.name_from_sql
-    return CaseKey.model_construct(
+    return CaseKey.trusted(
         target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence
     )

@@ -89,7 +89,7 @@ class CallingSession:
         """See `AgentSession.dependencies`: in the caller's process nobody can tell what an agent depends on."""
         return None
 
-    async def turn(self, content: Content, *, turn: int) -> TurnResult:
+    async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
         """See `AgentSession.turn`."""
         try:
             if self._session is None:

@@ -77,6 +77,10 @@ class Adapter:
     blocking: bool = False
     """Whether `Session.turn` runs the agent's code synchronously: a process shared by cases calls it in a thread."""
 
+    waits_only: bool = False
+    """Whether sessions only ever wait for others and never hold up the event loop, as no code of an agent runs in it:
+    what is told of them may then be told together with what comes in the same round of the loop."""
+
     def __init__(self, target: Dict[str, Any]) -> None:
         self.target = target
 

@@ -41,7 +41,7 @@ class _Diff:
         self._source = source
         self._writer = Writer(Texts(source.most))
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
-        execution = Execution.model_construct(turns=tuple(source.turns))
+        execution = Execution.trusted(turns=tuple(source.turns))
         self._comparisons = [] if source.case is None else turn_comparisons(source.case, execution)
         differing = any(comparison.differences for comparison in self._comparisons)
         self._level = source.level if differing else Level.EVERYTHING

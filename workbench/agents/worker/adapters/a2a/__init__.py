@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Adapter(base.Adapter):
     """One A2A agent. `options` is the table `[targets.NAME.a2a]`."""
 
+    waits_only = True
+
     def import_own(self) -> None:
         """See `Adapter.import_own`."""
         with contextlib.suppress(ImportError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...variables import Variables
 from .. import base
+from .certificates import unread_certificates
 from .reading import MAPPED, Reading
 from .sending import Sending
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 class Adapter(base.Adapter):
     """One HTTP agent. `location` is its URL, `options` the table `[targets.NAME.http]`."""
 
+    waits_only = True
+
     def import_own(self) -> None:
         """See `Adapter.import_own`."""
         options = self.target["options"]
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(ImportError), unread_certificates():
             from . import session  # noqa: F401
         if "body" in options:
             with contextlib.suppress(ImportError):
