@@ -14,6 +14,7 @@ from typing import Any
 from workbench.model.trajectory import ToolCall
 
 _NO_ARGUMENTS = ("{",)
+_AS_THEY_ARE = frozenset({str, int, type(None)})
 
 
 def canonical(value: Any) -> Hashable:
@@ -23,10 +24,10 @@ def canonical(value: Any) -> Hashable:
     if isinstance(value, bool):
         return ("b", value)
     if isinstance(value, dict):
-        # Sorted by keys alone: values of different kinds have no order. Texts, which are most, take no call each.
+        # Sorted by keys alone: values of different kinds have no order. What most values are takes no call each.
         return (
             "{",
-            *[(key, item if type(item := value[key]) is str else canonical(item)) for key in sorted(value)],
+            *[(key, item if type(item := value[key]) in _AS_THEY_ARE else canonical(item)) for key in sorted(value)],
         )
     if isinstance(value, list | tuple):
         return ("[", *map(canonical, value))

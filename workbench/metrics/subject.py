@@ -100,7 +100,7 @@ class Turn:
 class CaseView:
     """A case with its turns paired: the first expected with the first actual, and so on."""
 
-    __slots__ = ("subject", "turns")
+    __slots__ = ("is_expected", "is_finished", "subject", "turns")
 
     def __init__(self, subject: JudgedCase) -> None:
         expected, results, columns = subject.expected, subject.execution.turns, subject.columns
@@ -113,3 +113,7 @@ class CaseView:
             )
             for index in range(max(len(expected), len(results)))
         ]
+        self.is_finished = len(results) >= len(expected)
+        """Whether all turns that were expected have been finished."""
+        self.is_expected = len(expected) >= len(results)
+        """Whether all turns that were finished had been expected."""

@@ -62,8 +62,7 @@ def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(histor
     ran = make_result("a", answer="héllo")
     (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
     with sqlite3.connect(history.path) as connection:
-        ((blob,),) = connection.execute("SELECT data FROM blob").fetchall()
-        older = json.loads(blob)
+        older = ran.execution.model_dump(mode="json")
         for turn in older["turns"]:
             del turn["calls_unknown"]  # which was not there then
         connection.execute("UPDATE blob SET data = ?", (zlib.compress(json.dumps(older).encode()),))

@@ -89,6 +89,51 @@ ROW_TURNS = st.builds(
     st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
 ).map(Invocation.model_validate)
 
+SPOILT = st.sampled_from(
+    [
+        {},
+        {"invocation_id": "i"},
+        {"creation_timestamp": 1.5},
+        {"rubrics": []},
+        {"app_details": {}},
+        {"unknown": None},
+        {"user_content": {"role": "user"}},
+        {"user_content": {"parts": []}},
+        {"user_content": {"role": "model", "parts": [{"text": "a"}]}},
+        {"user_content": {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}},
+        {"user_content": {"role": "user", "parts": [{"text": "a", "unknown": 1}]}},
+        {"user_content": {"role": "user", "parts": [], "unknown": 1}},
+        {"final_response": {"role": "model", "parts": []}},
+        {"final_response": {"role": "model", "parts": [{"text": "a", "thought": False}]}},
+        {"final_response": {"role": "model", "parts": [{"function_call": {"name": "f"}}]}},
+        {"final_response": {"role": "model", "parts": [{"text": "", "function_response": {}}]}},
+        {"intermediate_data": {"invocation_events": []}},
+        {"intermediate_data": {"tool_uses": [], "unknown": 1}},
+        {"intermediate_data": {"tool_uses": [{"name": "f", "id": ""}]}},
+        {"intermediate_data": {"tool_uses": [{"args": {}}]}},
+        {"intermediate_data": {"tool_uses": [{"name": "f", "unknown": 1}]}},
+        {"intermediate_data": {"tool_responses": [{"name": "f"}]}},
+        {"intermediate_data": {"intermediate_responses": [["a", []]]}},
+    ]
+)
+"""What no row says; among them what hardly differs from what one does."""
+
+
+def executed(invocation: Invocation, spoilt: dict[str, Any], seconds: float, more: dict[str, Any]) -> Execution:
+    """The execution that is made of a row, or one that is nearly that."""
+    data = invocation.model_dump() | spoilt
+    turn = TurnResult.model_validate({"invocation": data, "duration_seconds": seconds})
+    return Execution(turns=(turn,), **more)
+
+
+EXECUTIONS_OF_ROWS = st.builds(
+    executed,
+    ROW_TURNS,
+    SPOILT,
+    st.sampled_from([0.0, 1.5]),
+    st.sampled_from([{}, {}, {"final_state": {}}, {"stderr_tail": "x"}, {"duration_seconds": 0.5}]),
+)
+
 
 def expecting(result: CaseResult, turn: Invocation | None) -> CaseResult:
     """The result as one of a row that expected this turn."""
@@ -105,7 +150,7 @@ RESULTS = st.builds(
     duration_seconds=st.floats(0, 1e9),
     failure=st.none() | FAILURES,
     metrics=st.lists(METRICS, max_size=2).map(tuple),
-    execution=EXECUTIONS,
+    execution=EXECUTIONS | EXECUTIONS_OF_ROWS,
 )
 RESULTS_OF_ROWS = st.builds(expecting, RESULTS, st.none() | ROW_TURNS)
 

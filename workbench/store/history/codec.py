@@ -1,4 +1,4 @@
-"""Results as JSON and back, exactly.
+"""Results as JSON and back, exactly. What nobody set is left out: it is by default what it was.
 
 Lone surrogates, NaN and infinities come back as they were. Values of unknown types, which only a mistake could bring
 here, are kept as their `repr`.
@@ -16,8 +16,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, MetricResult, MetricScores
-from workbench.model.row_turns import prompt_of_row, turn_of_row
-from workbench.model.trajectory import ToolCall, trajectory_of
+from workbench.store.history import row_data
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
@@ -29,6 +28,9 @@ _blobs: dict[tuple[int, ...], tuple[tuple[MetricResult, ...], bytes]] = {}
 
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
+
+_ROW = "row"
+"""In place of what an agent did: what a row said that it had done."""
 
 _EXPECTED = "expected"
 """Beside what an agent did: what the row of a dataset expected."""
@@ -45,14 +47,15 @@ _JSON = (b"{", b"[")  # what no compressed text begins with
 def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = None) -> bytes:
     """An execution with its turns and spans, and what a row expected; without them where they are no JSON or nested too
     deeply to be stored."""
-    data = _dump_execution(execution)
+    row = row_data.execution_to_row(execution)
+    data = _dump_execution(execution, exclude_unset=True) if row is None else {_ROW: row}
     if expected_by_row is not None:
-        data[_EXPECTED] = _expected_to_data(expected_by_row)
+        data[_EXPECTED] = row_data.expected_to_row(expected_by_row)
     try:
         return _to_json(data)
     except (TypeError, ValueError, RecursionError):
         bare = execution.model_copy(update={"turns": (), "spans": (), "final_state": None})
-        return _encode(_dump_execution(bare)).encode()
+        return _encode(_dump_execution(bare, exclude_unset=True)).encode()
 
 
 def _to_json(data: Any) -> bytes:
@@ -82,8 +85,9 @@ def _from_blob(blob: bytes) -> Any:
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
     """The execution that was stored, and what the row with this id expected, where it was one and did."""
     data = _from_blob(blob)
-    expected = data.pop(_EXPECTED, None)
-    return Execution.model_validate(data), None if expected is None else _expected_from_data(expected, eval_id)
+    expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
+    execution = Execution.model_validate(data) if row is None else row_data.execution_of_row(row)
+    return execution, None if expected is None else row_data.expected_of_row(expected, eval_id)
 
 
 def tell_the_same(one: bytes, other: bytes) -> bool:
@@ -92,29 +96,6 @@ def tell_the_same(one: bytes, other: bytes) -> bool:
         return execution_from_blob(one, eval_id="") == execution_from_blob(other, eval_id="")
     except UNREADABLE:
         return False
-
-
-def _expected_to_data(case: EvalCase) -> dict[str, Any]:
-    """What a row said, which is less than the case that was made of it. What it did not say is left out."""
-    turn = (case.conversation or [])[0]
-    data: dict[str, Any] = {}
-    if turn.user_content.parts:
-        data["prompt"] = turn.user_content.text()
-    if turn.final_response is not None:
-        data["response"] = turn.final_response.text()
-    if turn.intermediate_data is not None:
-        data["calls"] = trajectory_of(turn)
-    return data
-
-
-def _expected_from_data(data: dict[str, Any], eval_id: str) -> EvalCase:
-    calls = data.get("calls")
-    turn = turn_of_row(
-        prompt_of_row(data.get("prompt")),
-        data.get("response"),
-        None if calls is None else [ToolCall(*call) for call in calls],
-    )
-    return EvalCase.model_validate({"eval_id": eval_id, "conversation": [turn]})
 
 
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
@@ -126,7 +107,7 @@ def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
         if len(_blobs) >= _BLOBS_AT_MOST:
             _blobs.clear()
         # The results are kept alive beside their blob, so that no others get their ids.
-        known = _blobs[alike] = metrics, to_blob(_to_json(_dump_metrics(metrics)))
+        known = _blobs[alike] = metrics, to_blob(_to_json(_dump_metrics(metrics, exclude_defaults=True)))
     return known[1]
 
 
@@ -137,7 +118,7 @@ def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
 
 def scores_from_blob(blob: bytes) -> MetricScores:
     """What the metrics of a case scored."""
-    return tuple((sys.intern(metric["name"]), metric["score"]) for metric in _from_blob(blob))
+    return tuple((sys.intern(metric["name"]), metric.get("score")) for metric in _from_blob(blob))
 
 
 def failure_to_text(failure: Failure | None) -> str | None:
