@@ -119,11 +119,13 @@ def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseVie
     assert isinstance(judge, TurnJudge)
     assert prepared.info is not None
     needs_reference = prepared.info.needs_reference
-    score = judge.score
+    score_of = judge.score
     if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own line
-        scores = [score(turn) for turn in view.turns]
+        scores = [score_of(turn) for turn in view.turns]
     else:
-        scores = [_nothing_to_judge(turn, view, needs_reference=needs_reference) or score(turn) for turn in view.turns]
+        scores = [
+            _nothing_to_judge(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in view.turns
+        ]
     return result_of_turns(rule, tuple(scores))
 
 
