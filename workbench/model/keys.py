@@ -27,3 +27,7 @@ class JobKey(Fact):
 
     case: CaseKey
     repeat: int = 0
+
+    def __hash__(self) -> int:
+        """Of what nearly always differs, without asking the case for its own: it is looked up all the time."""
+        return hash((self.case.eval_id, self.case.eval_set, self.repeat))

@@ -12,8 +12,6 @@ from workbench.model.results import Execution, TurnResult
 from workbench.model.row_turns import prompt_of_row, turn_of_row
 from workbench.model.trajectory import ToolCall
 
-_NO_PROMPT = prompt_of_row(None)
-
 
 def execution_to_row(execution: Execution) -> dict[str, Any] | None:
     """What a row said, where the execution is exactly what is made of it, else None."""
@@ -25,7 +23,7 @@ def execution_to_row(execution: Execution) -> dict[str, Any] | None:
         return None
     data: dict[str, Any] = {}
     try:
-        if invocation.user_content.parts or invocation.user_content != _NO_PROMPT:
+        if not _is_silent(invocation.user_content):
             data["prompt"] = _said(invocation.user_content, role="user")
         if invocation.final_response is not None:
             data["response"] = _said(invocation.final_response, role="model")
@@ -90,6 +88,11 @@ def _has_words_and_calls_alone(invocation: Invocation) -> bool:
         and invocation.app_details is None
         and not invocation.model_extra
     )
+
+
+def _is_silent(content: Content) -> bool:
+    """Whether it is what is made of a row without prompt."""
+    return content.parts == [] and content.role == "user" and not content.model_extra
 
 
 def _said(content: Content, *, role: str) -> str:
