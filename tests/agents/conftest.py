@@ -90,7 +90,8 @@ class Bench:
         session = await self.open(host, on_span=talk.spans.append, **request)
         try:
             for turn, prompt in enumerate(prompts):
-                talk.turns.append(await session.turn(Content.of_text(prompt, role="user"), turn=turn))
+                said, is_last = Content.of_text(prompt, role="user"), turn + 1 == len(prompts)
+                talk.turns.append(await session.turn(said, turn=turn, last=is_last))
             talk.end = await session.finish()
         except AgentError as error:
             talk.error = error

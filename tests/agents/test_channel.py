@@ -112,6 +112,76 @@ async def test_messages_arrive_whole_however_they_are_cut(listener: Listener) ->
     assert got == messages
 
 
+@pytest.mark.needs_fork
+async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_it(listener: Listener) -> None:
+    token = listener.token()
+    log: list[Any] = []
+    done = asyncio.Event()
+
+    def hear(message: dict[str, Any]) -> None:
+        log.append(message["n"])
+        asyncio.get_running_loop().call_soon(log.append, "followed")
+
+    def greet(channel: Channel, _: dict[str, Any]) -> None:
+        channel.on_message = hear
+        channel.on_closed = lambda _: done.set()
+
+    listener.expect(token, greet)
+    _, writer = await _connect(listener)
+    writer.write(wire.encode({**HELLO, "token": token}))
+    writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
+    await writer.drain()
+    while 99 not in log:
+        await asyncio.sleep(0)
+    writer.close()
+    await done.wait()
+
+    assert [each for each in log if each != "followed"] == list(range(100))
+    assert "followed" in log[: log.index(50)]
+
+
+@pytest.mark.needs_fork
+async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(listener: Listener) -> None:
+    token = listener.token()
+    got: list[int] = []
+    told: list[list[int]] = []
+    done = asyncio.Event()
+
+    def greet(channel: Channel, _: dict[str, Any]) -> None:
+        def closed(_: str | None) -> None:
+            told.append(list(got))
+            done.set()
+
+        channel.on_message = lambda message: got.append(message["n"])
+        channel.on_closed = closed
+
+    listener.expect(token, greet)
+    _, writer = await _connect(listener)
+    writer.write(wire.encode({**HELLO, "token": token}))
+    writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(500)))
+    writer.close()
+    await done.wait()
+
+    assert told == [list(range(500))]
+
+
+@pytest.mark.needs_fork
+async def test_messages_of_one_round_are_sent_together_and_before_the_connection_ends(listener: Listener) -> None:
+    token = listener.token()
+    came: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+    listener.expect(token, lambda channel, _: came.set_result(channel))
+    reader, writer = await _connect(listener)
+    writer.write(wire.encode({**HELLO, "token": token}))
+    channel = await came
+
+    channel.send({"type": "a"}, {"type": "b"})
+    channel.send({"type": "c"})
+    channel.close()
+
+    assert [json.loads(line)["type"] for line in (await reader.read()).splitlines()] == ["a", "b", "c"]
+    writer.close()
+
+
 def test_the_workers_reader_takes_messages_apart() -> None:
     reader = wire.LineReader()
 

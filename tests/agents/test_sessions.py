@@ -298,3 +298,67 @@ async def test_garbage_is_collected_in_the_agents_process(bench: Any) -> None:
 
     for isolation in ("case", "worker"):
         assert (await bench.talk_once("hi", mode="fork", isolation=isolation)).responses == ["True"]
+
+
+PID = """
+    import os, time
+    def answer(prompt):
+        if prompt == "wait":
+            time.sleep(60)
+        if prompt == "fail":
+            raise RuntimeError("no")
+        return str(os.getpid())
+"""
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize("is_asked", [True, False])
+async def test_a_process_serves_others_after_a_session_that_was_given_up_behind_its_last_turn(
+    bench: Any, is_asked: bool
+) -> None:
+    bench.agent(PID)
+    host = bench.host(isolation="worker")
+    session = await bench.open(host)
+
+    said = await session.turn(Content.of_text("hi", role="user"), turn=0, last=True)
+    if is_asked:
+        await asyncio.sleep(0.2)  # by then the process has told how it closed the session
+    await session.kill()
+
+    later = await bench.talk(host, "hi")
+    assert said.invocation.final_response is not None
+    assert later.responses == [said.invocation.final_response.text()]
+
+
+@pytest.mark.needs_fork
+async def test_a_last_turn_that_fails_leaves_the_process_to_the_others(bench: Any) -> None:
+    bench.agent(PID)
+    host = bench.host(isolation="worker")
+
+    first = await bench.talk(host, "hi")
+    failed = await bench.talk(host, "fail")
+    later = await bench.talk(host, "hi", "hi")
+
+    assert failed.kind == "agent" and "no" in failed.message
+    assert later.responses == first.responses * 2
+
+
+async def test_a_session_whose_last_turn_is_told_ends_as_one_whose_end_is_asked_for(
+    bench: Any, way: dict[str, Any]
+) -> None:
+    bench.agent("""
+        def answer(prompt, session):
+            session.state["heard"] = prompt
+            print("heard", prompt)
+            return prompt
+    """)
+    host = bench.host(**way)
+    ends = []
+    for last in (True, False):
+        session = await bench.open(host)
+        await session.turn(Content.of_text("hi", role="user"), turn=0, last=last)
+        ends.append(await session.finish())
+        assert session.dependencies is not None and session.dependencies.complete
+
+    assert ends[0] == ends[1]
+    assert ends[0].final_state == {"heard": "hi"}

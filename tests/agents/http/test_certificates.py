@@ -1,0 +1,57 @@
+"""Agents that speak TLS: whom their certificates are trusted for, and by whom."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiohttp import web
+
+AUTHORITY = trustme.CA()
+
+
+@pytest.fixture
+async def location(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """The URL of an agent whose certificate is of an authority of its own."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)  # what is set here goes before what `.env` says
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    AUTHORITY.issue_cert("localhost").configure_cert(context)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"response": "Good evening."})
+
+    application = web.Application()
+    application.router.add_post("/", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    yield f"https://localhost:{runner.addresses[0][1]}/"
+    await runner.cleanup()
+
+
+def target(location: str, **more: Any) -> dict[str, Any]:
+    return {"name": "web", "kind": "http", "location": location, **more}
+
+
+async def test_a_certificate_of_nobody_we_know_is_not_trusted(bench: Any, location: str, way: dict[str, Any]) -> None:
+    talk = await bench.talk_once("hello", **target(location), **way)
+
+    assert talk.kind == "infrastructure"
+    assert "its certificate is not trusted" in talk.message
+
+
+async def test_an_authority_that_the_env_file_names_is_trusted(
+    bench: Any, location: str, way: dict[str, Any], tmp_path: Path
+) -> None:
+    authority = tmp_path / "authority.pem"
+    AUTHORITY.cert_pem.write_to_path(str(authority))
+    env = bench.write("web.env", f"SSL_CERT_FILE={authority}\n")
+
+    talk = await bench.talk_once("hello", **target(location, env_file=env), **way)
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["Good evening."]
