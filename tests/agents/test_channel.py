@@ -118,8 +118,12 @@ async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_
     log: list[Any] = []
     done = asyncio.Event()
 
+    heard = asyncio.Event()
+
     def hear(message: dict[str, Any]) -> None:
         log.append(message["n"])
+        if message["n"] == 99:
+            heard.set()
         asyncio.get_running_loop().call_soon(log.append, "followed")
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
@@ -130,9 +134,7 @@ async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_
     _, writer = await _connect(listener)
     writer.write(wire.encode({**HELLO, "token": token}))
     writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
-    await writer.drain()
-    while 99 not in log:
-        await asyncio.sleep(0)
+    await heard.wait()
     writer.close()
     await done.wait()
 
