@@ -49,6 +49,14 @@ def test_the_documented_rows_have_the_documented_scores(workbench: CommandLine, 
     assert round(metrics["trajectory_precision"]["std"], 4) == 0.3536
 
 
+def test_a_dataset_is_named_once_above_its_rows(workbench: CommandLine, dataset: str) -> None:
+    done = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
+    report = workbench("report", "latest", "--format", "markdown")
+
+    assert done.out.splitlines()[0].rstrip() == "rows.jsonl"
+    assert "## rows.jsonl\n" in report.out
+
+
 def test_a_report_of_rows_that_are_gone_tells_what_they_expected(workbench: CommandLine, dataset: str) -> None:
     workbench("score", dataset, "--metric", "trajectory_exact_match=1")
     workbench.write(dataset, "")

@@ -258,7 +258,8 @@ class Runner:
             self._services_of(planned.target),
         )
         metrics = with_kept(metrics, planned)
-        self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
+        if planned.recorded is None:
+            self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
         return CaseResult.trusted(
             case=key.case,
             eval_set_id=planned.eval_set_id,

@@ -2,7 +2,7 @@
 
 A run sends RunStarted, then for each job CaseStarted, its UserSpoke, InvocationFinished and SpanFinished, CaseScored
 and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked in between. A job that never started has
-only CaseFinished.
+only CaseFinished, and so has what was recorded, which is judged in no time.
 """
 
 from __future__ import annotations

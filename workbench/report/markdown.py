@@ -11,7 +11,7 @@ from workbench.report.explain import explain, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
-from workbench.report.wording import SYMBOLS, total_line
+from workbench.report.wording import SYMBOLS, heading, total_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -22,7 +22,7 @@ def markdown(report: RunReport) -> str:
     for spent in report.summary.models:
         lines += [_escape(spending_line(spent)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
-        lines += [f"## {_escape(target)} · {_escape(eval_set)}", "", *_table(cases, report.criteria.get(eval_set)), ""]
+        lines += [f"## {_escape(heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)
     unstable = [entry for entry in repeats(report.cases) if entry.flaky]
     if unstable:

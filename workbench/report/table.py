@@ -17,7 +17,7 @@ from workbench.report.explain import explain, explain_at_length, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
-from workbench.report.wording import SYMBOLS, duration_text, total_line
+from workbench.report.wording import SYMBOLS, duration_text, heading, total_line
 
 _WORD_WIDTH = max(map(len, CaseStatus))
 _SCORE_WIDTH = 8
@@ -89,7 +89,7 @@ class VerdictTable:
         config = self._criteria.get(eval_set)
         wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
         self._columns = tuple(metric.name for metric in self._shown(case)) or tuple(wanted)
-        title = one_line(f"{target} · {eval_set}" if target else eval_set)
+        title = one_line(heading(target, eval_set))
         left = " " * (_WORD_WIDTH + self._name_width + 8)  # as far as the scores of a row are from its start
         heads = [one_line(name) for name in self._columns]
         legend: list[str] = []

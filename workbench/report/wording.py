@@ -23,6 +23,11 @@ SYMBOLS = {
 }
 
 
+def heading(target: str, eval_set: str) -> str:
+    """What stands above the cases of a set: who ran it, and its name. A dataset that was only judged is both."""
+    return " · ".join(dict.fromkeys(name for name in (target, eval_set) if name))
+
+
 def total_line(report: RunReport) -> str:
     """The run in one line, with both denominators: of all cases, and of those that could be judged."""
     summary = report.summary
