@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.agents.channel import Message
 from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.leases import Lease
 from workbench.agents.processes import Child, Exit
-from workbench.agents.sessions import Lease
 from workbench.agents.told import dependencies_told
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Invocation

@@ -1,7 +1,7 @@
 """Processes started anew, where forking is not safe (macOS) or not there (Windows).
 
 A start costs an interpreter and the import of the framework, so one process is always kept ready ahead of need, and
-processes serve case after case (see `sessions.SharedProcesses`). The other side is `worker.shared`.
+processes serve case after case (see `leases.SharedProcesses`). The other side is `worker.shared`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class SpawnLauncher:
             self._take_spare_later()
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """A process that is ready, and another on its way. See `sessions.Launcher.launch`."""
+        """A process that is ready, and another on its way. See `leases.Launcher.launch`."""
         assert role == "shared"
         while True:
             self._take_spare_later()

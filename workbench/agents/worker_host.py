@@ -14,8 +14,9 @@ from workbench.agents.host import (
     OnSpan,
     SessionRequest,
 )
+from workbench.agents.leases import Launcher, OwnProcess, SharedProcesses
 from workbench.agents.scores import score_in
-from workbench.agents.sessions import Launcher, OwnProcess, SharedProcesses, WorkerSession
+from workbench.agents.sessions import WorkerSession
 from workbench.model.target import Isolation, Target
 
 
