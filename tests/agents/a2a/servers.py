@@ -36,6 +36,8 @@ class Executor(AgentExecutor):
     def __init__(self) -> None:
         self.contexts: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
+        self.present = 0
+        self.all_there = asyncio.Event()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.cancelled.append(context.task_id)
@@ -91,6 +93,15 @@ class Executor(AgentExecutor):
     async def slow(self, task: TaskUpdater, rest: str) -> None:
         await task.start_work()
         await asyncio.sleep(float(rest))
+        await task.complete(task.new_agent_message([new_text_part("at last")]))
+
+    async def meet(self, task: TaskUpdater, rest: str) -> None:
+        """Ends when as many as the user says are here at the same time."""
+        await task.start_work()
+        self.present += 1
+        if self.present == int(rest):
+            self.all_there.set()
+        await self.all_there.wait()
         await task.complete(task.new_agent_message([new_text_part("at last")]))
 
     async def fail(self, task: TaskUpdater, rest: str) -> None:

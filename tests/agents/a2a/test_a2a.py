@@ -223,11 +223,10 @@ async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any,
     host = reach(agent.url)
     host.prepare(cases=4)
 
-    started = time.perf_counter()
-    talks = await asyncio.gather(*(bench.talk(host, "slow 1", f"message {number}") for number in range(4)))
+    async with asyncio.timeout(60):  # they meet, or wait for each other for good
+        talks = await asyncio.gather(*(bench.talk(host, "meet 4", f"message {number}") for number in range(4)))
 
     assert [talk.responses for talk in talks] == [["at last", f"said {number}"] for number in range(4)]
-    assert time.perf_counter() - started < 3.5  # a second each, side by side
     assert len({context for context, _ in agent.executor.contexts}) == 4
     assert not any("cookie" in headers for headers in agent.headers)
 
