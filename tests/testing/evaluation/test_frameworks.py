@@ -180,7 +180,7 @@ def test_objects_with_query_are_read_as_agent_engine_s_and_block_nobody() -> Non
         def __init__(self) -> None:
             self.all_there = threading.Barrier(8)
 
-        def query(self, *, input: str) -> Any:  # noqa: ARG002
+        def query(self, *, input: str) -> Any:
             self.all_there.wait(60)
             return {"output": "all there"}
 
