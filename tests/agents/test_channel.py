@@ -168,6 +168,55 @@ async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(li
 
 
 @pytest.mark.needs_fork
+async def test_a_process_that_sends_more_than_can_be_dealt_with_has_to_wait(listener: Listener) -> None:
+    token = listener.token()
+    got: list[int] = []
+    done = asyncio.Event()
+
+    def greet(channel: Channel, _: dict[str, Any]) -> None:
+        channel.on_message = lambda message: got.append(message["n"])
+        channel.on_closed = lambda _: done.set()
+
+    listener.expect(token, greet)
+    _, writer = await _connect(listener)
+    writer.write(wire.encode({**HELLO, "token": token}))
+    line = b'{"type":"span","n":%d,"text":"' + b"x" * 80 + b'"}\n'
+    ahead = 0
+    for start in range(0, 100_000, 100):
+        writer.write(b"".join(line % n for n in range(start, start + 100)))
+        await writer.drain()
+        ahead = max(ahead, start + 100 - len(got))
+    writer.close()
+    await done.wait()
+
+    assert ahead < 20_000
+    assert got == list(range(100_000))
+
+
+@pytest.mark.needs_fork
+async def test_a_message_that_we_fail_at_ends_the_connection(listener: Listener) -> None:
+    token = listener.token()
+    told: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+
+    def greet(channel: Channel, _: dict[str, Any]) -> None:
+        def hear(message: dict[str, Any]) -> None:
+            if message["n"] == 15:
+                raise RuntimeError("a fault of ours")
+
+        channel.on_message = hear
+        channel.on_closed = told.set_result
+
+    listener.expect(token, greet)
+    _, writer = await _connect(listener)
+    writer.write(wire.encode({**HELLO, "token": token}))
+    writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
+
+    assert await asyncio.wait_for(told, 60) == "a message that workbench failed at"
+    writer.close()
+
+
+@pytest.mark.needs_fork
 async def test_messages_of_one_round_are_sent_together_and_before_the_connection_ends(listener: Listener) -> None:
     token = listener.token()
     came: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()

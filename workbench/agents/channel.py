@@ -28,6 +28,7 @@ _LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and woul
 # Messages that are dealt with before others get their turn. Were all that have come dealt with at once, what follows
 # from them would wait for the last: many agents would then be asked in step, and nobody would be busy in between.
 _AT_ONCE = 10
+_MOST_WAITING = 1000  # messages, from which on a process has to wait until they are dealt with
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -63,6 +64,8 @@ class Channel(asyncio.Protocol):
         self._lines: deque[bytes] = deque()
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
+        self._is_lost = False
+        self._is_paused = False
         self._problem: str | None = None
         self.on_message: Callable[[Message], None] = lambda _: None
         self.on_closed: Callable[[str | None], None] = lambda _: None
@@ -72,9 +75,9 @@ class Channel(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, _: Exception | None) -> None:
-        while self._lines:
-            self._receive(self._lines.popleft())
-        self.on_closed(self._problem)
+        self._is_lost = True
+        if not self._lines:
+            self.on_closed(self._problem)
 
     def data_received(self, data: bytes) -> None:
         self._pending += data
@@ -91,12 +94,33 @@ class Channel(asyncio.Protocol):
         self._lines.extend(lines)
         if not is_dealing:
             self._deal()
+        self._pause_reading(len(self._lines) > _MOST_WAITING)
 
     def _deal(self) -> None:
-        for _ in range(min(len(self._lines), _AT_ONCE)):
-            self._receive(self._lines.popleft())
-        if self._lines:
-            asyncio.get_running_loop().call_soon(self._deal)
+        """Deal with some of the messages that are waiting, and with the others when it is their turn."""
+        try:
+            for _ in range(min(len(self._lines), _AT_ONCE)):
+                self._receive(self._lines.popleft())
+        except BaseException:  # a fault of our own: it must be seen, and cost no more than this connection
+            self._refuse("a message that workbench failed at")
+            raise
+        finally:
+            if self._problem is not None:
+                self._lines.clear()
+            self._pause_reading(self._is_paused and len(self._lines) > _AT_ONCE)
+            if self._lines:
+                asyncio.get_running_loop().call_soon(self._deal)
+            elif self._is_lost:
+                self.on_closed(self._problem)
+
+    def _pause_reading(self, is_paused: bool) -> None:
+        """Have the process wait that sends more than we can deal with."""
+        if is_paused != self._is_paused and self._transport is not None and not self._is_lost:
+            self._is_paused = is_paused
+            if is_paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
     def _receive(self, line: bytes) -> None:
         if self._problem is not None:

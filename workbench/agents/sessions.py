@@ -201,7 +201,7 @@ class WorkerSession:
             self._stop_timer()
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
-            elif self._is_closing:
+            elif self._is_closing and self._is_end(message):
                 self._unasked = message
         elif kind == "dependencies":
             self._dependencies = dependencies_told(self._dependencies, message)

@@ -30,4 +30,4 @@ class JobKey(Fact):
 
     def __hash__(self) -> int:
         """Of what nearly always differs, without asking the case for its own: it is looked up all the time."""
-        return hash((self.case.eval_id, self.case.eval_set, self.repeat))
+        return hash((self.case.eval_id, self.case.occurrence, self.case.eval_set, self.repeat))

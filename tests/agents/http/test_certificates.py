@@ -11,6 +11,9 @@ import pytest
 import trustme
 from aiohttp import web
 
+from workbench.agents.host import CustomScoreRequest
+from workbench.model.evalset import Invocation
+
 AUTHORITY = trustme.CA()
 
 
@@ -55,3 +58,28 @@ async def test_an_authority_that_the_env_file_names_is_trusted(
 
     assert talk.error is None, talk.message
     assert talk.responses == ["Good evening."]
+
+
+async def test_a_metric_that_asks_by_itself_trusts_them_too(
+    bench: Any, location: str, way: dict[str, Any], tmp_path: Path
+) -> None:
+    authority = tmp_path / "authority.pem"
+    AUTHORITY.cert_pem.write_to_path(str(authority))
+    env = bench.write("web.env", f"SSL_CERT_FILE={authority}\n")
+    bench.write(
+        "metrics.py",
+        f"""
+        import aiohttp
+
+        async def polite(instance):
+            async with aiohttp.ClientSession() as session, session.post({location!r}) as response:
+                told = await response.json()
+            return {{"polite": 1.0, "explanation": told["response"]}}
+        """,
+    )
+    host = bench.host(**target(location, env_file=env), **way)
+
+    turn = Invocation.model_validate({"user_content": {"role": "user", "parts": [{"text": "hello"}]}})
+    answer = await host.score(CustomScoreRequest(metric="polite", function="metrics.polite", actual=[turn]))
+
+    assert (answer.score, answer.reason) == (1.0, "Good evening.")

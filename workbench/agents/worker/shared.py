@@ -118,6 +118,7 @@ class _Server:
         self._loaded: Optional[Dict[str, Any]] = None  # the failure, {} when it went well
         self._teller = Teller()
         self._will_flush = False
+        self._serves_metrics = False
 
     def begin(self) -> None:
         """Begin to read what the engine says: on the loop where nothing holds that up, which costs far less."""
@@ -132,7 +133,7 @@ class _Server:
     def _read(self) -> None:
         is_there = self._wire.fill()
         for message in self._wire.received():
-            self._obey(message)
+            self._loop.call_soon(self._obey, message)
         if not is_there:
             self._end_process()
 
@@ -153,7 +154,7 @@ class _Server:
         _end_group()
 
     def _send(self, message: Dict[str, Any]) -> None:
-        if not self._adapter.waits_only:
+        if self._serves_metrics or not self._adapter.waits_only:
             with contextlib.suppress(OSError):  # the engine is gone, and we in a moment
                 self._wire.send(message)
             return
@@ -270,6 +271,9 @@ class _Server:
 
     async def _score(self, item: _Session, message: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         self._enter()
+        if not self._serves_metrics:
+            self._serves_metrics = True
+            self._adapter.make_room()
         metric = scoring.find(message["function"], self._adapter)
         if metric.is_async:
             result = await self._settle(metric.score(message))

@@ -1,7 +1,7 @@
 """Results as JSON and back, exactly. What nobody set is left out: it is by default what it was.
 
-Lone surrogates, NaN and infinities come back as they were. Values of unknown types, which only a mistake could bring
-here, are kept as their `repr`.
+Lone surrogates, NaN and infinities come back as they were. Values that JSON has not, which only a mistake could bring
+here, are kept as what is nearest, or as their `repr`.
 """
 
 from __future__ import annotations
@@ -63,9 +63,6 @@ def _to_json(data: Any) -> bytes:
         return to_json(data, inf_nan_mode="constants")
     except (PydanticSerializationError, ValueError, RecursionError):
         return _encode(data).encode()  # lone surrogates, which Python's own JSON can hold
-
-
-EMPTY_EXECUTION = execution_to_json(Execution())
 
 
 def to_blob(text: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from workbench.model.dependencies import Dependencies
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult
+from workbench.model.results import CaseResult, Execution
 from workbench.store.history import codec
 from workbench.store.history.database import Database
 from workbench.store.history.dependencies import DependencySets
@@ -39,6 +39,9 @@ _ADD_JOB = """
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+_NOTHING = Execution()
 
 
 class _ExecutionRow(NamedTuple):
@@ -134,7 +137,7 @@ class ResultWriter:
             result = job.result
             text = codec.execution_to_json(result.execution, result.expected_by_row)
             dependencies = result.execution.dependencies
-            if not result.metrics and text == codec.EMPTY_EXECUTION and dependencies is None:
+            if not result.metrics and dependencies is None and _says_nothing(result):
                 found.append(_ExecutionRow())
                 continue
             variant, key, data = _variant_of(job), _key_of(job), codec.to_blob(text)
@@ -193,6 +196,10 @@ class ResultWriter:
     def _last(self, table: str) -> int:
         """The highest number in a table; nobody else writes until the end of the transaction."""
         return int(self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+
+
+def _says_nothing(result: CaseResult) -> bool:
+    return result.expected_by_row is None and result.execution == _NOTHING
 
 
 def _variant_of(job: FinishedJob) -> str | bytes:

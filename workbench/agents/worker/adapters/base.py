@@ -78,8 +78,8 @@ class Adapter:
     """Whether `Session.turn` runs the agent's code synchronously: a process shared by cases calls it in a thread."""
 
     waits_only: bool = False
-    """Whether sessions only ever wait for others and never hold up the event loop, as no code of an agent runs in it:
-    what is told of them may then be told together with what comes in the same round of the loop."""
+    """Whether sessions only ever wait for others and never hold up the event loop, as no code of an agent runs in the
+    process: what is told of them may then be told together with what comes in the same round of the loop."""
 
     def __init__(self, target: Dict[str, Any]) -> None:
         self.target = target
@@ -103,6 +103,10 @@ class Adapter:
 
         Must leave no thread, client, open file or event loop behind.
         """
+
+    def make_room(self) -> None:
+        """Undo what the adapter did for itself alone: code of the user that is none of the agent's, a metric, is to run
+        in this process, with `.env` loaded."""
 
     def load(self) -> None:
         """Import the user's code, with the roots on `sys.path` and `.env` loaded. Raises LoadError."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from ...recording.recorder import quiet
 from ...variables import Variables
 from .. import base
-from .certificates import unread_certificates
+from .certificates import read_certificates, unread_certificates
 from .reading import MAPPED, Reading
 from .sending import Sending
 
@@ -36,6 +37,11 @@ class Adapter(base.Adapter):
         if not options.keys().isdisjoint(MAPPED):
             with contextlib.suppress(ImportError):
                 from . import paths  # noqa: F401
+
+    def make_room(self) -> None:
+        """See `Adapter.make_room`."""
+        with quiet:
+            read_certificates()
 
     def load(self) -> None:
         """Look at the settings as far as only a process with the target's environment can."""

@@ -1,30 +1,38 @@
-"""Which certificates are trusted: read where an agent speaks TLS, and when its variables are known."""
+"""The certificates of the system, which aiohttp reads when it is imported: left for when they are needed."""
 
 from __future__ import annotations
 
 import contextlib
 import ssl
 from collections.abc import Iterator
-from typing import Any
+
+_without: list[ssl.SSLContext] = []
+"""Contexts that have no certificates yet, and trust nobody."""
 
 
 @contextlib.contextmanager
 def unread_certificates() -> Iterator[None]:
-    """Where aiohttp is imported: it then reads all certificates of the system, which takes longer than the rest of the
-    import, and before `.env` says where others are. Its own contexts trust nobody without them.
-    """
-    ssl.SSLContext.set_default_verify_paths = _read_nothing  # type: ignore[method-assign]
+    """Where aiohttp is imported. To read certificates takes longer than the rest of the import, most agents behind HTTP
+    need none, and `.env`, which may say where others are, is not known yet."""
+    kept = ssl.SSLContext.__dict__.get(_READ)
+    setattr(ssl.SSLContext, _READ, _read_later)
     try:
         yield
     finally:
-        del ssl.SSLContext.set_default_verify_paths  # the inherited one is there again
+        if kept is None:
+            delattr(ssl.SSLContext, _READ)  # what it inherits is there again
+        else:
+            setattr(ssl.SSLContext, _READ, kept)
 
 
-def _read_nothing(self: ssl.SSLContext) -> None:
-    pass
+_READ = "set_default_verify_paths"
 
 
-def trusted_for(*urls: str | None) -> Any:
-    """What to trust in connections to these, as aiohttp takes it: what the environment says where one has TLS."""
-    needs_tls = any(url is not None and url.lower().startswith("https://") for url in urls)
-    return ssl.create_default_context() if needs_tls else True
+def _read_later(context: ssl.SSLContext) -> None:
+    _without.append(context)
+
+
+def read_certificates() -> None:
+    """Have aiohttp's contexts trust whom the environment says, as of now."""
+    while _without:
+        _without.pop().set_default_verify_paths()

@@ -14,7 +14,7 @@ from ...recording.recorder import quiet
 from ...variables import Variables
 from .. import base
 from ..foreign import WAIT_SECONDS, ForeignSession, open_inbox, receiver_for
-from .certificates import trusted_for
+from .certificates import read_certificates
 from .reading import Reading, beginning, kind_of
 from .sending import Sending
 from .words import in_words
@@ -48,7 +48,8 @@ class Connections:
         self._receiver = None if port is None else receiver_for(target, port=port)
         with quiet:  # all variables are looked at, and hardly one of them matters
             self.proxy = _proxy_for(url)
-            self._trusted = trusted_for(url, self.proxy)
+            if any(address is not None and address.lower().startswith("https:") for address in (url, self.proxy)):
+                read_certificates()
         self._connector: aiohttp.TCPConnector | None = None
 
     def traces(self, opened: float) -> Traces:
@@ -65,7 +66,7 @@ class Connections:
     def client(self) -> aiohttp.ClientSession:
         """A client with cookies of its own."""
         if self._connector is None:  # it belongs to the event loop, which is there only now
-            self._connector = aiohttp.TCPConnector(limit=0, ssl=self._trusted)
+            self._connector = aiohttp.TCPConnector(limit=0)
         return aiohttp.ClientSession(
             connector=self._connector,
             connector_owner=False,

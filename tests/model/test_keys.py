@@ -1,0 +1,16 @@
+"""How jobs are looked up."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from workbench.model.keys import CaseKey, JobKey
+
+
+def test_keys_of_jobs_that_differ_in_anything_hash_apart() -> None:
+    keys = {
+        JobKey(case=CaseKey(target="t", eval_set=eval_set, eval_id=eval_id, occurrence=occurrence), repeat=repeat)
+        for eval_set, eval_id, occurrence, repeat in product("ab", "cd", range(20), range(20))
+    }
+
+    assert len({hash(key) for key in keys}) == len(keys)
