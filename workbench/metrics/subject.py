@@ -117,3 +117,13 @@ class CaseView:
         """Whether all turns that were expected have been finished."""
         self.is_expected = len(expected) >= len(results)
         """Whether all turns that were finished had been expected."""
+
+    def is_recorded(self, column: str, turn: Turn) -> bool:
+        """Whether a turn can tell its `response` or `predicted_trajectory`: only of a row may they be missing.
+
+        An agent that was asked and says nothing has told that.
+        """
+        if turn.actual is None or not turn.is_row or not self.subject.recorded:
+            return True
+        told = {"response": turn.actual.final_response, "predicted_trajectory": turn.actual.intermediate_data}
+        return told[column] is not None
