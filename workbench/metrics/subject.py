@@ -83,6 +83,11 @@ class Turn:
         return None if self.result is None else self.result.calls_unknown
 
     @property
+    def arguments_unknown(self) -> str | None:
+        """Why nobody knows the arguments of the calls, whose names are known; None where that is not so."""
+        return None if self.result is None else self.result.arguments_unknown
+
+    @property
     def predicted_keys(self) -> list[Any]:
         """The predicted calls in canonical, hashable form."""
         if self._predicted_keys is None:
