@@ -244,6 +244,24 @@ def test_columns_that_fit_none_of_the_metrics_are_named_with_those_that_would(wo
     assert named.status == 0
 
 
+def test_a_judge_needs_no_key_for_rows_that_lack_what_it_looks_at(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    rows = [{"prompt": "Hi", "reference": "yes"}, {"prompt": "Hi", "response": "yes"}]
+    workbench.write("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    workbench.write("prompts.jsonl", '{"prompt": "Hi"}\n')
+
+    judged = workbench("score", "rows.jsonl", "--metrics", "final_response_match_v2=0.5", "--format", "json")
+    refused = workbench("score", "prompts.jsonl", "--metrics", "safety_v1=0.5")
+
+    reasons = [case["metrics"][0]["reason"] for case in judged.data["cases"]]
+    assert reasons == ["the row has no response", "the row has no reference"]
+    assert refused.status == 2
+    assert "found the columns prompt, expected response for safety_v1" in refused.error
+
+
 def test_a_metric_that_some_row_has_the_columns_for_is_judged(workbench: CommandLine) -> None:
     rows = [{"response": "yes"}, {"response": "yes", "reference": "yes"}]
     workbench.write("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))

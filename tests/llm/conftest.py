@@ -25,15 +25,17 @@ async def open_models() -> AsyncIterator[Callable[..., Models]]:
     """Open access to the models behind a server."""
     opened: list[Models] = []
 
-    def open_(server: Server, *, environment: dict[str, str] | None = None, **given: Any) -> Models:
+    def open_(server: Server | None, *, environment: dict[str, str] | None = None, **given: Any) -> Models:
         options = {"first_wait_seconds": 0.01, **given.pop("options", {})}
-        named = {
-            "GOOGLE_API_KEY": "key-of-google",
-            "GOOGLE_GEMINI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "key-of-openai",
-            "OPENAI_API_BASE": f"{server.url}/v1",
-        }
-        opened.append(Models(named if environment is None else environment, ModelOptions(**options), **given))
+        if environment is None:
+            assert server is not None
+            environment = {
+                "GOOGLE_API_KEY": "key-of-google",
+                "GOOGLE_GEMINI_BASE_URL": server.url,
+                "OPENAI_API_KEY": "key-of-openai",
+                "OPENAI_API_BASE": f"{server.url}/v1",
+            }
+        opened.append(Models(environment, ModelOptions(**options), **given))
         return opened[-1]
 
     yield open_

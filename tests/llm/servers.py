@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
@@ -117,6 +120,34 @@ def serving(answer: Answer) -> Iterator[Server]:
     finally:
         server.stop()
         thread.join()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def hanging_up() -> Iterator[tuple[str, list[Any]]]:
+    """A server that closes every connection without an answer: its address, and who has connected."""
+    connections: list[Any] = []
+
+    class HangUp(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            connections.append(self.client_address)
+            self.request.recv(100_000)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), HangUp) as server:
+        thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.01), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", connections
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **said: Any) -> Said:

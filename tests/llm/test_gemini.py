@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Said, Server, gemini, gemini_error
+from tests.llm.servers import Answer, Said, Server, free_port, gemini, gemini_error, hanging_up
+from workbench.llm.account import Account
 from workbench.llm.models import Models
 from workbench.llm.requests import Message, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
@@ -112,15 +115,69 @@ async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, ope
 
 
 async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: gemini("x"))
-    models = open_models(server, options={"tries": 1}, environment={
-        "GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9",
-    })  # fmt: skip
+    nobody = f"http://127.0.0.1:{free_port()}"
+    environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": nobody}
+    models = open_models(serve(lambda _: gemini("x")), options={"tries": 1}, environment=environment)
 
-    with pytest.raises(ModelError, match="cannot be reached") as raised:
+    with pytest.raises(ModelError) as raised:
         await models.ask(request())
 
     assert raised.value.trouble.is_outage
+    assert raised.value.message == (
+        "gemini-test: the service cannot be reached or has failed "
+        f"(cannot connect to {nobody.removeprefix('http://')}: connection refused)"
+    )
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+async def test_a_connection_is_tried_as_often_as_the_options_say(open_models: OpenModels, tries: int) -> None:
+    with hanging_up() as (url, connections):
+        environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": url}
+        models = open_models(None, options={"tries": tries}, environment=environment)
+
+        with pytest.raises(ModelError, match="closed the connection before it had answered") as raised:
+            await models.ask(request())
+
+    assert raised.value.trouble is Trouble.UNAVAILABLE
+    assert "Error:" not in raised.value.message
+    assert len(connections) == tries
+
+
+async def test_an_address_without_a_scheme_is_refused_at_once(open_models: OpenModels) -> None:
+    environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "localhost:9"}
+    account = Account()
+
+    with pytest.raises(ModelError, match=r"found the address localhost:9/.*, expected one with http://") as raised:
+        await open_models(None, environment=environment).ask(request(), account=account)
+
+    assert raised.value.trouble is Trouble.REFUSED
+    assert [each.failed for each in account.spending()] == [1]
+
+
+async def test_a_project_without_network_is_not_told_that_its_key_is_wrong(
+    open_models: OpenModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+    credentials = {
+        "type": "authorized_user",
+        "client_id": "a",
+        "client_secret": "b",
+        "refresh_token": "c",
+        "token_uri": f"http://127.0.0.1:{port}/token",
+    }
+    (tmp_path / "account.json").write_text(json.dumps(credentials))
+    in_project = {
+        "GOOGLE_GENAI_USE_VERTEXAI": "1",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "GOOGLE_CLOUD_LOCATION": "us-central1",
+        "GOOGLE_VERTEX_BASE_URL": f"http://127.0.0.1:{port}",
+    }
+
+    with pytest.raises(ModelError, match="cannot connect to ") as raised:
+        await open_models(None, environment=in_project, options={"tries": 1}).ask(request())
+
+    assert raised.value.trouble is Trouble.UNAVAILABLE
 
 
 async def test_a_configuration_that_is_none_is_refused_before_anyone_is_asked(

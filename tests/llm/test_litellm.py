@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Said, Server, openai, openai_error
+from tests.llm.servers import Answer, Said, Server, free_port, openai, openai_error
 from workbench.llm.models import Models
 from workbench.llm.requests import Message, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
@@ -87,10 +88,12 @@ async def test_what_goes_wrong_is_told_apart_in_words(
 
 @pytest.mark.needs_litellm
 async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
-    environment = {"OPENAI_API_KEY": "k", "OPENAI_API_BASE": "http://127.0.0.1:9/v1"}
+    port = free_port()
+    environment = {"OPENAI_API_KEY": "k", "OPENAI_API_BASE": f"http://127.0.0.1:{port}/v1"}
     models = open_models(serve(lambda _: openai("x")), environment=environment, options={"tries": 1})
 
-    with pytest.raises(ModelError, match="cannot be reached") as raised:
+    said = f"cannot be reached or has failed (cannot connect to 127.0.0.1:{port}: connection refused)"
+    with pytest.raises(ModelError, match=f"{re.escape(said)}$") as raised:
         await models.ask(request(model=MODEL))
 
     assert raised.value.trouble.is_outage

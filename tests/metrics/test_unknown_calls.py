@@ -12,6 +12,7 @@ from workbench.metrics.subject import CaseView
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, status_of_case
 from workbench.report.differences import DifferenceKind, differences
 
+NO_ARGUMENTS = "the spans of the agent tell no arguments"
 REASON = "no span came within 2 s of the answer"
 KNOWS_CALLS = ("tool_trajectory_avg_score", "trajectory_exact_match", "trajectory_precision", "trajectory_strict_match")
 
@@ -52,7 +53,68 @@ def test_dialects_compare_the_turns_that_are_known(turn: Any) -> None:
     assert [bool(of_turn) for of_turn in compared.turns] == [True, False]
 
 
+def test_dialects_compare_no_arguments_that_nobody_knows(turn: Any) -> None:
+    result = TurnResult(invocation=turn("a", ["f"]), duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
+    subject = JudgedCase(case=None, expected=[turn("a", [("f", {"x": 1})])], execution=Execution(turns=(result,)))
+
+    assert dialects_of(CaseView(subject)).reason == NO_ARGUMENTS
+
+
 def test_no_call_is_missing_where_none_is_known(turn: Any) -> None:
     expected, actual = turn("b", ["g"]), turn("c")
 
     assert {each.kind for each in differences(expected, actual, calls_known=False)} == {DifferenceKind.RESPONSE_CHANGED}
+
+
+BY_ARGUMENTS = (
+    "tool_trajectory_avg_score",
+    "trajectory_exact_match",
+    "trajectory_in_order_match",
+    "trajectory_any_order_match",
+    "trajectory_precision",
+    "trajectory_recall",
+    "trajectory_strict_match",
+    "trajectory_superset_match",
+)
+
+
+async def judged_by_names(
+    config: Any, services: Any, criteria: dict[str, Any], *, predicted: Any, expected: Any
+) -> dict[str, MetricResult]:
+    """The results of a turn of which only the names of the calls are known."""
+    result = TurnResult(invocation=predicted, duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
+    subject = JudgedCase(case=None, expected=[expected], execution=Execution(turns=(result,)))
+    return {each.name: each for each in await judge_case(subject, config(criteria), services)}
+
+
+@pytest.mark.parametrize("name", BY_ARGUMENTS)
+async def test_arguments_that_nobody_knows_fail_no_case(name: str, turn: Any, config: Any, services: Any) -> None:
+    found = await judged_by_names(
+        config, services, {name: 1.0}, predicted=turn("a", ["f", "g"]), expected=turn("a", [("f", {"x": 1}), "g"])
+    )
+
+    assert (found[name].status, found[name].score, found[name].reason) == (MetricStatus.ERROR, None, NO_ARGUMENTS)
+
+
+@pytest.mark.parametrize("name", BY_ARGUMENTS)
+async def test_what_no_arguments_could_make_good_is_failed(name: str, turn: Any, config: Any, services: Any) -> None:
+    found = await judged_by_names(
+        config, services, {name: 1.0}, predicted=turn("a", ["h"]), expected=turn("a", [("f", {"x": 1})])
+    )
+
+    assert (found[name].status, found[name].score) == (MetricStatus.FAILED, 0.0)
+
+
+async def test_what_needs_names_alone_counts_without_arguments(turn: Any, config: Any, services: Any) -> None:
+    criteria = {
+        "tool_trajectory_avg_score": {"threshold": 1.0, "ignore_args": True},
+        "trajectory_exact_match": {"threshold": 1.0, "args_match": "ignore"},
+        "trajectory_single_tool_use": {"threshold": 1.0, "tool_name": "f"},
+    }
+
+    found = await judged_by_names(
+        config, services, criteria, predicted=turn("a", ["f"]), expected=turn("a", [("f", {"x": 1})])
+    )
+
+    assert {name: found[name].status for name in criteria} == dict.fromkeys(criteria, MetricStatus.PASSED)
+    assert found["tool_call_count_v1"].score == 1.0

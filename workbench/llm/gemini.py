@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
+from workbench.llm.connections import is_no_address, is_of_connection, said_of_connection
 from workbench.llm.provider import uses_vertex
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
@@ -23,7 +24,6 @@ _NO_KEY = (
     ".env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
 )
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
-_OF_CONNECTIONS = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio"})
 
 
 class Gemini:
@@ -204,10 +204,15 @@ def error_of_library(error: Exception, model: str) -> ModelError:
 
     What is not JSON was not said by the service but by something on the way to it.
     """
-    of = type(error).__module__.partition(".")[0]
-    said = f"{type(error).__name__}: {error}"
-    if of in _OF_CONNECTIONS or isinstance(error, OSError | JSONDecodeError):
+    said = said_of_connection(error)
+    if said is not None:  # google.auth has to be connected, too
         return failed(Trouble.UNAVAILABLE, model, said)
+    if isinstance(error, JSONDecodeError):
+        return failed(Trouble.UNAVAILABLE, model, f"its answer is no JSON: {error}")
+    if is_no_address(error):  # and will be none the next time
+        return failed(Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://")
+    if is_of_connection(error):
+        return failed(Trouble.UNAVAILABLE, model, str(error) or type(error).__name__)
     if type(error).__module__.startswith("google.auth"):
-        return failed(Trouble.DENIED, model, said)
-    return failed(Trouble.REFUSED, model, said)
+        return failed(Trouble.DENIED, model, str(error.args[0] if error.args else error))
+    return failed(Trouble.REFUSED, model, f"{type(error).__name__}: {error}")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.llm.configuration import ELSEWHERE, NOT_SAID_ELSEWHERE, snake
+from workbench.llm.connections import said_of_connection
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
 from workbench.model.results import TokenUsage
@@ -122,4 +123,6 @@ def _error(error: Exception, model: str) -> ModelError:
         seconds = None if retry_after is None else max(0.0, float(retry_after))
     except ValueError:  # a date
         seconds = None
-    return failed(trouble, model, f"{name}: {error}", retry_after=seconds)
+    # Of what the provider answered, the library's own text says most.
+    said = said_of_connection(error) if trouble.is_outage else None
+    return failed(trouble, model, said or f"{name}: {error}", retry_after=seconds)

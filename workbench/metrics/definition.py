@@ -19,6 +19,7 @@ class MetricInfo:
     `lowest` and `highest` bound its scores (None: unbounded). `needs` names what must be there besides the turns:
     "text" (the text helper), "worker" (the target's worker), "judge" (a judge model).
     `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
+    `columns`: it says something of a recorded row only where that has one of these; empty where others decide.
     `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
     of each option to its meaning and default; `choices` has the values of those options that allow only some, the
     default first.
@@ -34,6 +35,7 @@ class MetricInfo:
     needs_reference: bool = True
     needs: frozenset[str] = frozenset()
     fits_scenarios: bool = False
+    columns: Sequence[str] = ()
     informational: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Sequence[str | bool]] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def dialects_of(view: CaseView) -> CaseDialects:
 
     A turn with one side alone has no comparisons and does not count for the whole.
     """
-    known = [turn for turn in view.turns if turn.calls_unknown is None]
+    known = [turn for turn in view.turns if _unknown(turn) is None]
     compared = [turn for turn in known if turn.predicted is not None and turn.reference is not None]
     pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
     if not compared:
@@ -80,14 +80,19 @@ def _why_not(view: CaseView) -> str:
         return "there are no turns"
     if all(turn.actual is None for turn in view.turns):
         return "the agent finished no turn"
-    unknown = [turn.calls_unknown for turn in view.turns if turn.calls_unknown is not None]
-    if unknown:
-        return unknown[0]
+    unknown = next(filter(None, map(_unknown, view.turns)), None)
+    if unknown is not None:
+        return unknown
     if all(turn.predicted is None for turn in view.turns):
         return "no predicted_trajectory"
     if all(turn.expected is None for turn in view.turns):
         return "nothing is known of what was expected"
     return "no reference_trajectory"
+
+
+def _unknown(turn: Turn) -> str | None:
+    """Why nobody knows what there would be to compare: the calls, or their arguments."""
+    return turn.calls_unknown or turn.arguments_unknown
 
 
 def _of_turn(turn: Turn) -> Iterator[DialectComparison]:

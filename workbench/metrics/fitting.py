@@ -135,9 +135,10 @@ def _missing_for_judge(metric: JudgeMetric, columns: Collection[str]) -> tuple[s
 
 
 def _missing(info: MetricInfo, columns: Collection[str]) -> tuple[str, ...]:
-    """Judges that need no reference may have something to say about whatever a row holds."""
-    if info.family not in _COLUMNS_OF or (info.family == "judge" and not info.needs_reference):
+    if info.family not in _COLUMNS_OF:
         return ()
+    if info.family == "judge" and not info.needs_reference:  # each knows itself what it looks at
+        return () if not info.columns or any(name in columns for name in info.columns) else (info.columns[0],)
     actual, expected = _COLUMNS_OF[info.family]
     needed = (actual, expected) if info.needs_reference else (actual,)
     return tuple(name for name in needed if name not in columns)

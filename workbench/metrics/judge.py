@@ -11,7 +11,15 @@ from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.metrics.by_model import judge_by_model
 from workbench.metrics.custom import judge_custom
-from workbench.metrics.definition import CaseJudge, Judge, ModelJudge, TextJudge, TextQuestion, TurnJudge
+from workbench.metrics.definition import (
+    CaseJudge,
+    Judge,
+    MetricInfo,
+    ModelJudge,
+    TextJudge,
+    TextQuestion,
+    TurnJudge,
+)
 from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns, win_rates
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
@@ -94,7 +102,7 @@ async def _judge_elsewhere(
         if prepared.custom is not None:
             return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
         if prepared.info is not None and "judge" in prepared.info.needs:
-            skip = partial(_nothing_to_judge, view=view, needs_reference=prepared.info.needs_reference)
+            skip = partial(_nothing_to_ask, view=view, info=prepared.info)
             results: list[MetricResult] = []
             for judge, rule in prepared.judges:
                 if isinstance(judge, ModelJudge):
@@ -151,6 +159,14 @@ def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> S
         case = view.subject.case
         return _SIMULATED if case is not None and case.conversation_scenario is not None else _UNEXPECTED
     return None
+
+
+def _nothing_to_ask(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
+    """Why no model need be asked about a turn, None where one must."""
+    nothing = _nothing_to_judge(turn, view, needs_reference=info.needs_reference)
+    if nothing is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
+        return nothing
+    return Score.undefined(f"the row has no {' and no '.join(info.columns)}")
 
 
 def _told(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ from workbench.metrics.matching import (
     is_subsequence,
     is_subsequence_by,
 )
-from workbench.metrics.subject import Turn
+from workbench.metrics.subject import CallsUnknown, Turn
 from workbench.model.trajectory import ToolCall, Trajectory
 
 NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
@@ -24,6 +24,15 @@ NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: 
 def has_names_alone(calls: Trajectory) -> bool:
     """Whether calls are written without arguments, all of them."""
     return bool(calls) and all(call.args is None for call in calls)
+
+
+def refuse_unknown_arguments(turn: Turn, *, names_do_better: Callable[[], bool]) -> None:
+    """Raise CallsUnknown where calls fell short, and it may be for arguments that nobody knows.
+
+    By names alone calls match at least as well as with any arguments: where that is no better, the verdict stands.
+    """
+    if turn.arguments_unknown is not None and names_do_better():
+        raise CallsUnknown(turn.arguments_unknown)
 
 
 # Rules are tried for every pair of calls: at this many for about three seconds, in which no other case is judged.

@@ -83,6 +83,11 @@ class Turn:
         return None if self.result is None else self.result.calls_unknown
 
     @property
+    def arguments_unknown(self) -> str | None:
+        """Why nobody knows the arguments of the calls, whose names are known; None where that is not so."""
+        return None if self.result is None else self.result.arguments_unknown
+
+    @property
     def predicted_keys(self) -> list[Any]:
         """The predicted calls in canonical, hashable form."""
         if self._predicted_keys is None:
@@ -117,3 +122,13 @@ class CaseView:
         """Whether all turns that were expected have been finished."""
         self.is_expected = len(expected) >= len(results)
         """Whether all turns that were finished had been expected."""
+
+    def is_recorded(self, column: str, turn: Turn) -> bool:
+        """Whether a turn can tell its `response` or `predicted_trajectory`: only of a row may they be missing.
+
+        An agent that was asked and says nothing has told that.
+        """
+        if turn.actual is None or not turn.is_row or not self.subject.recorded:
+            return True
+        told = {"response": turn.actual.final_response, "predicted_trajectory": turn.actual.intermediate_data}
+        return told[column] is not None

@@ -20,6 +20,7 @@ from workbench.metrics.pairing import (
     PythonEquality,
     RuledArguments,
     has_names_alone,
+    refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
@@ -60,6 +61,7 @@ def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
         return Score.undefined("the row has no predicted_trajectory")
     if match(pairing, turn):
         return _MATCHED
+    refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))
     hint = _hint(turn, match) if isinstance(pairing, PythonEquality) else None
     return Score(0.0, hint=hint) if hint else _DIFFERENT
 

@@ -20,6 +20,7 @@ from workbench.metrics.pairing import (
     Pairing,
     RuledArguments,
     has_names_alone,
+    refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
@@ -65,6 +66,7 @@ def _prepare(options: Options, match: Match) -> Sequence[Judge]:
             return Score.undefined("the row has no predicted_trajectory")
         if match(pairing, turn):
             return _MATCHED
+        refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))
         if has_names_alone(turn.reference) and match(NameEquality(), turn):
             return Score(0.0, hint=NAMES_ALONE_HINT)
         return _DIFFERENT

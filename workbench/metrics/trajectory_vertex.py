@@ -23,6 +23,7 @@ from workbench.metrics.pairing import (
     NameEquality,
     RuledArguments,
     has_names_alone,
+    refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
 from workbench.model.results import Score
@@ -102,6 +103,7 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
         if turn.predicted is None:
             return Score.undefined("the row has no predicted_trajectory")
         given = formula(turn, pairing, count)
+        refuse_unknown_arguments(turn, names_do_better=lambda: formula(turn, NameEquality(), count) != given)
         if given.value is not None and given.value < 1.0 and has_names_alone(turn.reference):
             by_name = formula(turn, NameEquality(), count)
             return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given

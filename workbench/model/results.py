@@ -102,7 +102,8 @@ class TokenUsage(Fact):
 class TurnResult(Fact):
     """One turn as the agent did it. `invocation.user_content` is what it was told.
 
-    `calls_unknown`: why nobody knows which tools were called, where what was to tell it did not come.
+    `calls_unknown`: why nobody knows which tools were called, where what was to tell it did not come;
+    `arguments_unknown`: why of the calls nobody knows more than their names.
     """
 
     invocation: Invocation
@@ -110,6 +111,7 @@ class TurnResult(Fact):
     inference_calls: int | None = None  # None where the adapter cannot see model calls
     usage: TokenUsage | None = None
     calls_unknown: str | None = None
+    arguments_unknown: str | None = None
 
 
 class ConversationEnd(StrEnum):

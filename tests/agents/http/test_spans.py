@@ -190,6 +190,23 @@ async def test_secrets_that_tools_were_given_are_judged_and_not_in_the_trace(ben
 
 
 @pytest.mark.parametrize(
+    ("arguments", "is_unknown"),
+    [([None, None], True), (["moon", None], True), ([None, '{"at": "moon"}'], False), ([], False)],
+)
+async def test_arguments_are_unknown_where_no_call_of_a_turn_has_them(
+    bench: Any, serve: Any, arguments: list[str | None], is_unknown: bool
+) -> None:
+    spans = [otlp.model(), *(otlp.tool("look", arguments=each) for each in arguments)]
+    site = await serve(lambda asked: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
+
+    talk = await bench.talk_once("moon", **site.target())
+
+    assert talk.error is None, talk.message
+    assert ("gen_ai.tool.call.arguments" in (talk.turns[0].arguments_unknown or "")) is is_unknown
+    assert talk.turns[0].calls_unknown is None
+
+
+@pytest.mark.parametrize(
     "text",
     ["[" * 5000 + "]" * 5000, '{"a":' * 500 + "1" + "}" * 500, '{"a": NaN}'],
     ids=["deeper than Python reads", "deeper than people read", "no JSON"],

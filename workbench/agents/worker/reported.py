@@ -15,7 +15,7 @@ def turn_result(
     """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
 
     `inference_calls` of the answer counts where the adapter sees model calls, `calls_unknown` where those of tools were
-    to be told and were not.
+    to be told and were not, `arguments_unknown` where only their names were.
     """
     response = answer["response"]
     return {
@@ -33,6 +33,7 @@ def turn_result(
         "inference_calls": answer.get("inference_calls"),
         "usage": answer["usage"],
         "calls_unknown": answer.get("calls_unknown"),
+        "arguments_unknown": answer.get("arguments_unknown"),
         "spans": spans,
     }
 

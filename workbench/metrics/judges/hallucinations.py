@@ -156,6 +156,7 @@ METRICS: Sequence[Definition] = (
             NAME,
             purpose="Which share of the sentences of the answer its context supports.",
             when="The agent must not make things up.",
+            columns=("response",),
             options={_ON_THE_WAY: "check what was said on the way, too (default false)"},
             choices={_ON_THE_WAY: (False, True)},
         ),

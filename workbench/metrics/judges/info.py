@@ -16,6 +16,7 @@ def info_of_judge(
     *,
     purpose: str,
     when: str,
+    columns: Sequence[str] = (),
     bounds: tuple[float, float] = (0.0, 1.0),
     options: Mapping[str, str] = _NONE,
     choices: Mapping[str, Sequence[str | bool]] = _NO_CHOICES,
@@ -35,6 +36,7 @@ def info_of_judge(
         needs_reference=False,
         needs=frozenset({"judge"}),
         fits_scenarios=True,
+        columns=columns,
         options={**DESCRIPTION, **options},
         choices=choices,
     )

@@ -26,7 +26,7 @@ from workbench.metrics.judges.info import info_of_judge
 from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_properties
-from workbench.metrics.judges.rubrics import question_about_conversation
+from workbench.metrics.judges.rubrics import COLUMNS, question_about_conversation
 from workbench.metrics.judges.service import asks_service, instance_of_conversation, service_judge
 from workbench.metrics.options import Options
 from workbench.metrics.subject import CaseView, Turn
@@ -106,6 +106,7 @@ def _definition(kind: _Kind) -> Definition:
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
+            columns=COLUMNS["tools" if kind.subject == "tools" else "conversation"],
             options=service.DESCRIPTION,
             choices=service.CHOICES,
         ),

@@ -22,6 +22,7 @@ from workbench.model.results import Score
 
 NAME = "final_response_match_v2"
 _NO_REFERENCE = Score.undefined("the case has no expected response")
+_NO_COLUMN = Score.undefined("the row has no reference")
 _SCHEMA = {
     "type": "object",
     "properties": {"reasoning": {"type": "string"}, "verdict": {"type": "string", "enum": ["valid", "invalid"]}},
@@ -33,7 +34,7 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
     """The question about one turn; undefined where nothing was expected of the response."""
     del view
     if turn.expected is None or turn.expected.final_response is None:
-        return _NO_REFERENCE
+        return _NO_COLUMN if turn.is_row else _NO_REFERENCE
     prompt = render(
         "response_match",
         user_prompt=turn.expected.user_content.text(),
@@ -56,6 +57,7 @@ METRICS: Sequence[Definition] = (
             purpose="Whether the final response says what the expected one says, whatever the words.",
             when="Answers are free text.",
             needs=frozenset({"judge"}),
+            columns=("response",),
             options={
                 **DESCRIPTION,
                 "include_intermediate_responses_in_final": "judge what was said on the way, too (default false)",

@@ -26,6 +26,13 @@ from workbench.model.results import Score
 
 Subject = Literal["answer", "tools", "conversation"]
 
+COLUMNS: Mapping[Subject, Sequence[str]] = {
+    "answer": ("response",),
+    "tools": ("predicted_trajectory",),
+    "conversation": ("response", "predicted_trajectory"),
+}
+"""What a row must tell one of, for there to be something to judge."""
+
 _VERDICTS = ["yes", "no", "not applicable"]
 _PROPERTY = {
     "type": "object",
@@ -182,6 +189,7 @@ def _definition(kind: _Kind) -> Definition:
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
+            columns=COLUMNS[kind.subject],
             options={"rubrics": f"properties, besides those of type {kind.type} of cases and turns"},
         ),
         prepare=partial(_prepare, kind=kind),

@@ -122,6 +122,7 @@ def _definition(kind: _Kind) -> Definition:
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
+            columns=("response",),
             bounds=(kind.lowest, kind.highest),
             options=service.DESCRIPTION,
             choices=service.CHOICES,

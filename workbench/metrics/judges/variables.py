@@ -30,8 +30,7 @@ def _prompt(turn: Turn, view: CaseView) -> str | None:
 
 
 def _response(turn: Turn, view: CaseView) -> str | None:
-    del view
-    return response_of(turn.actual)
+    return response_of(turn.actual) if view.is_recorded("response", turn) else None
 
 
 def _reference(turn: Turn, view: CaseView) -> str | None:
@@ -77,7 +76,6 @@ VARIABLES: Mapping[str, Variable] = MappingProxyType(
 _MISSING = {
     "prompt": "the turn has no prompt",
     "reference": "the case has no expected response",
-    "predicted_trajectory": "the row has no predicted trajectory",
     "reference_trajectory": "nothing is known of the expected tool calls",
 }
 
@@ -98,7 +96,8 @@ def values_of(names: Iterable[str], turn: Turn, view: CaseView) -> dict[str, str
     for name in names:
         value = value_of(name, turn, view)
         if value is None:
-            return Score.undefined(_MISSING.get(name, f"the case has no {name}"))
+            why = f"the row has no {name}" if turn.is_row else _MISSING.get(name, f"the case has no {name}")
+            return Score.undefined(why)
         values[name] = value
     return values
 

@@ -77,7 +77,8 @@ def _has_turns_alone(execution: Execution) -> bool:
 
 
 def _has_invocation_alone(turn: TurnResult) -> bool:
-    return turn.inference_calls is None and turn.usage is None and turn.calls_unknown is None
+    told = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
+    return all(each is None for each in told)
 
 
 def _has_words_and_calls_alone(invocation: Invocation) -> bool:

@@ -105,6 +105,7 @@ class ForeignSession(base.Session):
                 {"tool_name": call["name"], "tool_input": call["args"]} for call in heard.calls
             ]
             answer["calls_unknown"] = heard.missing
+            answer["arguments_unknown"] = heard.arguments_unknown
         answer["usage"] = answer["usage"] or heard.usage
         answer["inference_calls"] = heard.inference_calls
         return heard

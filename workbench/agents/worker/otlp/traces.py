@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NOTES = "workbench.telemetry"
 """The attribute of the agent's span that says what of its spans could not be read, or never came."""
 
+_NO_ARGUMENTS = "the spans of the agent tell no arguments of its calls (gen_ai.tool.call.arguments, as an object)"
 _MOST_NOTES = 10
 _EARLIER = 100_000_000  # nanoseconds by which the span around all may end before its answer is here
 _SLACK = 1_000_000_000  # nanoseconds by which a clock may differ before it is taken for a wrong one
@@ -34,7 +35,8 @@ class TurnTraces:
     `spans` are for the trace: without what is under names of secrets. `calls` and `responses` are those of tools, in
     the order in which they began, with all values, for they are judged; `usage` and `inference_calls` are None
     where no span tells of a model. `missing` says why there are none, where an exporter was to send some or those of
-    the answer cannot be read.
+    the answer cannot be read; `arguments_unknown` is said where there are calls, and none with arguments: most
+    instrumentations leave them out unless they are told otherwise.
     """
 
     spans: list[dict[str, Any]] = field(default_factory=list)
@@ -44,6 +46,7 @@ class TurnTraces:
     inference_calls: int | None = None
     notes: list[str] = field(default_factory=list)
     missing: str | None = None
+    arguments_unknown: str | None = None
 
 
 class Traces:
@@ -133,7 +136,10 @@ class Traces:
         by_id = {span["id"]: span for span in told}
         of_turn = [span for span in told if span["turn"] == around["turn"]]
         tools = [span for span in sorted(of_turn, key=lambda span: span["start"]) if _is_outer_call(span, by_id)]
-        untold = sorted({span["name"] for span in tools if not isinstance(span["request"], dict)})
+        without = [span["name"] for span in tools if not isinstance(span["request"], dict)]
+        untold = sorted(set(without))
+        if tools and len(without) == len(tools):
+            found.arguments_unknown = _NO_ARGUMENTS
         for span in tools:
             call_id = span["attributes"].get("function_call_id")
             named = {"name": span["name"], **({"id": str(call_id)} if call_id else {})}
