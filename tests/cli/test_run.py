@@ -344,3 +344,19 @@ def test_arguments_of_different_projects_are_refused(workbench: CommandLine, tmp
 
     assert done.status == 2
     assert "different projects" in done.error
+
+
+def test_json_of_other_programs_is_an_error_only_where_it_is_named(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    workbench.add_set("home/light.evalset.json", {"on": [make_turn("light kitchen", room="kitchen")]})
+    workbench.write("home/graph.test.json", {"query": "{user{id}}"})
+    workbench.write("home/numbers.test.json", [1, 2])
+
+    assert workbench("run").status == workbench("run", "home").status == workbench("doctor").status == 0
+    assert workbench("eval-set", "validate", "home").status == 0
+    named = workbench("run", "home/graph.test.json")
+    assert named.status == 2
+    assert "home/graph.test.json:1:1: found an object without eval_cases" in named.error
+    workbench.write("home/broken.test.json", '{"eval_set_id": "broken", "eval_cases": [')
+    assert workbench("run").status == workbench("doctor").status == 2
