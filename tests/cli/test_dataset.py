@@ -93,6 +93,21 @@ def test_a_dataset_becomes_an_eval_set_that_can_be_run(workbench: CommandLine) -
     assert workbench("dataset", "lint", "back.csv").status == 0
 
 
+def test_a_conversion_that_leaves_rows_out_ends_with_1_and_names_each(workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", GOOD + '{"prompt": 5}\n{broken\n')
+    cases = [{"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "a"}]}}]}, {"eval_id": "y"}]
+    workbench.write("some.evalset.json", {"eval_set_id": "some", "eval_cases": cases})
+
+    done = workbench("dataset", "convert", "rows.jsonl", "some.csv")
+
+    assert (done.status, done.out) == (1, "some.csv: 1 case written\n")
+    assert "cannot be read is left out: rows.jsonl:2:12: prompt: found a number, expected text" in done.error
+    assert "cannot be read is left out: rows.jsonl:3:2: is not JSON" in done.error
+    assert workbench("dataset", "lint", "some.csv").status == 0
+    assert workbench("dataset", "convert", "rows.jsonl", "new.evalset.json").status == 1
+    assert workbench("dataset", "convert", "some.evalset.json", "cases.csv").status == 1
+
+
 def test_nothing_is_overwritten_unless_it_is_said(workbench: CommandLine) -> None:
     workbench.write("rows.jsonl", GOOD)
     workbench.write("there.csv", "mine")

@@ -344,3 +344,47 @@ def test_arguments_of_different_projects_are_refused(workbench: CommandLine, tmp
 
     assert done.status == 2
     assert "different projects" in done.error
+
+
+def test_json_of_other_programs_is_an_error_only_where_it_is_named(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    workbench.add_set("home/light.evalset.json", {"on": [make_turn("light kitchen", room="kitchen")]})
+    workbench.write("home/graph.test.json", {"query": "{user{id}}"})
+    workbench.write("home/numbers.test.json", [1, 2])
+
+    assert workbench("run").status == workbench("run", "home").status == workbench("doctor").status == 0
+    assert workbench("eval-set", "validate", "home").status == 0
+    named = workbench("run", "home/graph.test.json")
+    assert named.status == 2
+    assert "home/graph.test.json:1:1: found an object without eval_cases" in named.error
+    workbench.write("home/broken.test.json", '{"eval_set_id": "broken", "eval_cases": [')
+    assert workbench("run").status == workbench("doctor").status == 2
+
+
+def test_a_case_is_found_by_the_name_that_is_shown_where_its_id_stands_twice(workbench: CommandLine) -> None:
+    rows = [("a", "y"), ("a", "n"), ("b", "y"), ("b", "n"), ("b#2", "y")]
+    lines = (json.dumps({"eval_id": name, "prompt": "?", "response": said, "reference": "y"}) for name, said in rows)
+    workbench.write("rows.jsonl", "\n".join(lines))
+    workbench.write("test_config.json", {"criteria": {"exact_match": 1.0}})
+
+    def ran(*arguments: str) -> list[tuple[str, int, str]]:
+        cases = workbench("run", *arguments, "--format", "json").data["cases"]
+        return [(case["eval_id"], case["occurrence"], case["status"]) for case in cases]
+
+    assert "FAILED         a#2" in workbench("run", "rows.jsonl").out
+    assert ran("rows.jsonl:a#2") == ran("rows.jsonl", "--case", "a#2") == [("a", 1, "FAILED")]
+    assert ran("rows.jsonl:a") == [("a", 0, "PASSED"), ("a", 1, "FAILED")]
+    assert ran("rows.jsonl:b#2") == ran("rows.jsonl", "--case", "b#2") == [("b#2", 0, "PASSED")]
+    assert ran("rows.jsonl:a#2,b#2", "--failed") == [("a", 1, "FAILED")]
+    missing = workbench("run", "rows.jsonl:a#3")
+    assert (missing.status, "no eval case 'a#3'; did you mean 'a#2'?" in missing.error) == (2, True)
+    assert "\n  a#2\n" in workbench("run", "rows.jsonl", "--dry-run").out
+
+
+def test_a_twin_in_an_eval_set_is_found_too(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    case = {"eval_id": "x", "conversation": [make_turn("light x", room="x")]}
+    workbench.write("home/twins.evalset.json", {"eval_set_id": "twins", "eval_cases": [case, case]})
+
+    done = workbench("run", "home/twins.evalset.json:x#2", "--format", "json")
+
+    assert [(case["eval_id"], case["occurrence"]) for case in done.data["cases"]] == [("x", 1)]
+    assert "eval_id 'x' stands 2 times, expected once" in done.data["cases"][0]["error"]["message"]

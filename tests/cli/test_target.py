@@ -36,6 +36,39 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "location", "missing"),
+    [
+        ("function", "nowhere.agent:answer", "home2: there is no module nowhere.agent in "),
+        ("adk", "no/such", "workbench.toml: targets.home2.target: no/such: there is no such agent: expected a folder"),
+        ("recorded", "none.jsonl", "home2: none.jsonl: cannot read it: there is no such file or folder"),
+        ("command", "no-such-program", "home2: the program 'no-such-program' is not there"),
+    ],
+)
+def test_what_is_not_there_is_added_and_said(workbench: CommandLine, kind: str, location: str, missing: str) -> None:
+    done = workbench("target", "add", "home2", "--kind", kind, "--target", location)
+
+    assert (done.status, done.out) == (0, "target home2 is in workbench.toml\n")
+    assert f"workbench: {missing}" in done.error
+    assert f'target = "{location}"' in (workbench.root / "workbench.toml").read_text()
+
+
+def test_of_an_agent_that_is_there_nothing_is_said_to_be_missing(workbench: CommandLine) -> None:
+    done = workbench("target", "add", "home2", "--kind", "function", "--target", "home.agent:answer")
+
+    assert done.error == "workbench: `workbench doctor --check` says whether it can be reached\n"
+
+
+@pytest.mark.parametrize("kind", ["agent_engine", "agent-engine"])
+def test_kinds_are_shown_as_the_settings_spell_them_and_taken_with_dashes_too(
+    workbench: CommandLine, kind: str
+) -> None:
+    assert "|agent_engine|" in workbench("target", "add", "--help").out
+
+    assert workbench("target", "add", "deployed", "--kind", kind, "--target", "home.agent:answer").status == 0
+    assert 'kind = "agent_engine"' in (workbench.root / "workbench.toml").read_text()
+
+
 def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
     file = add_target(NewTarget(name="home", kind="function", location="home.agent:answer"), tmp_path)
 

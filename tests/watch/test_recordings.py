@@ -119,6 +119,27 @@ async def test_a_dataset_that_is_half_written_keeps_its_rows_and_a_new_one_is_fo
         assert more.verdicts == {"c": "PASSED"}
 
 
+async def test_what_is_wrong_with_a_dataset_is_said_each_time_it_is_saved_so(folder: Rows) -> None:
+    folder.rows(name="other", c=("yes", "yes"))
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        for broken in (b"\xff", b"\xff\xff"):
+            said = await watched.after(lambda content=broken: (folder.root / "rows.jsonl").write_bytes(content))
+            assert said.change.reason == "something is wrong with it"
+            assert "rows.jsonl:1:1: found the byte 0xff, expected UTF-8 text" in said.first(Notice).message
+            assert said.first(AllKnown).summary.total == 4
+
+        emptied = await watched.after(folder.rows)
+        assert emptied.first(Notice).message == "rows.jsonl: there is no eval case in it any longer"
+        assert emptied.first(AllKnown).summary.total == 1
+
+        folder.rows(a=("yes", "yes"))
+        await watched.until_quiet()
+        gone = await watched.after((folder.root / "rows.jsonl").unlink)
+        assert gone.first(Notice).message == "rows.jsonl: it is gone, and its cases with it"
+
+
 async def test_recorded_sessions_are_judged_again_where_they_or_what_was_expected_change(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("said.json", _sessions(a="yes", b="no"))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.store.datasets.linting import Finding
 
 _FOUND = 1
+_UNREAD = 1
 SCHEMA_VERSION = 1
 
 
@@ -82,6 +83,8 @@ def convert(
 
     Rows are .jsonl, .csv, .json or .parquet, eval sets *.evalset.json or *.test.json; with --to openai or langchain the
     rows are lists of messages. What the new format cannot hold is reported.
+
+    Exits with 1 where rows or cases were left out because they cannot be read; the others are written.
     """
     from workbench.engine.converting import convert as converted
     from workbench.engine.converting import form_of
@@ -100,7 +103,7 @@ def convert(
     write_lines([neutralise(f"{to}: {counted(result.number, 'case')} written")])
     for line in result.losses:
         message(f"lost: {line}", prefix="")
-    return 0
+    return _UNREAD if result.unread else 0
 
 
 def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:

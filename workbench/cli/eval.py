@@ -78,7 +78,7 @@ def evaluate(
     with Workspace(project, loaded) as workspace:
         selections = select(project, named)
         if cases:
-            selections = only_cases(selections, cases, ids_of=workspace.ids_of)
+            selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
         options = RunOptions.model_validate(
             {
                 "config": config_file_path,

@@ -117,7 +117,10 @@ def file_of(agent: Path, eval_set_id: str) -> Path:
 def _eval_set_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(file for name in ("*.evalset.json", "*.test.json") for file in path.rglob(name) if file.is_file())
+    from workbench.store.recognising import is_eval_set
+
+    names = ("*.evalset.json", "*.test.json")
+    found = sorted(file for name in names for file in path.rglob(name) if file.is_file() and is_eval_set(file))
     if not found:
         raise click.BadParameter(f"{path}: no eval set below this folder (*.evalset.json or *.test.json).")
     return found

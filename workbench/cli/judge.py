@@ -78,6 +78,7 @@ def _judged(
     from workbench.cli.running import command_line
     from workbench.cli.streams import message
     from workbench.engine.plan import PlanError, RunOptions
+    from workbench.model.keys import cases_by_name
     from workbench.model.text import counted, did_you_mean
     from workbench.report.judge_agreement import Judgements
     from workbench.store.errors import StoreError
@@ -88,11 +89,12 @@ def _judged(
     with workspace.history() as history:
         stored = history.run(name)
         results = list(history.results(stored.run_id))
-    known = {result.case.eval_id for result in results}
+    known = cases_by_name((result.case.eval_id, result.case.occurrence) for result in results)
     unknown = [case for case in cases if case not in known]
     if unknown:
         raise PlanError(*(f"run {stored.run_id} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
-    results = [result for result in results if not cases or result.case.eval_id in cases]
+    chosen = {case for name in cases for case in known[name]}
+    results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
     options = RunOptions.model_validate({**given, "command": command_line()})
     ids, judged, interrupted = [stored.run_id], [results], False
     for time in range(1, repeat + 1):

@@ -50,7 +50,11 @@ columns_option: Option = click.option(
     help="Names that columns have in the dataset, where those differ: response=answer,reference=ground_truth.",
 )
 case_option: Option = click.option(
-    "--case", "cases", multiple=True, metavar="ID", help="Only this case; may be given several times."
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="ID",
+    help="Only this case; may be given several times. ID#2 is the second of an id.",
 )
 config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
 

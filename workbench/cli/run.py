@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from workbench.engine.cost import JudgeCost, PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
     from workbench.engine.workspace import Workspace
+    from workbench.model.keys import CaseAt, CaseKey
     from workbench.store.discovery import Project
 
 _WRONG = 2
@@ -172,7 +173,7 @@ def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str,
     from workbench.cli.selecting import only_cases, select
 
     selections = select(workspace.project, named)
-    return only_cases(selections, cases, ids_of=workspace.ids_of) if cases else selections
+    return only_cases(selections, cases, names_of=workspace.cases_by_name) if cases else selections
 
 
 def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
@@ -185,18 +186,24 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
 
     with open_history(workspace.root) as history:
         latest = {} if history is None else history.latest_judged_jobs()
-    failed: dict[str, list[str]] = {}
+    failed: dict[str, list[CaseKey]] = {}
     for key, jobs in latest.items():
         if any(job.status is not CaseStatus.PASSED for job in jobs):
-            failed.setdefault(key.eval_set, []).append(key.eval_id)
+            failed.setdefault(key.eval_set, []).append(key)
     for selection in selections:
         if selection.eval_set not in failed:  # nor is it looked into, which may not be possible
             continue
-        ids = failed[selection.eval_set]
+        keys = failed[selection.eval_set]
+        named: Mapping[str, Set[CaseAt]] = {}
         with contextlib.suppress(StoreError):  # the plan says so, and the rest runs
-            there = set(workspace.ids_of(selection.eval_set))
-            ids = [name for name in ids if name in there]
-        chosen = tuple(name for name in ids if selection.cases is None or name in selection.cases)
+            named = workspace.cases_by_name(selection.eval_set)
+            wanted = named if selection.cases is None else selection.cases
+            meant = {case for name in wanted for case in named.get(name, ())}
+            keys = [key for key in keys if (key.eval_id, key.occurrence) in meant]
+        # The name of a twin may be the id of another case: both twins are run then.
+        chosen = tuple(
+            key.name if named.get(key.name) == {(key.eval_id, key.occurrence)} else key.eval_id for key in keys
+        )
         if chosen:
             yield Selection(eval_set=selection.eval_set, cases=chosen)
 
@@ -211,7 +218,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     sets: dict[tuple[str, str], list[str]] = {}
     criteria: dict[str, str] = {}
     for case in plan.cases:
-        sets.setdefault((case.key.target, case.key.eval_set), []).append(case.key.eval_id)
+        sets.setdefault((case.key.target, case.key.eval_set), []).append(case.key.name)
         criteria[case.key.eval_set] = ", ".join(
             name.metric if name.threshold is None else f"{name.metric} >= {name.threshold:g}"
             for name in case.config.criteria

@@ -110,8 +110,7 @@ def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -
 
 def name_of(case: PlannedCase, repeat: int) -> str:
     """What the row of a planned case is called."""
-    occurrence = f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
-    return f"{case.key.eval_id}{occurrence}" + (f" [{repeat + 1}]" if repeat else "")
+    return case.key.name + (f" [{repeat + 1}]" if repeat else "")
 
 
 def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:

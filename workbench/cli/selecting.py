@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from workbench.cli.arguments import Named, split_argument
@@ -50,16 +50,16 @@ def select(project: Project, named: Sequence[Named]) -> list[Selection]:
 
 
 def only_cases(
-    selections: Sequence[Selection], cases: Sequence[str], *, ids_of: Callable[[str], Sequence[str]]
+    selections: Sequence[Selection], cases: Sequence[str], *, names_of: Callable[[str], Collection[str]]
 ) -> list[Selection]:
-    """Of these selections the cases with these ids, wherever they are. Raises PlanError for ids that are nowhere."""
+    """Of these selections the cases of these names, wherever they are. Raises PlanError for names that none has."""
     kept: list[Selection] = []
     missing = dict.fromkeys(cases)
     known: list[str] = []
     for selection in selections:
-        ids = ids_of(selection.eval_set)
-        known += ids
-        chosen = tuple(case for case in cases if case in ids)
+        names = names_of(selection.eval_set)
+        known += names
+        chosen = tuple(case for case in cases if case in names)
         if chosen:
             kept.append(Selection(eval_set=selection.eval_set, cases=chosen))
         for case in chosen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,13 @@ _KINDS = ("function", "adk", "langchain", "agent_engine", "a2a", "http", "comman
 _ASKED = "asked for in a terminal"
 
 
+class _KindChoice(click.Choice[str]):
+    """The kinds, spelt and shown as workbench.toml has them: with dashes they are understood, as all options are."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - as click calls it
+        return str(choice).replace("-", "_")
+
+
 @click.group()
 def target() -> None:
     """Add an agent to workbench.toml."""
@@ -26,7 +33,7 @@ def target() -> None:
 
 @target.command()
 @click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
+@click.option("--kind", type=_KindChoice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
 @click.option(
     "--target", "location", metavar="WHERE", help=f"Where it is: what that is depends on the kind ({_ASKED})."
 )
@@ -35,7 +42,10 @@ def target() -> None:
 )
 @click.option("--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one.")
 def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: tuple[str, ...], path: Path) -> int:
-    """Add an agent called NAME to the settings of the project, at the end of workbench.toml."""
+    """Add an agent called NAME to the settings of the project, at the end of workbench.toml.
+
+    It need not be there yet: what is missing is said.
+    """
     from workbench.store.discovery import find_root
     from workbench.store.errors import StoreError, shown_path
     from workbench.store.new_target import NewTarget, add_target, check_target, eval_sets_by_default
@@ -45,7 +55,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     missing = [word for word, given in (("NAME", name), ("--kind", kind), ("--target", location)) if given is None]
     if missing and not asks:
         raise click.UsageError(f"without a terminal nothing is asked: {', '.join(missing)} must be given")
-    kind = kind or click.prompt("kind", type=click.Choice(_KINDS), err=True)
+    kind = kind or click.prompt("kind", type=_KindChoice(_KINDS), err=True)
     name = name or click.prompt("name", err=True)
     patterns = eval_sets
 
@@ -66,8 +76,27 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
             raise
         raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
     write_lines([f"target {name} is in {shown_path(file)}"])
+    for problem in _missing(described(where), root):
+        message(problem)
     message("`workbench doctor --check` says whether it can be reached")
     return 0
+
+
+def _missing(target: NewTarget, root: Path) -> Iterator[str]:
+    """What of the agent is not there, as `doctor` says it, one sentence each. Nothing is imported or asked."""
+    from workbench.cli.agents import health_of
+    from workbench.store.discovery.targets import configured_target
+    from workbench.store.errors import StoreError
+    from workbench.store.settings import FILE_NAME
+    from workbench.store.target_settings import TargetSettings
+
+    settings = TargetSettings(kind=target.kind, target=target.location)
+    try:
+        configured = configured_target(target.name, settings, root=root)
+    except StoreError as error:
+        yield f"{FILE_NAME}: targets.{target.name}.target: {error}"
+        return
+    yield from health_of([configured], ask=False)[target.name].problems
 
 
 def _ask(kind: str, check: Callable[[str], None]) -> str:

@@ -31,7 +31,10 @@ class NoCases(PlanError):
 
 
 class Selection(Fact):
-    """Cases to run: a set by its path relative to the root, of it these cases (None: all)."""
+    """Cases to run: a set by its path relative to the root, of it these cases (None: all).
+
+    Cases are called by their ids, or `id#2` for the second of an id, as in `cases_by_name`.
+    """
 
     eval_set: str
     cases: tuple[str, ...] | None = None

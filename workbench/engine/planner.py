@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +18,15 @@ from workbench.engine.users import is_scripted, options_of, why_no_script
 from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
-from workbench.model.keys import CaseKey
+from workbench.model.keys import CaseAt, CaseKey, cases_by_name
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, did_you_mean
 from workbench.simulation.prompting import check_scenario
 from workbench.simulation.tools.plan import ToolPlan
-from workbench.store.datasets import Recorded, read_recorded
+from workbench.store.datasets import Recorded, RecordedCase, read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
-from workbench.store.documents import EvalSetDocument, load_config
+from workbench.store.documents import CaseEntry, EvalSetDocument, load_config
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.settings import FILE_NAME, LoadedSettings
@@ -252,17 +252,17 @@ class Planner:
         target = self._target_of(entry)
         if target.kind is AgentKind.RECORDED:
             recorded = self._recorded(entry.relative)
-            _refuse_unknown(ids, [item.eval_id for item in recorded.cases], name=entry.relative)
+            chosen = _chosen(ids, recorded.cases, name=entry.relative)
             mapping = f'`columns = {{COLUMN = "NAME"}}` of a recorded target in {FILE_NAME}'
             refuse_unfit(recorded, config, mapping=mapping)
-            yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, ids=ids)
+            yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, chosen=chosen)
             return
         document = self._open_document(entry.relative)
-        _refuse_unknown(ids, [item.eval_id for item in document.entries], name=entry.relative)
+        chosen = _chosen(ids, document.entries, name=entry.relative)
         context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
-            if ids is not None and item.eval_id not in ids:
+            if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
                 continue
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
             case, problem = _read_case(document, item.index, name=entry.relative, config=config)
@@ -276,13 +276,13 @@ class Planner:
         """The names of the sets that there are."""
         return frozenset(self._entries)
 
-    def ids_of(self, eval_set: str) -> Sequence[str]:
-        """The ids of the cases of a set, in its order. Raises PlanError and StoreError where it cannot be read."""
+    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseAt]]:
+        """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
         entry = self._entries.get(eval_set)
         target = None if entry is None or entry.target is None else self._project.targets[entry.target]
         if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
-            return [item.eval_id for item in self._recorded(eval_set).cases]
-        return [item.eval_id for item in self._open_document(eval_set).entries]
+            return _by_name(self._recorded(eval_set).cases)
+        return _by_name(self._open_document(eval_set).entries)
 
     def _target_of(self, entry: EvalSetEntry) -> Target:
         if entry.target is None:
@@ -381,7 +381,18 @@ def _read_case(
     return case, None
 
 
-def _refuse_unknown(wanted: frozenset[str] | None, known: Sequence[str], *, name: str) -> None:
-    missing = (wanted or frozenset()).difference(known)
+def _by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseAt]]:
+    return cases_by_name((item.eval_id, item.occurrence) for item in cases)
+
+
+def _chosen(
+    names: frozenset[str] | None, cases: Iterable[CaseEntry | RecordedCase], *, name: str
+) -> frozenset[CaseAt] | None:
+    """The cases that are meant, None for all. Raises PlanError for names that no case of the set `name` has."""
+    if names is None:
+        return None
+    known = _by_name(cases)
+    missing = names.difference(known)
     if missing:
         raise PlanError(*(f"{name}: no eval case {each!r}{did_you_mean(each, known)}" for each in sorted(missing)))
+    return frozenset(case for each in names for case in known[each])

@@ -12,7 +12,7 @@ from workbench.engine.plan import PlanError, PlannedCase
 from workbench.engine.set_context import SetContext
 from workbench.metrics.fitting import lacking_columns
 from workbench.model.criteria import EvalConfig
-from workbench.model.keys import CaseKey
+from workbench.model.keys import CaseAt, CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets import Recorded, holds_rows, is_address, read_recorded, shown_address
@@ -191,15 +191,16 @@ def refuse_unfit(recorded: Recorded, config: EvalConfig, *, mapping: str) -> Non
 
 
 def plan_recordings(
-    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, ids: frozenset[str] | None = None
+    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, chosen: frozenset[CaseAt] | None = None
 ) -> Iterator[PlannedCase]:
-    """The cases of a recording (of `ids`), to be judged by `config`; `name` is their set's name in keys.
+    """The cases of a recording (those `chosen`, None: all), to be judged by `config`.
 
-    A target that has an agent runs it: what was recorded of another does not count.
+    `name` is what their set is called in keys. A target that has an agent runs it: what was recorded of another does
+    not count.
     """
     context = SetContext(eval_set_id=recorded.eval_set_id, target=target, config=config)
     for item in recorded.cases:
-        if ids is not None and item.eval_id not in ids:
+        if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
             continue
         key = CaseKey.trusted(target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence)
         problem, hashes = None, ("", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -29,7 +29,7 @@ from workbench.engine.verdicts import Verdicts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
 from workbench.model.generation import WantedScenarios
-from workbench.model.keys import CaseKey
+from workbench.model.keys import CaseAt, CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import did_you_mean
@@ -203,9 +203,9 @@ class Workspace:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
         return self._planner().plan_what_is_there(selections, options)
 
-    def ids_of(self, eval_set: str) -> Sequence[str]:
-        """The ids of the cases of a set, in its order. Raises PlanError and StoreError where it cannot be read."""
-        return self._planner().ids_of(eval_set)
+    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseAt]]:
+        """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
+        return self._planner().cases_by_name(eval_set)
 
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""

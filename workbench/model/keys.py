@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Set
+
 from workbench.model.base import Fact
+
+CaseAt = tuple[str, int]
+"""A case within its set: its id, and its occurrence as in `CaseKey`."""
+
+
+def name_of_case(eval_id: str, occurrence: int) -> str:
+    """What a case is called among those of its set: its id, of the second with the same id `id#2`."""
+    return f"{eval_id}#{occurrence + 1}" if occurrence else eval_id
+
+
+def cases_by_name(cases: Iterable[CaseAt]) -> Mapping[str, Set[CaseAt]]:
+    """The cases of a set by what people may call them: an id means all that have it, `id#2` the second of them.
+
+    Where a case has `id#2` for its id, that one is meant.
+    """
+    cases = list(cases)
+    named: dict[str, set[CaseAt]] = {}
+    for case in cases:
+        named.setdefault(case[0], set()).add(case)
+    for eval_id, occurrence in cases:
+        named.setdefault(name_of_case(eval_id, occurrence), {(eval_id, occurrence)})
+    return named
 
 
 class CaseKey(Fact):
@@ -18,8 +42,12 @@ class CaseKey(Fact):
     occurrence: int = 0
 
     def __str__(self) -> str:
-        suffix = f"#{self.occurrence + 1}" if self.occurrence else ""
-        return f"{self.eval_set}:{self.eval_id}{suffix}"
+        return f"{self.eval_set}:{self.name}"
+
+    @property
+    def name(self) -> str:
+        """What it is called among the cases of its set."""
+        return name_of_case(self.eval_id, self.occurrence)
 
 
 class JobKey(Fact):

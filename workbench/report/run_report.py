@@ -35,8 +35,7 @@ class ReportedCase:
     @property
     def name(self) -> str:
         """The id of the case as people tell it from its neighbours."""
-        key = self.result.case
-        return f"{key.eval_id}#{key.occurrence + 1}" if key.occurrence else key.eval_id
+        return self.result.case.name
 
     @cached_property
     def differences(self) -> tuple[tuple[Difference, ...], ...]:

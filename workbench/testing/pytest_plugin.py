@@ -1,12 +1,11 @@
 """The pytest plugin: eval cases as tests, and recorded answers of models for tests that evaluate agents.
 
 pytest imports this module in every session of everybody who has the workbench installed: nothing else of ours is
-imported before an eval set is collected.
+imported before an eval set is collected, but for what tells eval sets from other files where the project collects them.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
 
 _SUFFIXES = (".evalset.json", ".test.json")
-_EVAL_SET = re.compile(
-    rb'"eval_?cases"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*"query"\s*:)'
-    rb'.*"(?:expected_tool_use|expected_intermediate_agent_responses|reference)"\s*:',
-    re.IGNORECASE | re.DOTALL,
-)
-"""What an eval set says, broken or not; other `*.test.json` do not. Those of the older formats are lists of objects
-that expect something: a `query` alone, in a list or not, may be one of GraphQL."""
-_EXPECTED = frozenset({"expected_tool_use", "expected_intermediate_agent_responses", "reference"})
 _MARKER = "workbench_calls"
 
 
@@ -89,7 +80,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
         config = parent.config
         if not (config.getoption("workbench_collect") or config.getini("workbench_collect")):
             return None
-        if not _is_eval_set(file_path):
+        from workbench.store.recognising import is_eval_set
+
+        if not is_eval_set(file_path):
             return None
     from workbench.testing.pytest_items import EvalSetFile
 
@@ -141,31 +134,6 @@ def path_option(config: pytest.Config, name: str) -> Path | None:
         return config.invocation_params.dir / given
     configured = config.getini(f"workbench_{name}")
     return config.rootpath / configured if configured else None
-
-
-def _is_eval_set(file: Path) -> bool:
-    """Whether a file that nobody named is one: other programs have *.test.json too."""
-    if file.name.endswith(_SUFFIXES[0]):
-        return True
-    try:
-        text = file.read_bytes()
-    except OSError:
-        return False
-    return _EVAL_SET.search(text) is not None and not _is_list_of_others(text)
-
-
-def _is_list_of_others(text: bytes) -> bool:
-    """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
-    import json
-
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(data, list):
-        return False
-    objects = [item for item in data if isinstance(item, dict)]
-    return not any("data" in item or ("query" in item and not _EXPECTED.isdisjoint(item)) for item in objects)
 
 
 def _is_distributed(config: pytest.Config) -> bool:

@@ -21,6 +21,8 @@ from workbench.watch.selection import Action, Decision, Place, path_of, place_of
 from workbench.watch.state import BrokenSource, State
 from workbench.watch.watcher import Change
 
+_WRONG = "something is wrong with it"  # what that is follows
+
 
 class News:
     """The events of one watch, in the order in which they became true."""
@@ -101,7 +103,7 @@ class News:
                 judged=actions.count(Action.JUDGE),
                 waiting=sum(each.action is Action.WAIT for each in decisions),
                 total=len(decisions),
-                reason=self.reason(work),
+                reason=self.reason(work) or (_WRONG if any(each.severity == "error" for each in self.problems) else ""),
                 held=held,
                 is_used=is_used or bool(work),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from workbench.model.events import Notice
 from workbench.model.results import FailureKind
 from workbench.store.discovery import Project
 from workbench.store.discovery.pairing import claims
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import FILE_NAME
 from workbench.watch.watcher import Change
 
 _MOST_NAMED = 3
+_GONE = "it is gone, and its cases with it"
 _NOT_WATCHED = "it stands elsewhere, where nobody tells of changes, and is not watched"
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
@@ -41,11 +42,13 @@ class Planning:
         self._last: Plan | None = None
         self._wanted: frozenset[str] = frozenset()  # eval sets, of which some may be gone
         self._told: frozenset[str] = frozenset()
+        self._had: set[str] = set()  # eval sets that had cases at any time
         self._elsewhere: Sequence[str] = ()  # datasets that were meant and are not watched
 
-    def plan(self) -> tuple[Plan, tuple[Notice, ...]]:
+    def plan(self, saved: Collection[Path] = ()) -> tuple[Plan, tuple[Notice, ...]]:
         """The plan as things are now, and what is wrong or missing and was not told before.
 
+        What is still wrong with a file that was `saved` just now is told again: nobody must take it for mended.
         There may be no case yet, or none any longer. Raises PlanError and StoreError only where there was no good plan
         yet.
         """
@@ -63,8 +66,10 @@ class Planning:
         notices = [Notice(severity="error", message=problem) for problem in problems]
         if not plan.cases and not problems:
             notices.append(Notice(message=f"{missing}; the first case that is saved will run"))
+        notices += self._lost(plan)
         notices += [Notice(message=f"{name}: {_NOT_WATCHED}") for name in self._elsewhere]
-        new = tuple(notice for notice in notices if notice.message not in self._told)
+        about = _beginnings(saved, root=self._workspace.root)
+        new = tuple(each for each in notices if each.message not in self._told or each.message.startswith(about))
         self._told = frozenset(notice.message for notice in notices)
         return plan, new
 
@@ -84,7 +89,7 @@ class Planning:
         gone = self._wanted - there if self._last is not None else frozenset()
         left = [each for each in selections if each.eval_set not in gone]
         plan = self._workspace.plan_what_is_there(left, self._options)
-        problems = (*plan.problems, *(f"{name}: it is gone, and its cases with it" for name in sorted(gone)))
+        problems = (*plan.problems, *(f"{name}: {_GONE}" for name in sorted(gone)))
         return replace(plan, problems=problems), "" if plan.cases else _what_is_missing(self._workspace.project)
 
     def named(self, reason: str) -> Plan:
@@ -135,6 +140,17 @@ class Planning:
             return True
         return self._workspace.project != before
 
+    def _lost(self, plan: Plan) -> Iterator[Notice]:
+        """Of the sets that had cases those that have none any longer, where others have some."""
+        now = {case.key.eval_set for case in plan.cases}
+        self._had |= now
+        for name in sorted(self._had - now) if now else ():
+            is_there = (plan.root / name).is_file()
+            if is_there and name in self._wanted:
+                yield Notice(message=f"{name}: there is no eval case in it any longer")
+            elif not is_there and name not in self._wanted:  # of those that were named it is a problem
+                yield Notice(message=f"{name}: {_GONE}")
+
     def _with_last_good(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         """Of sets that are there and cannot be read, as while they are typed, the cases are as they were.
 
@@ -176,6 +192,12 @@ def _what_is_missing(project: Project) -> str:
     shown = ", ".join(entry.relative for entry in project.eval_sets[:_MOST_NAMED])
     more = len(project.eval_sets) - _MOST_NAMED
     return f"there is no eval case in {shown}{f' and {more} more sets' if more > 0 else ''} yet"
+
+
+def _beginnings(paths: Collection[Path], *, root: Path) -> tuple[str, ...]:
+    """How messages about these files begin."""
+    names = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)}
+    return tuple(f"{name}:" for name in names.union(map(shown_path, paths)))
 
 
 def _is_json(path: Path) -> bool:

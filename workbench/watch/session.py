@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
@@ -193,11 +194,11 @@ class WatchSession:
         self._live.change_came()
         self._work.change_came()
         if await self._off_loop(lambda: self._planning.concerns(change)):
-            await self._replan()
+            await self._replan(change.paths)
         await self._catch_up(change)
 
-    async def _replan(self) -> None:
-        plan, problems = await self._off_loop(self._planning.plan)
+    async def _replan(self, saved: Collection[Path] = ()) -> None:
+        plan, problems = await self._off_loop(lambda: self._planning.plan(saved))
         if await self._sources.watch_plan(self._planning.files):
             plan, more = await self._off_loop(self._planning.plan)
             problems += more

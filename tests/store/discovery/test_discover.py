@@ -280,6 +280,48 @@ def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:
     assert [entry.relative for entry in folder.discover().eval_sets] == ["real.evalset.json"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"query": "x"}',
+        "[1, 2]",
+        '[{"query": "{user{id}}"}, {"reference": 1}]',
+        '{"compilerOptions": {} /* as tsconfig.test.json has comments */}',
+        '["query", "expected_tool_use"',
+    ],
+)
+def test_json_of_other_programs_is_left_alone_unless_the_settings_name_the_file(
+    folder: ProjectFolder, text: str
+) -> None:
+    folder.write_agent("a")
+    folder.write("a/web.test.json", text)
+    settings = "[targets.t]\nkind = 'adk'\ntarget = 'a'\neval_sets = ['{}']\n"
+    assert folder.discover().eval_sets == ()
+
+    folder.write("workbench.toml", settings.format("a/*.test.json"))
+    assert folder.discover().eval_sets == ()
+    folder.write("workbench.toml", settings.format("a/web.test.json"))
+    assert folder.entry("a/web.test.json").target == "t"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"eval_set_id": "a", ',
+        '{"evalSetId": "a"}',
+        '{"eval_cases": 3}',
+        '[{"query": "x", "expected_tool_use": []}',
+        '[{"name": "a", "data": [], "initial_session": {}}]',
+    ],
+)
+def test_a_broken_set_is_still_a_set(folder: ProjectFolder, text: str) -> None:
+    folder.write("a.test.json", text)
+    folder.write("b.evalset.json", "whatever it says")
+
+    assert [entry.relative for entry in folder.discover().eval_sets] == ["a.test.json", "b.evalset.json"]
+
+
 def test_addresses_are_datasets_of_recorded_targets_and_of_no_others(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",

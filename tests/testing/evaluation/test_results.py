@@ -52,6 +52,20 @@ def test_a_run_is_in_the_history_under_its_names_and_can_be_reported_and_compare
     assert "over 2 cases of both" in compared.stdout
 
 
+def test_the_history_tells_runs_without_experiment_apart_by_their_dataset_and_metrics(project: Path) -> None:
+    (project / "rows").mkdir()
+    (project / "rows/answers.jsonl").write_text('{"prompt": "a", "response": "A", "reference": "A"}')
+
+    EvalTask(dataset=ANSWERS, metrics=["exact_match", "rouge_1"]).evaluate()
+    EvalTask(dataset="rows/answers.jsonl", metrics=["exact_match"]).evaluate()
+
+    listed = workbench("history").stdout.splitlines()
+    assert listed[1::2] == [
+        "  EvalTask: dataset rows/answers.jsonl: exact_match",
+        "  EvalTask: dataset in memory: exact_match, rouge_1",
+    ]
+
+
 def test_nothing_is_kept_where_nobody_wants_it(project: Path) -> None:
     result = EvalTask(dataset=ANSWERS, metrics=["exact_match"], history=False).evaluate(runnable=str)
 

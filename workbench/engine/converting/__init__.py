@@ -39,11 +39,15 @@ _WRITE_MESSAGES = {"openai": openai_messages, "langchain": langchain_messages}
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """The file that a conversion gives; `losses` has a line for each kind of thing that it cannot hold."""
+    """The file that a conversion gives; `losses` has a line for each kind of thing that it cannot hold.
+
+    `unread` is how many rows or cases are left out because they cannot be read; `losses` names them too.
+    """
 
     content: bytes
     number: int
     losses: tuple[str, ...]
+    unread: int
 
 
 def form_of(path: Path) -> Form:
@@ -84,7 +88,7 @@ def convert(
 def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Converted:
     for what, number in losses_of(to, rows):
         losses.add(what, case=str(rows[number - 1].get(ID) or f"row_{number}"))
-    return Converted(content=content_of(to, rows), number=len(rows), losses=tuple(losses.lines()))
+    return Converted(content=content_of(to, rows), number=len(rows), losses=tuple(losses.lines()), unread=losses.unread)
 
 
 def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Mapping[str, Any]:
@@ -154,7 +158,8 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
     name = name_of_file(to)
     whole = as_json({"eval_set_id": name, "name": name, "eval_cases": cases})
     text = json.dumps(whole, ensure_ascii=False, indent=2)
-    return Converted(content=(text + "\n").encode(), number=len(cases), losses=tuple(losses.lines()))
+    content = (text + "\n").encode()
+    return Converted(content=content, number=len(cases), losses=tuple(losses.lines()), unread=losses.unread)
 
 
 def _free_id(eval_id: str, taken: Counter[str]) -> str:

@@ -12,10 +12,16 @@ class Losses:
 
     def __init__(self) -> None:
         self._cases: dict[str, dict[str, None]] = {}
+        self.unread = 0  # rows or cases that are lost as a whole, because they cannot be read
 
     def add(self, what: str, *, case: str) -> None:
         """Note that a case loses something."""
         self._cases.setdefault(what, {})[case] = None
+
+    def add_unread(self, what: str, *, reason: str, case: str) -> None:
+        """Note that a row or case cannot be read and is left out."""
+        self.unread += 1
+        self.add(f"a {what} that cannot be read is left out: {reason}", case=case)
 
     def lines(self) -> Iterator[str]:
         """One line for each kind of loss: how many cases, and the first of them."""

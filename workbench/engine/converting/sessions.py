@@ -67,7 +67,7 @@ def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[Row]:
     """The rows that can be read; the others are losses, each with its reason."""
     for row in dataset.rows:
         if row.problems:
-            losses.add(f"a row that cannot be read is left out: {row.problems[0]}", case=row.eval_id)
+            losses.add_unread("row", reason=str(row.problems[0]), case=row.eval_id)
         else:
             yield row
 
@@ -92,7 +92,7 @@ def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
         try:
             case = document.case(entry.index)
         except StoreError as error:
-            losses.add(f"a case that cannot be read is left out: {error}", case=entry.eval_id)
+            losses.add_unread("case", reason=str(error), case=entry.eval_id)
             continue
         if case.conversation is None:
             losses.add("a conversation scenario is left out: nothing was said yet", case=case.eval_id)

@@ -14,6 +14,7 @@ from workbench.model.target import Target
 from workbench.store.datasets import is_address
 from workbench.store.discovery.targets import folder_of
 from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
+from workbench.store.recognising import is_eval_set
 from workbench.store.settings import FILE_NAME
 
 _SESSION_APP = re.compile(
@@ -79,7 +80,8 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
     """The files that the `eval_sets` patterns of a target match, and the patterns that match none.
 
     `found` are the sets of the project by their relative path. Patterns are relative to the target's `path` or to the
-    root; one that matches nothing there may name any other file. Addresses are none.
+    root; one that matches nothing there may name any other file, but JSON of other programs only without wildcards.
+    Addresses are none.
     """
     claimed: dict[Path, None] = {}
     unmatched = []
@@ -91,7 +93,8 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
             matches += [path for relative, path in found.items() if rule.fullmatch(relative)]
             if not matches:
                 names = glob.glob(pattern, root_dir=base)  # noqa: PTH207 - Path.glob refuses absolute patterns
-                matches += sorted(base / name for name in names if (base / name).is_file())
+                files = sorted(base / name for name in names if (base / name).is_file())
+                matches += [file for file in files if is_eval_set(file) or not glob.has_magic(pattern)]
         claimed.update(dict.fromkeys(matches))
         if not matches:
             unmatched.append(pattern)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench.store.names import EVAL_SET_SUFFIXES
+from workbench.store.recognising import is_eval_set
 
 AGENT_FILES = ("agent.py", "__init__.py")
 
@@ -23,7 +24,7 @@ class Findings:
 
 
 def walk(root: Path) -> Findings:
-    """Look through the folders below `root`.
+    """Look through the folders below `root`. JSON of other programs is left alone.
 
     Left out are hidden folders (version control, caches, `.venv`, `.adk`, `.workbench`), virtual environments and
     installed packages. Links to folders are followed where they lead out of the root, each folder once.
@@ -46,7 +47,8 @@ def walk(root: Path) -> Findings:
             if name in AGENT_FILES:
                 findings.agent_files.setdefault(folder, []).append(name)
             elif name.endswith(EVAL_SET_SUFFIXES) and _is_file(entry):
-                findings.eval_sets.append(entry.path)
+                if is_eval_set(Path(entry.path)):
+                    findings.eval_sets.append(entry.path)
             elif not name.startswith(".") and name not in _SKIPPED and _leads_on(entry, str(root), seen_links):
                 waiting.append(entry.path)
     findings.eval_sets.sort()

@@ -17,6 +17,7 @@ from workbench.store.documents.repeated import repeated_keys
 from workbench.store.documents.validating_others import problems_of_other_file
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
+from workbench.store.recognising import is_eval_set
 
 _BYTE_ORDER_MARK = "\ufeff"
 _FILES = ("*.evalset.json", "*.test.json", "test_config.json")
@@ -68,7 +69,8 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = {file for pattern in _FILES for file in path.rglob(pattern) if not file.exists() or file.is_file()}
+        there = {file for pattern in _FILES for file in path.rglob(pattern) if not file.exists() or file.is_file()}
+        found = {file for file in there if is_eval_set(file)}
         yield from sorted(
             file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)
         )

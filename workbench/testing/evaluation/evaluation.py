@@ -34,19 +34,30 @@ from workbench.testing.evaluation.table import Table, summary_of
 from workbench.testing.model_calls import with_calls
 from workbench.testing.session import session
 
+_MOST_METRICS = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """What a run is called: the experiment that it belongs to, and itself, as far as they have names."""
+    """What a run is called: the experiment that it belongs to, and itself, as far as they have names.
+
+    `dataset` and `metrics` tell runs without names apart.
+    """
 
     experiment: str | None
     run: str | None
+    dataset: str
+    metrics: Sequence[str]
 
     @property
     def command(self) -> str:
         """What the history shows of it."""
         named = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
-        return one_line(f"EvalTask: {', '.join(named)}" if named else "EvalTask")
+        if not named:
+            more = len(self.metrics) - _MOST_METRICS
+            metrics = ", ".join(self.metrics[:_MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+            named = [f"dataset {self.dataset}: {metrics}"]
+        return one_line(f"EvalTask: {', '.join(named)}")
 
 
 @dataclass(frozen=True, kw_only=True)

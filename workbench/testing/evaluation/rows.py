@@ -21,7 +21,7 @@ from workbench.store.datasets import (
     read_dataset,
     rows_as_recorded,
 )
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.names import EVAL_SET_SUFFIXES
 from workbench.testing.evaluation.problems import EvaluationError
 
@@ -50,6 +50,11 @@ class Rows:
     def name(self) -> str:
         """The name of the dataset, without its folder."""
         return PurePath(self.source).name
+
+    @property
+    def place(self) -> str:
+        """Where the dataset is, for people."""
+        return "in memory" if self.source == _IN_MEMORY else shown_path(self.source)
 
     def with_prompts(self, template: str) -> Rows:
         """The rows with prompts made of their columns. Raises EvaluationError for a variable that is no column."""

@@ -170,11 +170,12 @@ class EvalTask:
         filled = {**rows.columns, **dict.fromkeys(answered)}
         criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
         _check_columns(lacking_columns(criteria.config, filled), rows, asked_agent=agent is not None)
+        metrics = [metric.name for metric in criteria.metrics]
         return Evaluation(
-            rows.without_scores([metric.name for metric in criteria.metrics]),
+            rows.without_scores(metrics),
             criteria,
             Asked(agent=agent, baseline=baseline),
-            names=Names(experiment=self.experiment, run=experiment_run_name),
+            names=Names(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
             limits=limits,
             history=self._history,
             loop=loop,

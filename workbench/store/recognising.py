@@ -1,0 +1,51 @@
+"""Which files with the name of an eval set are one: other programs have `*.test.json` too.
+
+What a project, a folder or pytest only comes across goes by this; a file that somebody names is always taken for one.
+Imports nothing that takes time: the pytest plugin asks in sessions of people who may have no eval set at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from workbench.store.names import TEST_SUFFIX
+
+_SAYS_SO = re.compile(
+    rb'"(?:eval_?cases|eval_?set_?id|initial_?session)"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*"query"\s*:)'
+    rb'.*"(?:expected_tool_use|expected_intermediate_agent_responses|reference)"\s*:',
+    re.IGNORECASE | re.DOTALL,
+)
+"""What an eval set says, broken or not. Those of the older formats are lists of objects that expect something: a
+`query` alone, in a list or not, may be one of GraphQL."""
+_EXPECTED = frozenset({"expected_tool_use", "expected_intermediate_agent_responses", "reference"})
+_OF_EVALS = frozenset({"data", "initial_session"})
+
+
+def is_eval_set(file: Path) -> bool:
+    """Whether a file that nobody named is an eval set, broken or not; other names than `*.test.json` say so alone.
+
+    An empty one, one that cannot be read and one that is not UTF-8 are taken for one: nothing shows that they are
+    somebody else's, and nobody would miss a set that is left out in silence.
+    """
+    if not file.name.endswith(TEST_SUFFIX):
+        return True
+    try:
+        text = file.read_bytes()
+        text.decode()
+    except (OSError, UnicodeDecodeError):
+        return True
+    return not text.strip() or (_SAYS_SO.search(text) is not None and not _is_list_of_others(text))
+
+
+def _is_list_of_others(text: bytes) -> bool:
+    """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(data, list):
+        return False
+    objects = [item for item in data if isinstance(item, dict)]
+    return not any(_OF_EVALS & item.keys() or ("query" in item and _EXPECTED & item.keys()) for item in objects)
