@@ -6,6 +6,7 @@ Imports nothing that takes time: the pytest plugin asks in sessions of people wh
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from pathlib import Path
@@ -41,6 +42,8 @@ def is_eval_set(file: Path) -> bool:
 
 def _is_list_of_others(text: bytes) -> bool:
     """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
+    if not text.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):  # and may be large
+        return False
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
