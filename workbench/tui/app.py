@@ -19,6 +19,7 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
+from textual.notifications import Notify
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -42,6 +43,7 @@ from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
 from workbench.tui.widgets.key_line import is_offered
 from workbench.tui.widgets.saying import say
+from workbench.tui.widgets.toasts import make_room
 
 WRONG = 2
 """Exit status where the project could not be opened."""
@@ -192,6 +194,10 @@ class WorkbenchApp(App[None]):
         text = text.encode(errors="replace").decode()  # JSON may hold half a character, which no clipboard takes
         super().copy_to_clipboard(text)
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
+
+    def on_notify(self, event: Notify) -> None:
+        """Make room for a message, before Textual shows it."""
+        make_room(self, event.notification)
 
     async def action_quit(self) -> None:
         """Close the application, after asking where a run is going on or where edits are not saved."""
