@@ -74,6 +74,8 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
         blocks.append(Whole.of(empty, Tone.WARNING))
     if listed.is_to_be_read and not listed.problem:
         blocks.append(Whole.of("Nothing is read from an address unasked: enter reads its rows, r judges them."))
+    elif listed.is_being_fetched:
+        blocks.append(Whole.of("fetching its rows …", Tone.RUNNING))
     elif listed.cases is None and not listed.problem:
         what = "rows" if listed.kept or listed.is_dataset else "file"
         blocks.append(Whole.of(f"reading the {what} …", Tone.MUTED))
