@@ -25,6 +25,8 @@ def played_note(subject: Subject) -> str:
     if subject.pinned is not None or subject.is_live or record is None or not record.is_only_played:
         return ""
     earlier = "; the verdict is that on an earlier one" if record.judged else ""
+    if record.has_failed_to_play:
+        return f"only played, and that failed, r runs it again{earlier}"
     return f"only played, r judges it{earlier}"
 
 
