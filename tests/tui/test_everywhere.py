@@ -276,3 +276,18 @@ async def test_a_zoomed_part_has_the_whole_screen_and_gives_it_back(
         await app.pilot.pause()
 
         assert {name: app.screen.query_one(name).region for name in before} == before
+
+
+@pytest.mark.parametrize("opening", [(), ("slash",)])
+async def test_ctrl_c_says_which_key_closes_the_application(
+    opening: tuple[str, ...], running: Any, lights: Any
+) -> None:
+    async with running(lights, settings=Settings(keys={"quit": "Q"})) as screen:
+        await screen.until("两盏灯")
+        await screen.press(*opening, "ctrl+c")
+        await screen.until("Q closes workbench; while you type, ctrl+q does")
+
+        assert "Do you want to quit?" not in screen.text
+        await screen.press("ctrl+q")
+        await screen.pilot.pause(0.2)
+        assert not screen.app.is_running

@@ -19,6 +19,7 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
+from textual.notifications import Notify
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -32,6 +33,7 @@ from workbench.tui.gateway import Gateway
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.hub import Hub
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
+from workbench.tui.keys.app import QUIT
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
@@ -40,6 +42,8 @@ from workbench.tui.state.problems import Source
 from workbench.tui.state.project import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
 from workbench.tui.widgets.key_line import is_offered
+from workbench.tui.widgets.saying import say
+from workbench.tui.widgets.toasts import make_room
 
 WRONG = 2
 """Exit status where the project could not be opened."""
@@ -191,9 +195,18 @@ class WorkbenchApp(App[None]):
         super().copy_to_clipboard(text)
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 
+    def on_notify(self, event: Notify) -> None:
+        """Make room for a message, before Textual shows it."""
+        make_room(self, event.notification)
+
     async def action_quit(self) -> None:
         """Close the application, after asking where a run is going on or where edits are not saved."""
         self._quit_if_wanted()
+
+    def action_help_quit(self) -> None:
+        """What Textual does on ctrl+c where there is nothing to copy: say what closes the application."""
+        keys = keys_of(QUIT, self._keymap_in_use)
+        say(self, f"{keys} closes workbench; while you type, ctrl+q does (ctrl+c copies what is selected)")
 
     @work(group="quit", exclusive=True)
     async def _quit_if_wanted(self) -> None:

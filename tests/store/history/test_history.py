@@ -175,12 +175,14 @@ def test_an_error_takes_the_place_of_a_verdict_unless_it_was_only_played(
 
     assert history.latest_judged_results([error.case]) == {error.case: [make_result("a")]}
     assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["1"]
+    assert [job.was_of_playing for job in history.latest_jobs()[error.case]] == [True]
 
     history.begin_run(make_record("3", options={SCORES_OPTION: True}))
     history.finish_job("3", error, execution_key="k")
 
     assert history.latest_judged_results([error.case]) == {error.case: [error]}
     assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["3"]
+    assert [job.was_of_playing for job in history.latest_jobs()[error.case]] == [False]
 
 
 def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(

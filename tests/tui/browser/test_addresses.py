@@ -15,6 +15,7 @@ from tests.serving import QuietHandler, served
 pytestmark = pytest.mark.needs_fsspec
 
 CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
+FAR = "http://…/rows.jsonl"
 ROWS: list[dict[str, Any]] = [
     {"eval_id": "on", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]},
     {"eval_id": "off", "predicted_trajectory": ["list_lights"], "reference_trajectory": [CALL]},
@@ -113,7 +114,7 @@ async def test_what_it_says_is_read_anew_after_a_look_at_the_project(
         await screen.until_gone(" off ")
         await screen.until(" on ")
 
-        assert _labels(screen) == ["stored", "rows.jsonl", "on"]
+        assert _labels(screen) == ["stored", FAR, "on"]
 
 
 async def test_the_screen_goes_on_while_an_address_is_read(
@@ -124,7 +125,7 @@ async def test_the_screen_goes_on_while_an_address_is_read(
     storage.is_open.clear()
     async with open_app(project) as screen:
         await screen.until("not read")
-        screen.state.browser.move_to(_labels(screen).index("rows.jsonl"))
+        screen.state.browser.move_to(_labels(screen).index(FAR))
         await screen.press("enter")
         await screen.until("reading")
         screen.state.browser.move_to(_labels(screen).index("here"))
@@ -135,6 +136,33 @@ async def test_the_screen_goes_on_while_an_address_is_read(
 
         storage.is_open.set()
         await screen.until(" off ")
+
+
+async def test_an_address_is_told_from_a_file_of_the_same_name(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    (project / "rows.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
+    _write_settings(project, f"{storage.address}?token=hush", "rows.jsonl")
+    async with open_app(project) as screen:
+        await screen.until("not read", "here")
+
+        assert sorted(_labels(screen)) == ["here", FAR, "rows.jsonl", "stored"]
+
+
+async def test_whoever_opens_an_address_that_is_being_fetched_is_told_so_and_finds_its_rows(
+    project: Path, storage: Storage, open_app: Callable[..., Any]
+) -> None:
+    storage.is_open.clear()
+    async with open_app(project) as screen:
+        await screen.until("not read")
+        await screen.press("down", "enter")
+        await screen.until(" fetching ", "fetching its rows …")
+        await screen.press("enter")
+        await screen.until("its rows are")
+
+        storage.is_open.set()
+        await screen.until(" on ", " off ")
+        assert storage.asked == 1
 
 
 async def test_what_keeps_an_address_from_being_read_is_one_sentence(
@@ -178,14 +206,14 @@ async def test_an_address_that_leaves_the_settings_while_it_is_read_is_gone(
         (project / "near.evalset.json").write_text('{"eval_set_id": "near", "eval_cases": []}')
         await screen.press("f5")
         await screen.until("▾ near")
-        assert "rows.jsonl" not in _labels(screen)
+        assert FAR not in _labels(screen)
 
         storage.is_open.set()
         (project / "far.evalset.json").write_text('{"eval_set_id": "far", "eval_cases": []}')
         await screen.press("f5")
         await screen.until("▾ far")
 
-        assert "rows.jsonl" not in _labels(screen)
+        assert FAR not in _labels(screen)
 
 
 async def test_an_address_that_leaves_the_settings_before_its_turn_costs_no_other(
@@ -204,7 +232,7 @@ async def test_an_address_that_leaves_the_settings_before_its_turn_costs_no_othe
         storage.is_open.set()
         await screen.until(" on ", " off ", "broken")
 
-        assert _labels(screen) == ["stored", "rows.jsonl", "on", "off", "last.jsonl"]
+        assert _labels(screen) == ["stored", FAR, "on", "off", "http://…/last.jsonl"]
 
 
 @pytest.mark.parametrize("presses", [2, 3])
@@ -224,4 +252,4 @@ async def test_looking_again_while_an_address_is_read_anew_keeps_its_rows(
         await screen.until_gone(" off ")
         await screen.until(" on ")
 
-        assert _labels(screen) == ["stored", "rows.jsonl", "on"]
+        assert _labels(screen) == ["stored", FAR, "on"]

@@ -160,6 +160,70 @@ async def test_what_would_change_or_run_a_row_says_why_not(
         assert _labels(screen)[-2:] == ["row_1", "row_2"]
 
 
+def _footer(screen: Any) -> str:
+    return str(screen.text).rstrip().splitlines()[-1]
+
+
+async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate(ROWS[:1])
+    _evaluate([{**ROWS[0], "prompt": "Light in room 1, now!"}])
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_1")
+        await screen.press("5")
+        await screen.until("2 executions", "changed since the run before it", "the row: what was asked, answered")
+        await screen.until("These are stored results of a dataset", "there is no eval")
+
+        assert "or is gone" not in screen.text
+        assert "what the agent is asked" not in screen.text
+
+
+async def test_a_row_that_expects_something_else_is_told_from_one_that_says_something_else(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _evaluate(ROWS[:1])
+    _evaluate([{**ROWS[0], "reference": "It is on now."}])
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_1")
+        await screen.press("5")
+        await screen.until("changed since the run before it", "what the row expected, or the metrics")
+
+        assert "the row: what was asked" not in screen.text
+
+
+async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.until("n next failing")
+        for offered in ("f failed", "w watch", "R all", "r run"):
+            assert offered not in _footer(screen)
+        await screen.press("f")
+        await screen.until("these are stored results")
+        await screen.press("w")
+        await screen.until("w watch", "watching")  # which can be paused again
+
+
+async def test_beside_rows_the_cases_of_an_agent_run_as_ever(
+    make_project: Callable[..., Path], open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project(pings=[{"eval_id": "ping", "conversation": [{**TURN, "intermediate_data": {}}]}])
+    monkeypatch.chdir(folder)
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.until("R all", "w watch")
+        assert "f failed" not in _footer(screen)  # what failed is a row, and not a case
+
+        await screen.press("R")
+        await screen.until("finished", "✗1", "f failed")
+
+
 async def test_a_row_is_shown_and_not_edited(folder: Path, open_app: Callable[..., Any]) -> None:
     _evaluate()
     async with open_app(folder) as screen:

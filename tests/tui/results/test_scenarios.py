@@ -18,6 +18,17 @@ def answer(prompt):
     calls = [{"tool_name": "roll", "tool_input": {"sides": 20}}] if "roll" in prompt else []
     return {"response": f"did {prompt} [/b]", "predicted_trajectory": calls}
 """
+ASKING_AGENT = """
+import os, urllib.error, urllib.request
+
+def answer(prompt):
+    try:
+        urllib.request.urlopen(os.environ["GOOGLE_GEMINI_BASE_URL"] + "/agent", data=b"{}").close()
+    except urllib.error.HTTPError:
+        raise ValueError("out of dice") from None
+    calls = [{"tool_name": "roll", "tool_input": {"sides": 20}}] if "roll" in prompt else []
+    return {"response": f"did {prompt}", "predicted_trajectory": calls}
+"""
 SCENARIO = {
     "eval_id": "talk",
     "conversation_scenario": {
@@ -35,9 +46,14 @@ class User:
     def __init__(self) -> None:
         self.may_speak = Event()
         self.asked = 0
+        self.is_gone = False
 
     def answer(self, call: Call) -> Said:
         self.may_speak.wait(20)
+        if self.is_gone:
+            return Said({"error": {"message": "no such user"}}, status=400)
+        if call.path == "/agent":
+            return Said({})
         self.asked += 1
         prompt = call.body["contents"][0]["parts"][0]["text"]
         return gemini("</finished>" if "did please roll" in prompt else "please roll")
@@ -86,7 +102,7 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "r")
-        await screen.until("PASSED")
+        await screen.until("PASSED", "finished  ")
 
         await screen.press("alt+s")
         played = await screen.until("PASSED", "only played, r judges it; the verdict is that on an earlier one")
@@ -109,6 +125,40 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         assert "only played" not in screen.text
 
 
+async def test_a_play_that_failed_takes_no_verdict_away(project: Path, open_app: Open, user: User) -> None:
+    user.may_speak.set()
+    (project / "agent.py").write_text(ASKING_AGENT)
+    note = ("only played, and that failed, r runs it again", "the verdict is that on")
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "r")
+        await screen.until("PASSED", "finished  ")
+        user.is_gone = True
+
+        await screen.press("alt+s")
+        await screen.until("✓ PASSED", *note, "out of dice", "✓ talk")
+
+    async with open_app(project, size=(120, 40)) as screen:  # which reads it from the history
+        await screen.until("talk")
+        await screen.press("g", "j", "j", "2")
+        await screen.until("✓ PASSED", *note, "out of dice", "✓ talk")
+
+        user.is_gone = False
+        await screen.press("r")
+        await screen.until_gone("only played")
+        await screen.until("✓ PASSED", "the user has finished")
+
+
+async def test_a_play_that_failed_stands_where_there_is_no_verdict(project: Path, open_app: Open, user: User) -> None:
+    user.is_gone = True
+    user.may_speak.set()
+    async with open_app(project, size=(120, 40)) as screen:
+        await screen.until("talk")
+        await screen.press("j", "j", "2", "alt+s")
+
+        await screen.until("! ERROR", "only played, and that failed, r runs it again", "no such user")
+
+
 async def test_a_verdict_on_other_code_does_not_stand_for_what_was_played_since(
     project: Path, open_app: Open, user: User
 ) -> None:
@@ -116,7 +166,7 @@ async def test_a_verdict_on_other_code_does_not_stand_for_what_was_played_since(
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "r")
-        await screen.until("PASSED")
+        await screen.until("PASSED", "finished  ")
         (project / "agent.py").write_text(AGENT.replace("did {prompt}", "did {prompt} now"))
 
         await screen.press("alt+s")

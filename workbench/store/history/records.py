@@ -69,7 +69,7 @@ class FinishedJob(NamedTuple):
 class StoredJob(NamedTuple):
     """A result without its metrics and execution: enough for lists, and cheap by the ten thousand.
 
-    The last three fields are those of `FinishedJob`.
+    Keys and `lacks_baseline` are those of `FinishedJob`. `failed_in_play`: it is an ERROR of a run that judged nothing.
     """
 
     run_id: str
@@ -81,6 +81,7 @@ class StoredJob(NamedTuple):
     execution_key: str
     scoring_key: str
     lacks_baseline: bool = False
+    failed_in_play: bool = False
 
     @property
     def case(self) -> CaseKey:
@@ -96,6 +97,11 @@ class StoredJob(NamedTuple):
     def was_only_played(self) -> bool:
         """Whether the agent ran and nothing judged it, as `workbench simulate` leaves it."""
         return self.status is CaseStatus.NOT_EVALUATED and not self.scoring_key
+
+    @property
+    def was_of_playing(self) -> bool:
+        """Whether nothing was to judge it, whether the agent came to the end or failed."""
+        return self.was_only_played or self.failed_in_play
 
 
 class StoredVerdict(NamedTuple):

@@ -12,7 +12,17 @@ from workbench.store.history.records import SCORES_OPTION, StoredJob, StoredScor
 
 _KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
 _JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
-LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, job.execution_key, job.scoring_key, job.lacks_baseline FROM job"
+_OF_PLAYING = f"""
+    EXISTS (
+        SELECT 1 FROM run WHERE run.id = job.run
+            AND CASE WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SCORES_OPTION}') END = 0
+    )
+"""
+# After an outage of a judge an ERROR of a run that was to judge has no key either: only the run tells the two apart.
+_PLAYED = f"(job.scoring_key = '' AND (job.status = 'NOT_EVALUATED' OR {_OF_PLAYING}))"
+"""Of jobs that nothing was to judge."""
+_KEPT = f"job.execution_key, job.scoring_key, job.lacks_baseline, (job.status = 'ERROR' AND {_PLAYED})"
+LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, {_KEPT} FROM job"
 """For `stored_job`; to be joined WITH_RUN."""
 FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
 """For `case_result`; to be joined WITH_RESULT."""
@@ -28,7 +38,7 @@ _UNJUDGED = """
         JOIN blob ON blob.id = execution.blob
 """
 UNJUDGED_VERDICTS = _UNJUDGED.format(
-    "run.run_id, job.finished_at, job.execution_key, '', 0, execution.id, execution.dependency_set, NULL, "
+    "run.run_id, job.finished_at, job.execution_key, '', 0, 0, execution.id, execution.dependency_set, NULL, "
     f"execution.tainted, {_BEGAN}"
 )
 """For `stored_verdict`: executions whose judges have not spoken yet."""
@@ -59,15 +69,6 @@ RUNS_THAT_BEGIN = """
 """
 ONE = f"WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
 """One job of a run."""
-_OF_PLAYING = f"""
-    EXISTS (
-        SELECT 1 FROM run WHERE run.id = job.run
-            AND CASE WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SCORES_OPTION}') END = 0
-    )
-"""
-# After an outage of a judge an ERROR of a run that was to judge has no key either: only the run tells the two apart.
-_PLAYED = f"(job.scoring_key = '' AND (job.status = 'NOT_EVALUATED' OR {_OF_PLAYING}))"
-"""Of jobs that nothing was to judge."""
 _NEWEST_OF_ONE = f"""
     WHERE {IS_CASE} AND {RAN}
         AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY {{}} LIMIT 1)
@@ -133,7 +134,7 @@ def stored_verdict(*row: Any) -> StoredVerdict:
 def stored_job(*row: Any) -> StoredJob:
     """From the columns of LIGHT."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key, lacks_baseline = rest
+    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play = rest
     return StoredJob(
         run_id=run_id,
         key=JobKey(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
@@ -144,6 +145,7 @@ def stored_job(*row: Any) -> StoredJob:
         execution_key=execution_key,
         scoring_key=scoring_key,
         lacks_baseline=bool(lacks_baseline),
+        failed_in_play=bool(failed_in_play),
     )
 
 

@@ -16,6 +16,7 @@ from workbench.store.garbage import without_collecting
 from workbench.store.history import History, RunPart
 from workbench.store.history.database import file_of
 from workbench.tui.gateway.exporting import export
+from workbench.tui.gateway.kept import is_kept
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.history.executions import CaseHistory, ContentKeys
 from workbench.tui.state.scores.spread import GroupSpread, spread_of
@@ -127,6 +128,8 @@ def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
         executions = history.executions_of(key, limit=MOST_EXECUTIONS)
         ids = dict.fromkeys(stored.job.run_id for stored in executions)
         runs = {run_id: history.run(run_id) for run_id in ids}
+    if is_kept(workspace, key):
+        return CaseHistory(key, tuple(executions), runs, is_kept=True)
     return CaseHistory(key, tuple(executions), runs, _content_now(workspace, key))
 
 

@@ -9,6 +9,8 @@ HELP = KeyAction(
 )
 """Heard in dialogs too, which hear no other key of the application."""
 
+QUIT = KeyAction("quit", "app", "q", "quit", "quit", footer=True, explanation="close workbench")
+
 PLACE = KeyPlace(
     "app",
     "Everywhere",
@@ -24,7 +26,7 @@ PLACE = KeyPlace(
             priority=True,
             explanation="choose from everything that can be done here",
         ),
-        KeyAction("quit", "app", "q", "quit", "quit", footer=True, explanation="close workbench"),
+        QUIT,
         KeyAction("suspend", "app", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     ),
 )

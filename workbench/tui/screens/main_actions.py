@@ -25,7 +25,7 @@ from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.visits import Visits
 from workbench.tui.screens.watching import Watching
-from workbench.tui.state.possible import makes_sense, why_not, why_nothing
+from workbench.tui.state.possible import is_worth_offering, makes_sense, why_not, why_nothing
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.saying import say
 
@@ -72,7 +72,7 @@ class MainActions(Screen[None]):
 
     def offers(self, action: str) -> bool:
         """Whether an action has a use for what is selected."""
-        return not why_not(action, self.state)
+        return is_worth_offering(action, self.state)
 
     def _refuses(self, action: str) -> bool:
         """Whether an action has no use for what is selected; says why."""
@@ -115,10 +115,13 @@ class MainActions(Screen[None]):
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
-        self._start(lambda: RunWanted(self.state.all_selections()))
+        if not self._refuses("run_all"):
+            self._start(lambda: RunWanted(self.state.all_selections()))
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass when they last ran."""
+        if self._refuses("run_failed"):
+            return
         if not self.state.failed_selections():
             say(self, "there is nothing to run: no listed case of an agent fell short", severity="warning")
             return

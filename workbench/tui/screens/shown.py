@@ -35,7 +35,7 @@ class Shown:
         self.show_run()
         possible = (
             *(self._screen.check_action(action, ()) for action in CHANGING),
-            *(is_offered(self._screen, action) for action in ("edit", "run_selected")),
+            *(is_offered(self._screen, action) for action in ("edit", "run_selected", "run_failed", "toggle_watch")),
         )
         if possible != self._possible:
             self._possible = possible

@@ -27,7 +27,7 @@ from workbench.tui.state.standing import Standing, standing_of
 class Outcome:
     """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before.
 
-    `is_played`: the agent ran, and nothing judged it.
+    `is_played`: nothing was to judge it; it may have failed all the same.
     """
 
     status: CaseStatus
@@ -69,6 +69,11 @@ class CaseRecord:
     def is_only_played(self) -> bool:
         """Whether nothing has judged what the agent did last."""
         return bool(self.outcomes) and all(outcome.is_played for outcome in self.outcomes.values())
+
+    @property
+    def has_failed_to_play(self) -> bool:
+        """Whether it was only played, and not to its end."""
+        return self.is_only_played and any(each.status is CaseStatus.ERROR for each in self.outcomes.values())
 
     @property
     def duration_seconds(self) -> float | None:
@@ -333,14 +338,14 @@ def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
 def _outcomes_of(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
     return {
         job.key.repeat: Outcome(
-            job.status, job.duration_seconds, stored_at=job.finished_at, is_played=job.was_only_played
+            job.status, job.duration_seconds, stored_at=job.finished_at, is_played=job.was_of_playing
         )
         for job in stored
     }
 
 
 def _outcome_of(event: CaseFinished) -> Outcome:
-    is_played = event.status is CaseStatus.NOT_EVALUATED and not event.is_judged
+    is_played = event.status in (CaseStatus.NOT_EVALUATED, CaseStatus.ERROR) and not event.is_judged
     return Outcome(event.status, event.duration_seconds, event.result, in_history=event.in_history, is_played=is_played)
 
 

@@ -25,6 +25,8 @@ def played_note(subject: Subject) -> str:
     if subject.pinned is not None or subject.is_live or record is None or not record.is_only_played:
         return ""
     earlier = "; the verdict is that on an earlier one" if record.judged else ""
+    if record.has_failed_to_play:
+        return f"only played, and that failed, r runs it again{earlier}"
     return f"only played, r judges it{earlier}"
 
 
@@ -74,6 +76,8 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
         blocks.append(Whole.of(empty, Tone.WARNING))
     if listed.is_to_be_read and not listed.problem:
         blocks.append(Whole.of("Nothing is read from an address unasked: enter reads its rows, r judges them."))
+    elif listed.is_being_fetched:
+        blocks.append(Whole.of("fetching its rows …", Tone.RUNNING))
     elif listed.cases is None and not listed.problem:
         what = "rows" if listed.kept or listed.is_dataset else "file"
         blocks.append(Whole.of(f"reading the {what} …", Tone.MUTED))

@@ -25,7 +25,7 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
         case "run_all":
             return True if state.has_agents and not state.is_busy else None
         case "run_failed":
-            return True if state.has_failing and not state.is_busy else None
+            return True if state.has_failing_to_run and not state.is_busy else None
         case "cancel_run" | "cancel_case":
             return state.is_running
         case "next_failing" | "previous_failing" | "review":
@@ -60,8 +60,21 @@ def why_not(action: str, state: ProjectState) -> str:
         return ""
     if action in _EDITS:
         return why_not_edited(state.browser, [(row.target, row.eval_set)])
-    is_kept = action in _RUNS and state.browser.is_kept(row.target, row.eval_set)
-    return KEPT_READ_ONLY if is_kept else ""
+    has_use = action not in _RUNS
+    match action:
+        case "run_all":
+            has_use = state.has_agents
+        case "run_failed":
+            has_use = state.has_failing_to_run
+    return KEPT_READ_ONLY if not has_use and state.browser.is_kept(row.target, row.eval_set) else ""
+
+
+def is_worth_offering(action: str, state: ProjectState) -> bool:
+    """Whether an action that is heard is to stand in the footer, too."""
+    if action == "toggle_watch" and not state.watch.is_on and not state.has_agents:
+        row = state.browser.selected
+        return row is None or not state.browser.is_kept(row.target, row.eval_set)
+    return not why_not(action, state)
 
 
 def why_not_edited(browser: Browser, places: Iterable[tuple[str, str]]) -> str:

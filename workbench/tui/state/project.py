@@ -126,6 +126,12 @@ class ProjectState:
         return any(counts.get(standing) for standing in FALLS_SHORT)
 
     @property
+    def has_failing_to_run(self) -> bool:
+        """Whether any such case has an agent."""
+        counts = (self.board.counts(each.target, each.relative) for each in self.browser.files if each.target)
+        return any(count.get(standing) for count in counts for standing in FALLS_SHORT)
+
+    @property
     def has_agents(self) -> bool:
         """Whether any eval set has an agent."""
         return any(listed.target for listed in self.browser.files)

@@ -10,11 +10,13 @@ from rich.cells import cell_len
 from workbench.tui.state.amounts import duration
 from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, Row
+from workbench.tui.state.browser.listed import FETCHING, NOT_READ, READING
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.standing import EDITED, MARKED, STALE, Look, Standing, look_of
 
 _NOTHING = Piece("")
+_TONES_OF_UNREAD = {NOT_READ: Tone.MUTED, READING: Tone.MUTED, FETCHING: Tone.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edit
 
 def _roll_up(row: Row, counts: Mapping[Standing, int]) -> Piece:
     if row.problem:
-        return Piece(row.problem, Tone.MUTED if row.problem in ("reading", "not read") else Tone.ERROR)
+        return Piece(row.problem, _TONES_OF_UNREAD.get(row.problem, Tone.ERROR))
     total, passed = sum(counts.values()), counts.get(Standing.PASSED, 0)
     text = f"{passed:,}/{total:,}"
     for standing in (Standing.ERROR, Standing.FAILED):

@@ -21,6 +21,7 @@ from workbench.tui.state.browser.listed import ListedSet
 from workbench.tui.state.browser.query import SYNTAX, next_status_filter
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.filter_input import FilterInput, FilterLine
+from workbench.tui.widgets.saying import say
 
 _RELIST = 0.5  # seconds between two listings of what a run or the reading of cases may have changed
 
@@ -174,9 +175,12 @@ class BrowserPane(Vertical):
             self._after_move()
 
     def _opens_address(self) -> bool:
-        """Whether the selected set is one whose rows are still to be read, which is done then."""
+        """Whether the selected set is one whose rows are still to be read, which is done then, or on their way."""
         row = self._browser.selected
         listed = None if row is None or row.case is not None else self._browser.eval_set(row.target, row.eval_set)
+        if listed is not None and listed.is_being_fetched:  # folding it would hide the rows once they are there
+            say(self, f"{listed.relative}: its rows are being fetched, and listed here as soon as they have come")
+            return True
         if listed is None or not listed.is_to_be_read:
             return False
         self.post_message(self.AddressOpened(listed))

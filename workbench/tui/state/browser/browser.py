@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from workbench.model.keys import CaseKey
-from workbench.store.names import name_of_file
 from workbench.tui.state.board import Board
 from workbench.tui.state.browser.content import CaseContent
 from workbench.tui.state.browser.finding import Knowledge
@@ -343,14 +341,7 @@ class Browser:
 
     def _rows_of_target(self, target: str) -> list[Row]:
         sets = self.sets_of(target)
-        names = [
-            listed.relative
-            if listed.kept is not None
-            else PurePosixPath(listed.relative).name
-            if listed.is_dataset
-            else name_of_file(PurePosixPath(listed.relative))
-            for listed in sets
-        ]
+        names = [listed.short_name for listed in sets]
         times = Counter(names)
         rows: list[Row] = []
         for listed, name in zip(sets, names, strict=True):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from pathlib import PurePosixPath
 
 from workbench.model.keys import CaseKey
+from workbench.store.names import name_of_file
 from workbench.tui.state.pieces import safe_line
 
 
@@ -70,6 +72,9 @@ class Row:
         return self.target == other.target and self.eval_set in ("", other.eval_set)
 
 
+NOT_READ, READING, FETCHING = "not read", "reading", "fetching"
+"""What is said of sets whose cases are not known yet, and of which nothing is wrong."""
+
 KEPT_READ_ONLY = "these are stored results: EvalTask or `workbench score` judges the rows anew, nothing is edited here"
 """Why what is kept of a run is neither run, edited nor accepted."""
 
@@ -111,9 +116,24 @@ class ListedSet:
         return self.is_address and self.cases is None and not self.is_being_read
 
     @property
+    def is_being_fetched(self) -> bool:
+        """Whether its rows are on their way from elsewhere."""
+        return self.is_address and self.cases is None and self.is_being_read
+
+    @property
     def place(self) -> tuple[str, str]:
         """What tells it apart from all other sets."""
         return self.target, self.relative
+
+    @property
+    def short_name(self) -> str:
+        """What it is called where no other is called so: an address always says that it is none of the files."""
+        if self.kept is not None:
+            return self.relative
+        path = PurePosixPath(self.relative)
+        if self.is_address:
+            return f"{self.relative.partition('://')[0]}://…/{path.name}"
+        return path.name if self.is_dataset else name_of_file(path)
 
     @property
     def keys(self) -> list[CaseKey]:
@@ -129,7 +149,9 @@ class ListedSet:
             return "no agent"
         if self.cases is not None:
             return ""
-        return "not read" if self.is_to_be_read else "reading"
+        if self.is_address:
+            return FETCHING if self.is_being_read else NOT_READ
+        return READING
 
 
 def case_row(key: CaseKey, problem: str = "") -> Row:

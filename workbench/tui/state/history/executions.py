@@ -27,6 +27,9 @@ _SHOWN_IN_LINE = 60
 """How many of the newest executions a sparkline shows."""
 
 
+_KEPT = "These are stored results of a dataset, in memory or of a file: there is no eval case to run again."
+
+
 class ContentKeys(NamedTuple):
     """Hashes of a case as it is now: what reaches the agent, and what its answers are held against."""
 
@@ -36,12 +39,16 @@ class ContentKeys(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseHistory:
-    """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now."""
+    """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now.
+
+    `is_kept`: it is a row of a dataset of which there are only stored results, and never could.
+    """
 
     case: CaseKey
     executions: tuple[StoredScores, ...] = ()
     runs: Mapping[str, StoredRun] = field(default_factory=dict)
     now: ContentKeys | None = None
+    is_kept: bool = False
 
 
 class Executions(CursorRows):
@@ -134,15 +141,18 @@ class Executions(CursorRows):
         job, older = self.selected, self._older(self.cursor)
         if job is None:
             return
-        told = [*_differing(older, ContentKeys(job.execution_key, job.scoring_key))] if older is not None else []
+        keys = ContentKeys(job.execution_key, job.scoring_key)
+        told = [*self._differing(older, keys)] if older is not None else []
         if older is not None:
             told += run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
         if told:
             yield Whole.of("changed since the run before it", Tone.HEADING)
             yield from (Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2) for sentence in told)
-        if self.history.now is None:
+        if self.history.is_kept:
+            yield Whole.of(_KEPT, Tone.MUTED)
+        elif self.history.now is None:
             yield Whole.of("The case as it is now cannot run, or is gone.", Tone.WARNING)
-        elif since := list(_differing(job, self.history.now)):
+        elif since := list(self._differing(job, self.history.now)):
             yield Whole.of("changed since then, up to now", Tone.HEADING)
             yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
 
@@ -163,19 +173,30 @@ class Executions(CursorRows):
     def _differs_from_older(self, index: int) -> bool:
         job, older = self.history.executions[index].job, self._older(index)
         keys = ContentKeys(job.execution_key, job.scoring_key)
-        return older is not None and any(True for _ in _differing(older, keys))
+        return older is not None and any(True for _ in self._differing(older, keys))
+
+    def _differing(self, job: StoredJob, other: ContentKeys) -> Iterator[str]:
+        return (_differing_row if self.history.is_kept else _differing_case)(job, other)
 
     def _has_repeats(self, run_id: str) -> bool:
         run = self.history.runs[run_id]
         return bool(run.options.get("runs", 1) != 1)
 
 
-def _differing(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+def _differing_case(job: StoredJob, other: ContentKeys) -> Iterator[str]:
     """What is not the same in the case, as its hashes tell."""
     if job.execution_key and other.execution and job.execution_key != other.execution:
         yield "what the agent is asked: prompts, session or scenario of the case, or settings of the target"
     if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
         yield "what it is held against: expectations of the case, or criteria"
+
+
+def _differing_row(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """What is not the same in the row: where its answer was recorded, one hash covers all that it says."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "the row: what was asked, answered or expected in it"
+    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is held against: what the row expected, or the metrics"
 
 
 def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
