@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.engine.accepting import Hunk, Refused, refusal, refusal_of_whole
+from workbench.engine.accepting import Hunk, Refused, refusal, refusal_of_hunks, refusal_of_whole
 from workbench.engine.accepting.accept import accept
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.set_context import SetContext
@@ -112,6 +112,7 @@ class Acceptances:
     def _check(self, wanted: Acceptance, document: EvalSetDocument, index: int) -> None:
         key, case = wanted.result.case, document.case(index)
         reason = (refusal_of_whole if wanted.is_whole else refusal)(case, wanted.result)
+        reason = reason or refusal_of_hunks(wanted.result.execution, wanted.hunks)
         if reason is not None:
             raise Refused(reason)
         if case != wanted.shown:

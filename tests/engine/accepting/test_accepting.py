@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.accepting import Hunk, Refused, hunks, refusal, refusal_of_whole
+from workbench.engine.accepting import Hunk, Refused, hunks, refusal, refusal_of_hunks, refusal_of_whole
 from workbench.engine.accepting.accept import accept
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
@@ -215,6 +215,29 @@ def test_a_whole_case_is_refused_where_the_number_of_turns_differs() -> None:
 
     assert refusal(opened().case(0), result) is None
     assert refusal_of_whole(opened().case(0), result) == "the case has 1 turn and the agent was told 2"
+
+
+@pytest.mark.parametrize(
+    ("unknown", "sentence"),
+    [
+        ({"calls_unknown": "no span came"}, "which tools turn 1 called is not known: no span came"),
+        (
+            {"arguments_unknown": "no span tells"},
+            "with which arguments turn 1 called its tools is not known: no span tells",
+        ),
+    ],
+)
+def test_calls_of_which_too_little_is_known_are_no_expectation_and_the_response_is(
+    unknown: dict[str, str], sentence: str
+) -> None:
+    execution = did(("set_device", None), response="Done.")
+    turn = execution.turns[0].model_copy(update=unknown)
+    execution = execution.model_copy(update={"turns": (turn,)})
+    found = hunks(opened().case(0), execution)
+    response = [hunk for hunk in found if hunk.difference.kind is DifferenceKind.RESPONSE_CHANGED]
+
+    assert refusal_of_hunks(execution, found) == sentence
+    assert response and refusal_of_hunks(execution, response) is None
 
 
 def test_hunks_come_in_the_order_in_which_they_are_read() -> None:

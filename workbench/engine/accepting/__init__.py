@@ -4,6 +4,24 @@ A `Hunk` is one difference, and whether it may be accepted is `refusal`'s to say
 writes hunks into the document of the case, in the form that the case has. Nothing here saves, runs or scores anything.
 """
 
-from workbench.engine.accepting.hunks import Hunk, HunkKey, Refused, hunks, refusal, refusal_of_whole, turn_comparisons
+from workbench.engine.accepting.hunks import (
+    Hunk,
+    HunkKey,
+    Refused,
+    hunks,
+    refusal,
+    refusal_of_hunks,
+    refusal_of_whole,
+    turn_comparisons,
+)
 
-__all__ = ["Hunk", "HunkKey", "Refused", "hunks", "refusal", "refusal_of_whole", "turn_comparisons"]
+__all__ = [
+    "Hunk",
+    "HunkKey",
+    "Refused",
+    "hunks",
+    "refusal",
+    "refusal_of_hunks",
+    "refusal_of_whole",
+    "turn_comparisons",
+]

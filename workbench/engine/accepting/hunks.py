@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.model.evalset import EvalCase, Invocation
@@ -12,6 +12,19 @@ from workbench.report.differences import Difference, DifferenceKind, Path, state
 from workbench.report.turns import TurnComparison, compare_turn
 
 HunkKey = tuple[int | None, DifferenceKind, int | None, int | None, Path]
+
+
+_OF_CALLS = frozenset(
+    {
+        DifferenceKind.CALL_MISSING,
+        DifferenceKind.CALL_EXTRA,
+        DifferenceKind.CALL_MOVED,
+        DifferenceKind.ARGUMENT_MISSING,
+        DifferenceKind.ARGUMENT_EXTRA,
+        DifferenceKind.ARGUMENT_CHANGED,
+        DifferenceKind.TOOL_RESPONSE_CHANGED,
+    }
+)
 
 
 class Refused(Exception):
@@ -70,6 +83,18 @@ def refusal(case: EvalCase, result: CaseResult) -> str | None:
     for number, (wanted, turn) in enumerate(zip(case.conversation, result.execution.turns, strict=False), start=1):
         if wanted.user_content.text() != turn.invocation.user_content.text():
             return f"turn {number} of the case asks something else than the agent was asked; run the case again"
+    return None
+
+
+def refusal_of_hunks(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
+    """Why these hunks cannot all be accepted: nobody knows what was called; None where they can be."""
+    of_calls = {hunk.turn for hunk in wanted if hunk.turn is not None and hunk.difference.kind in _OF_CALLS}
+    for number in sorted(of_calls):
+        turn = execution.turns[number]
+        if turn.calls_unknown is not None:
+            return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
+        if turn.arguments_unknown is not None:
+            return f"with which arguments turn {number + 1} called its tools is not known: {turn.arguments_unknown}"
     return None
 
 
