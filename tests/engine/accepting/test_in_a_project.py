@@ -143,6 +143,19 @@ def test_an_error_is_refused(project: Project) -> None:
         workspace.acceptances.accept(acceptance(workspace, result), label="all")
 
 
+def test_calls_whose_arguments_nobody_knows_are_refused_and_the_file_stays(project: Project) -> None:
+    workspace, result = ran(project)
+    turn = result.execution.turns[0].model_copy(update={"arguments_unknown": "no span tells any"})
+    execution = result.execution.model_copy(update={"turns": (turn,)})
+    result = result.model_copy(update={"execution": execution})
+    before = (project.root / "set.evalset.json").read_bytes()
+
+    with pytest.raises(Refused, match="with which arguments turn 1 called its tools is not known: no span tells any"):
+        workspace.acceptances.accept(acceptance(workspace, result), label="all")
+
+    assert (project.root / "set.evalset.json").read_bytes() == before
+
+
 def test_a_case_that_changed_since_it_was_judged_is_refused_in_this_session_and_the_next(project: Project) -> None:
     _, result = ran(project)
     path = project.root / "set.evalset.json"
