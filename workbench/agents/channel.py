@@ -148,7 +148,7 @@ class Channel(asyncio.Protocol):
 
     def send(self, *messages: Message) -> None:
         """Send messages, together with all that is to be sent in this round of the event loop: each time the process
-        is waken costs more than what it is told.
+        is woken costs more than what it is told.
 
         To a process that is gone they are lost, and the loss is told through `on_closed`.
         """
