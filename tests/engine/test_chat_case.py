@@ -16,6 +16,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.chat import ChatEnded, StateSeen, TurnAnswered
 from workbench.model.evalset import SessionInput
 from workbench.model.results import CaseResult, TurnResult
+from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
 
 from .conftest import Project, turn
@@ -152,3 +153,20 @@ def test_a_saved_chat_with_an_adk_agent_passes_when_it_is_run(tmp_path: Path) ->
     names = [call["name"] for call in written["conversation"][0]["intermediate_data"]["tool_uses"]]
     assert names == ["roll_die", "transfer_to_agent", "check_prime"]
     assert "id" not in written["conversation"][0]["intermediate_data"]["tool_uses"][0]
+
+
+def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() -> None:
+    data = {"eval_set_id": "lights", "eval_cases": []}
+    document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
+    said = TurnResult.model_validate(
+        {
+            "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}},
+            "duration_seconds": 1.0,
+            "calls_unknown": "no span came",
+        }
+    )
+
+    with pytest.raises(StoreError, match="new cannot be kept: which tools turn 1 called is not known: no span came"):
+        write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
+
+    assert not document.entries and not document.dirty

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.engine.accepting import why_unknown
 from workbench.model.evalset import Content, IntermediateData, Invocation, InvocationEvents, Part, SessionInput
 from workbench.model.results import TurnResult
 from workbench.model.trajectory import trajectory_of
@@ -55,7 +56,11 @@ def form_of(document: EvalSetDocument) -> CaseForm:
 
 
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
-    """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError."""
+    """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
+    knows what is to be expected."""
+    unknown = next(filter(None, (why_unknown(turn, number) for number, turn in enumerate(case.turns))), None)
+    if unknown is not None:
+        raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
     data = _case_data(document, case)
     found = next((entry.index for entry in document.entries if entry.eval_id == case.eval_id), None)
     if found is None:

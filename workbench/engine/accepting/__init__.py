@@ -13,6 +13,7 @@ from workbench.engine.accepting.hunks import (
     refusal_of_hunks,
     refusal_of_whole,
     turn_comparisons,
+    why_unknown,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "refusal_of_hunks",
     "refusal_of_whole",
     "turn_comparisons",
+    "why_unknown",
 ]

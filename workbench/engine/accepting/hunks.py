@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.model.text import counted
 from workbench.report.differences import Difference, DifferenceKind, Path, state_differences
 from workbench.report.turns import TurnComparison, compare_turn
@@ -89,12 +89,15 @@ def refusal(case: EvalCase, result: CaseResult) -> str | None:
 def refusal_of_hunks(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
     """Why these hunks cannot all be accepted: nobody knows what was called; None where they can be."""
     of_calls = {hunk.turn for hunk in wanted if hunk.turn is not None and hunk.difference.kind in _OF_CALLS}
-    for number in sorted(of_calls):
-        turn = execution.turns[number]
-        if turn.calls_unknown is not None:
-            return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
-        if turn.arguments_unknown is not None:
-            return f"with which arguments turn {number + 1} called its tools is not known: {turn.arguments_unknown}"
+    return next(filter(None, (why_unknown(execution.turns[number], number) for number in sorted(of_calls))), None)
+
+
+def why_unknown(turn: TurnResult, number: int) -> str | None:
+    """Why the calls of a turn, which is counted from 0, cannot be expected from now on; None where they are known."""
+    if turn.calls_unknown is not None:
+        return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
+    if turn.arguments_unknown is not None:
+        return f"with which arguments turn {number + 1} called its tools is not known: {turn.arguments_unknown}"
     return None
 
 
