@@ -257,6 +257,7 @@ async def test_marked_cases_move_to_another_set_and_one_undo_in_either_brings_th
 async def test_marked_cases_of_several_sets_are_deleted_and_brought_back_as_one(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await select(screen, "on")
+        await screen.until(" far ")  # the other set has been read too
         await screen.press("A", "D")
         await screen.until("Delete 4 cases?")
         await screen.press("y")

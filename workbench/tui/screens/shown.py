@@ -33,6 +33,10 @@ class Shown:
         self.show_header()
         self._screen.query_one(BrowserPane).show()
         self.show_run()
+        self._show_possible()
+
+    def _show_possible(self) -> None:
+        """Have the line of keys say what can be done now."""
         possible = (
             *(self._screen.check_action(action, ()) for action in CHANGING),
             *(is_offered(self._screen, action) for action in ("edit", "run_selected", "run_failed", "toggle_watch")),
@@ -55,6 +59,7 @@ class Shown:
         subject = self._state.subject()
         self._screen.query_one(Frame).show(subject, self._state.heading())
         self._screen.query_one(Drawer).show(subject)
+        self._show_possible()  # a result that has just been read can be accepted
 
     def show_drawer(self) -> None:
         """Show what goes on, and the selected row, in the pane of the drawer."""
