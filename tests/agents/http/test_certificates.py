@@ -36,6 +36,15 @@ async def location(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     await runner.cleanup()
 
 
+@pytest.fixture
+def trusting(bench: Any, tmp_path: Path) -> Path:
+    """A `.env` file that names the authority."""
+    authority = tmp_path / "authority.pem"
+    AUTHORITY.cert_pem.write_to_path(str(authority))
+    path: Path = bench.write("web.env", f"SSL_CERT_FILE={authority}\n")
+    return path
+
+
 def target(location: str, **more: Any) -> dict[str, Any]:
     return {"name": "web", "kind": "http", "location": location, **more}
 
@@ -48,24 +57,17 @@ async def test_a_certificate_of_nobody_we_know_is_not_trusted(bench: Any, locati
 
 
 async def test_an_authority_that_the_env_file_names_is_trusted(
-    bench: Any, location: str, way: dict[str, Any], tmp_path: Path
+    bench: Any, location: str, way: dict[str, Any], trusting: Path
 ) -> None:
-    authority = tmp_path / "authority.pem"
-    AUTHORITY.cert_pem.write_to_path(str(authority))
-    env = bench.write("web.env", f"SSL_CERT_FILE={authority}\n")
-
-    talk = await bench.talk_once("hello", **target(location, env_file=env), **way)
+    talk = await bench.talk_once("hello", **target(location, env_file=trusting), **way)
 
     assert talk.error is None, talk.message
     assert talk.responses == ["Good evening."]
 
 
 async def test_a_metric_that_asks_by_itself_trusts_them_too(
-    bench: Any, location: str, way: dict[str, Any], tmp_path: Path
+    bench: Any, location: str, way: dict[str, Any], trusting: Path
 ) -> None:
-    authority = tmp_path / "authority.pem"
-    AUTHORITY.cert_pem.write_to_path(str(authority))
-    env = bench.write("web.env", f"SSL_CERT_FILE={authority}\n")
     bench.write(
         "metrics.py",
         f"""
@@ -77,7 +79,7 @@ async def test_a_metric_that_asks_by_itself_trusts_them_too(
             return {{"polite": 1.0, "explanation": told["response"]}}
         """,
     )
-    host = bench.host(**target(location, env_file=env), **way)
+    host = bench.host(**target(location, env_file=trusting), **way)
 
     turn = Invocation.model_validate({"user_content": {"role": "user", "parts": [{"text": "hello"}]}})
     answer = await host.score(CustomScoreRequest(metric="polite", function="metrics.polite", actual=[turn]))
