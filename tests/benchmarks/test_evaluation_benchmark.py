@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.test_metrics_benchmark import ROWS, SIX, TOOL, rows
+from tests.benchmarks.test_metrics_benchmark import ROWS, SIX, TOOL, plain, rows
 from workbench.testing import EvalTask, TrajectorySingleToolUse
 
 pytestmark = pytest.mark.skipif(
@@ -31,20 +31,28 @@ def dataset() -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("history", [False, True])
 def test_ten_thousand_rows(history: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least of three, as others use the machine too. With the history the disk is written as well."""
+    """The least of three, as others use the machine too. With the history the disk is written as well.
+
+    The unit of comparison is a loop that works out the six numbers of each row and does nothing else.
+    """
     (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     task = EvalTask(dataset=dataset(), metrics=METRICS, history=history)
-    seconds = []
-    for _ in range(3):
+    pairs = rows()
+    seconds, plainly = [], []
+    for _ in range(3):  # by turns, as the machine is not always equally fast
+        cpu = time.process_time()
+        numbers = [plain(*pair) for pair in pairs]
+        plainly.append(time.process_time() - cpu)
         began, cpu = time.perf_counter(), time.process_time()
         result = task.evaluate()
         seconds.append((time.process_time() - cpu, time.perf_counter() - began))
 
-    least = min(seconds)
+    least, ratio = min(seconds), min(seconds)[0] / min(plainly)
     print(f"\n{ROWS:,} rows x six, history {history}: {least[0]:.2f} s CPU, {least[1]:.2f} s")
-    assert result.summary_metrics["row_count"] == ROWS
-    assert least[0] < (3.0 if history else 2.0)
+    print(f"a plain loop: {min(plainly):.2f} s CPU; {ratio:.1f} times that")
+    assert result.summary_metrics["row_count"] == ROWS == len(numbers)
+    assert ratio < (14 if history else 10)
 
 
 def test_import_of_the_api() -> None:

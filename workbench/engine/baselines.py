@@ -61,6 +61,8 @@ def _others(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
 
 def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
     """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
+    if not case.config.judge_metrics:  # nearly always, and of ten thousand cases each is asked
+        return False
     latest = {metric for metric, run in _runs_of(case.config).items() if run == LATEST}
     for metric in result.metrics:
         if metric.name not in latest or metric.status is not MetricStatus.UNDEFINED:

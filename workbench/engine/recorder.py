@@ -65,14 +65,14 @@ class HistoryRecorder:
             return
         self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
 
-    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]:
+    def keep(self, results: Iterable[tuple[JobKey, PlannedCase, CaseResult]]) -> Collection[JobKey]:
         """Store results before anyone is shown them.
 
         A cancelled job says nothing about its case and is not kept, but for what its agent had done.
         """
         if self._history is None:
             return ()
-        keyed = [(_job_of(result), planned, result) for planned, result in results]
+        keyed = list(results)
         unjudged = {key: self._unjudged.pop(key) for key, _, _ in keyed if key in self._unjudged}
         jobs = [
             FinishedJob(

@@ -57,7 +57,7 @@ class Recorder(Protocol):
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
 
-    def keep(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> Collection[JobKey]: ...
+    def keep(self, results: Iterable[tuple[JobKey, PlannedCase, CaseResult]]) -> Collection[JobKey]: ...
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
 
@@ -359,7 +359,7 @@ class Runner:
             return
         kept: Collection[JobKey] = ()
         try:
-            kept = self._recorder.keep([(planned, result) for _, planned, result in finished])
+            kept = self._recorder.keep(finished)
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
             self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
         for key, _, stored in finished:

@@ -7,6 +7,7 @@ itself. Arguments that are absent are the same as an empty object.
 
 from __future__ import annotations
 
+import marshal
 import math
 from collections.abc import Hashable
 from typing import Any
@@ -19,16 +20,17 @@ _AS_THEY_ARE = frozenset({str, int, type(None)})
 
 def canonical(value: Any) -> Hashable:
     """The canonical form of a JSON value. Objects, lists and booleans become tagged tuples, which no other value is."""
+    if isinstance(value, dict):
+        # No two items have the same key, so that values, of which those of different kinds have no order, are never
+        # compared. What most values are takes no call each.
+        items = sorted(value.items())
+        if _AS_THEY_ARE.issuperset(map(type, value.values())):
+            return ("{", *items)
+        return ("{", *[(key, item if type(item) in _AS_THEY_ARE else canonical(item)) for key, item in items])
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return ("b", value)
-    if isinstance(value, dict):
-        # Sorted by keys alone: values of different kinds have no order. What most values are takes no call each.
-        return (
-            "{",
-            *[(key, item if type(item := value[key]) in _AS_THEY_ARE else canonical(item)) for key in sorted(value)],
-        )
     if isinstance(value, list | tuple):
         return ("[", *map(canonical, value))
     if isinstance(value, float) and math.isnan(value):
@@ -43,4 +45,29 @@ def same(left: Any, right: Any) -> bool:
 
 def call_key(call: ToolCall) -> tuple[str, Hashable]:
     """The canonical form of a tool call: its name and its arguments."""
-    return (call.name, canonical(call.args) if call.args else _NO_ARGUMENTS)
+    return (call.name, _canonical_arguments(call.args) if call.args else _NO_ARGUMENTS)
+
+
+_known: dict[bytes, Hashable] = {}
+_KNOWN_AT_MOST = 4096
+_SHORT = 1_000  # bytes
+_STABLE = 2  # the version of the format without references, which depend on more than the values
+
+
+def _canonical_arguments(args: Any) -> Hashable:
+    """As `canonical`, which is asked once for arguments that come again and again.
+
+    Most calls that are made were expected with the same arguments, and to tell that takes half as long.
+    """
+    try:
+        written = marshal.dumps(args, _STABLE)
+    except ValueError:  # nested deeply, or of types that are not JSON's
+        return canonical(args)
+    if len(written) > _SHORT:
+        return canonical(args)
+    known = _known.get(written)
+    if known is None:
+        if len(_known) >= _KNOWN_AT_MOST:
+            _known.clear()
+        known = _known[written] = canonical(args)
+    return known

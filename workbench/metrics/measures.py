@@ -17,6 +17,12 @@ from workbench.model.results import Score, TokenUsage
 
 FAMILY = "measure"
 _NOT_FINISHED = Score.undefined("the turn was not finished")
+_NO_CALLS_REPORTED = Score.undefined("model calls were not reported")
+_NO_TOKENS_REPORTED = Score.undefined("tokens were not reported")
+_NOT_RECORDED = {
+    column: Score.undefined(f"no agent ran, and the row has no {column}")
+    for column in ("latency_in_seconds", "failure")
+}
 
 
 def latency(view: CaseView) -> CaseScore:
@@ -48,7 +54,7 @@ def tool_call_count(turn: Turn) -> Score:
 def inference_call_count(turn: Turn) -> Score:
     """Calls of a model in the turn; undefined where the adapter cannot see them."""
     calls = None if turn.result is None else turn.result.inference_calls
-    return Score.undefined("model calls were not reported") if calls is None else Score(float(calls))
+    return _NO_CALLS_REPORTED if calls is None else Score(float(calls))
 
 
 def token_usage(turn: Turn) -> Score:
@@ -58,7 +64,7 @@ def token_usage(turn: Turn) -> Score:
     """
     usage = None if turn.result is None else turn.result.usage
     tokens = None if usage is None else _sum_of_parts(usage)
-    return Score.undefined("tokens were not reported") if tokens is None else Score(float(tokens))
+    return _NO_TOKENS_REPORTED if tokens is None else Score(float(tokens))
 
 
 def invocation_duration(turn: Turn) -> Score:
@@ -79,9 +85,7 @@ def _sum_of_parts(usage: TokenUsage) -> int | None:
 def _recorded(view: CaseView, column: str) -> Score:
     """A measure of a dataset row, which only its columns know."""
     value = view.subject.columns.get(column)
-    if is_number(value):
-        return Score(float(value))
-    return Score.undefined(f"no agent ran, and the row has no {column}")
+    return Score(float(value)) if is_number(value) else _NOT_RECORDED[column]
 
 
 def _of_case(

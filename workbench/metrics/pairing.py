@@ -107,7 +107,7 @@ class CanonicalEquality:
 
     def matched(self, turn: Turn) -> int:
         """See Pairing."""
-        return count_shared(*self._keys(turn))
+        return turn.shared_calls
 
     def membership(self, turn: Turn) -> Membership:
         """See MemberPairing."""
@@ -121,6 +121,10 @@ class CanonicalEquality:
 
 class NameEquality(CanonicalEquality):
     """Calls compared by name alone."""
+
+    def matched(self, turn: Turn) -> int:
+        """See Pairing."""
+        return count_shared(*self._keys(turn))
 
     def _keys(self, turn: Turn) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
         return [call.name for call in turn.predicted or ()], [call.name for call in turn.reference or ()]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from workbench.metrics.canonical import call_key
+from workbench.metrics.matching import count_shared
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
 from workbench.model.trajectory import Trajectory, trajectory_of
@@ -42,11 +44,23 @@ class Turn:
     what is absent was not recorded.
     """
 
-    __slots__ = ("_predicted", "_predicted_keys", "_reference_keys", "expected", "is_row", "reference", "result")
+    __slots__ = (
+        "_predicted",
+        "_predicted_keys",
+        "_reference_keys",
+        "_shared",
+        "calls_unknown",
+        "expected",
+        "is_row",
+        "reference",
+        "result",
+    )
 
     def __init__(self, *, expected: Invocation | None, result: TurnResult | None, columns: Mapping[str, Any]) -> None:
         self.expected = expected
         self.result = result
+        self.calls_unknown = None if result is None else result.calls_unknown
+        """Why nobody knows what the agent called; None where that is known, or was not recorded."""
         self.is_row = bool(columns)
         self._predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
         self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
@@ -57,6 +71,7 @@ class Turn:
                 self.reference = None
         self._predicted_keys: list[Any] | None = None
         self._reference_keys: list[Any] | None = None
+        self._shared: int | None = None
 
     @classmethod
     def of_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
@@ -78,11 +93,6 @@ class Turn:
         return self._predicted
 
     @property
-    def calls_unknown(self) -> str | None:
-        """Why nobody knows what the agent called; None where that is known, or was not recorded."""
-        return None if self.result is None else self.result.calls_unknown
-
-    @property
     def arguments_unknown(self) -> str | None:
         """Why nobody knows the arguments of the calls, whose names are known; None where that is not so."""
         return None if self.result is None else self.result.arguments_unknown
@@ -101,6 +111,13 @@ class Turn:
             self._reference_keys = [call_key(call) for call in self.reference or ()]
         return self._reference_keys
 
+    @property
+    def shared_calls(self) -> int:
+        """How many calls of both sides are equal in canonical form, one for one."""
+        if self._shared is None:
+            self._shared = count_shared(self.predicted_keys, self.reference_keys)
+        return self._shared
+
 
 class CaseView:
     """A case with its turns paired: the first expected with the first actual, and so on."""
@@ -111,12 +128,8 @@ class CaseView:
         expected, results, columns = subject.expected, subject.execution.turns, subject.columns
         self.subject = subject
         self.turns = [
-            Turn(
-                expected=expected[index] if index < len(expected) else None,
-                result=results[index] if index < len(results) else None,
-                columns=columns,
-            )
-            for index in range(max(len(expected), len(results)))
+            Turn(expected=of_case, result=of_agent, columns=columns)
+            for of_case, of_agent in zip_longest(expected, results)
         ]
         self.is_finished = len(results) >= len(expected)
         """Whether all turns that were expected have been finished."""

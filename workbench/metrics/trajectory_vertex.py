@@ -33,6 +33,8 @@ Count = Callable[[MemberPairing, Turn], Membership]
 """How many calls of either side the other one has."""
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
+_NO_CALL = Score.undefined("no tool was called")
+_NO_CALL_EXPECTED = Score.undefined("no tool call was expected")
 
 
 def one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
@@ -67,15 +69,19 @@ def precision(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     A reference call can be used once: calling a tool twice where it was expected once costs precision.
     """
     if not turn.predicted:
-        return Score.undefined("no tool was called")
-    return Score(count(pairing, turn).predicted / len(turn.predicted))
+        return _NO_CALL
+    return _share(count(pairing, turn).predicted, turn.predicted)
 
 
 def recall(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
     """Share of the reference calls that were made, in [0, 1]; undefined where no tool call was expected."""
     if not turn.reference:
-        return Score.undefined("no tool call was expected")
-    return Score(count(pairing, turn).reference / len(turn.reference))
+        return _NO_CALL_EXPECTED
+    return _share(count(pairing, turn).reference, turn.reference)
+
+
+def _share(matched: int, calls: Trajectory) -> Score:
+    return _ONE if matched == len(calls) else Score(matched / len(calls))
 
 
 def single_tool_use(predicted: Trajectory | None, tool_name: str) -> Score:
@@ -98,13 +104,16 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     count = by_membership if membership else one_for_one
 
     def score(turn: Turn) -> Score:
-        if turn.reference is None:
+        reference = turn.reference
+        if reference is None:
             return Score.undefined("the row has no reference_trajectory")
         if turn.predicted is None:
             return Score.undefined("the row has no predicted_trajectory")
         given = formula(turn, pairing, count)
+        if given is _ONE:
+            return given
         refuse_unknown_arguments(turn, names_do_better=lambda: formula(turn, NameEquality(), count) != given)
-        if given.value is not None and given.value < 1.0 and has_names_alone(turn.reference):
+        if given.value is not None and given.value < 1.0 and has_names_alone(reference):
             by_name = formula(turn, NameEquality(), count)
             return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given
         return given
