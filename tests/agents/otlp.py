@@ -17,6 +17,8 @@ def attributes(values: dict[str, Any]) -> list[Json]:
             return {"kvlistValue": {"values": attributes(value)}}
         if isinstance(value, list):
             return {"arrayValue": {"values": [told(item) for item in value]}}
+        if isinstance(value, float):
+            return {"doubleValue": value}
         return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": str(value)}
 
     return [{"key": key, "value": told(value)} for key, value in values.items()]

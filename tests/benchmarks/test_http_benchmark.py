@@ -30,7 +30,7 @@ TIMES = 5
 SERVER = """
 import asyncio
 
-BODY = b'{"response": "hello"}'
+BODY = b'{"response": "hello", "predicted_trajectory": []}'
 ANSWER = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(BODY) + BODY
 
 class Agent(asyncio.Protocol):

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from tests.llm.servers import serving
+from tests.serving import QuietHandler, served
+from workbench.cli import addresses
 
 from .conftest import CommandLine
 
@@ -82,6 +84,41 @@ def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
     assert "  rows.jsonl: 2 more rows (`workbench dataset lint` names them all)\n" in done.out
     assert "there.evalset.json: no agent was found" not in done.out
     assert "good.jsonl:" not in done.out.partition("problems:")[2]
+
+
+@pytest.mark.needs_fsspec
+def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_nothing(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "_PATIENCE", 1.5)
+    asked: list[str] = []
+
+    class Files(QuietHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200 if self.path.startswith("/rows.jsonl?") else 404)
+            self.send_header("Content-Length", "100000000")  # which never come: nobody reads them
+            self.end_headers()
+
+    with served(Files) as site, socket.create_server(("127.0.0.1", 0)) as mute:
+        silent = f"http://127.0.0.1:{mute.getsockname()[1]}/rows.csv"
+        named = [f"{site}/rows.jsonl?signature=hush", f"{site}/gone.csv", silent, "s3://bucket/rows.txt", "bq://table"]
+        configure(workbench, f"[targets.far]\nkind = 'recorded'\neval_sets = {named}")
+
+        quiet = workbench("doctor")
+        assert asked == []
+        done = workbench("doctor", "--check")
+
+    assert quiet.out.count("    whether it can be reached is asked with --check\n") == 5
+    assert done.status == 2
+    assert f"  {site}/rows.jsonl: far\n    reached\n" in done.out
+    assert done.out.count("    not reached\n") == 4
+    assert f"  {site}/gone.csv: cannot read it: there is no such file\n" in done.out
+    assert f"  {silent}: cannot read it: no answer within 1.5 s\n" in done.out
+    assert "  s3://bucket/rows.txt: is no dataset: expected a name that ends in" in done.out
+    assert "  bq://table: found 'bq://table', expected bq://PROJECT.DATASET.TABLE\n" in done.out
+    assert sorted(asked) == ["/gone.csv", "/rows.jsonl?signature=hush"]
+    assert "hush" not in done.out
 
 
 @pytest.mark.needs_a2a

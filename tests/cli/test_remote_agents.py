@@ -51,7 +51,7 @@ def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, m
 def test_a_verdict_holds_until_what_is_asked_changes(workbench: CommandLine, make_turn: Turn) -> None:
     workbench.add_set("web/set.evalset.json", {"one": [make_turn("hello", "hello")]})
 
-    with serving(lambda call: Said({"response": call.body["prompt"]})) as server:
+    with serving(lambda call: Said({"response": call.body["prompt"], "predicted_trajectory": []})) as server:
         configure(workbench, server.url, 'watch = ["served"]')
         workbench.write("served/agent.py", "A = 1")
         workbench("run", "web")
@@ -67,3 +67,21 @@ def test_a_verdict_holds_until_what_is_asked_changes(workbench: CommandLine, mak
         calls.append(len(server.calls))
 
     assert calls == [1, 1, 2, 3]
+
+
+def test_what_an_agent_never_tells_is_neither_passed_nor_failed(workbench: CommandLine, make_turn: Turn) -> None:
+    cases = {"some": [make_turn("hello", "hello", ("wave", {}))], "none": [make_turn("hello", "hello")]}
+    workbench.add_set("web/set.evalset.json", cases)
+
+    with serving(lambda call: Said({"response": call.body["prompt"]})) as server:
+        configure(workbench, server.url)
+        done = workbench("run", "web", "--format", "json")
+
+    assert done.status == 3
+    for case in done.data["cases"]:
+        found = {metric["name"]: (metric["status"], metric["score"]) for metric in case["metrics"]}
+        assert found["tool_trajectory_avg_score"] == ("ERROR", None)
+        assert found["response_match_score"] == ("PASSED", 1.0)
+        assert found["tool_call_count_v1"] == ("UNDEFINED", None)
+        assert "the answer does not say which tools were called" in case["error"]["message"]
+        assert (case["turns"][0]["trajectory"], case["differences"]) == (None, [])

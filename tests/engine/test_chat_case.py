@@ -160,7 +160,7 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
     document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
     said = TurnResult.model_validate(
         {
-            "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}},
+            "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}, "intermediate_data": {}},
             "duration_seconds": 1.0,
             "calls_unknown": "no span came",
         }
@@ -170,3 +170,24 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
         write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
 
     assert not document.entries and not document.dirty
+
+
+def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them() -> None:
+    data = {"eval_set_id": "lights", "eval_cases": []}
+    document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
+    said = TurnResult.model_validate(
+        {
+            "invocation": {
+                "user_content": {"role": "user", "parts": [{"text": "on"}]},
+                "final_response": {"role": "model", "parts": [{"text": "It is on."}]},
+            },
+            "duration_seconds": 1.0,
+            "calls_unknown": "the answer does not say",
+        }
+    )
+
+    write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
+
+    (written,) = document.case(0).conversation or ()
+    assert written.intermediate_data is None
+    assert written.final_response is not None and written.final_response.text() == "It is on."

@@ -195,10 +195,12 @@ async def test_texts_that_would_take_minutes_are_refused(config: Any, judge: Any
 
 
 async def test_a_row_without_response_or_reference_is_undefined(config: Any, judge: Any, turn: Any) -> None:
-    criteria = config({NAME: 0.8, "exact_match": 1})
+    names = (NAME, "exact_match", "rouge_1", "bleu", "tool_name_match")
+    criteria = config(dict.fromkeys(names, 0.8))
 
     no_reference = await judge(criteria, actual=[turn("a")], expected=[turn(None)], columns={"response": "a"})
     no_response = await judge(criteria, actual=[turn(None)], expected=[turn("a")], columns={"reference": "a"})
 
-    assert {no_reference[name].status for name in (NAME, "exact_match")} == {MetricStatus.UNDEFINED}
+    assert {no_reference[name].status for name in names} == {MetricStatus.UNDEFINED}
+    assert {no_reference[name].reason for name in names} == {"the row has no reference"}
     assert no_response["exact_match"].reason == "the row has no response"

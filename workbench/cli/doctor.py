@@ -47,14 +47,15 @@ _WRONG = 2
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask each judge model one small question, which may cost a little, and see whether remote agents are there "
-    "and programs start. No agent is asked anything.",
+    help="Ask each judge model one small question, which may cost a little, and see whether remote agents and datasets "
+    "are there and programs start. No agent is asked anything.",
 )
 def doctor(path: Path, *, check: bool) -> int:
     """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
 
     Exits with 2 where something is wrong with the project at PATH (default: the current folder).
     """
+    from workbench.cli.addresses import reach_addresses
     from workbench.cli.agents import health_of
     from workbench.cli.judges import ask_judges, judge_lines, judges_of
     from workbench.engine.workspace import Workspace
@@ -66,7 +67,15 @@ def doctor(path: Path, *, check: bool) -> int:
         answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
         agents = health_of(workspace.project.targets.values(), ask=check)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
-        lines = [*_machine(), "", *_project(workspace, agents), *judge_lines(judges, workspace, answers=answers), ""]
+        addresses = reach_addresses(workspace.project.eval_sets) if check else {}
+        problems += [problem for problem in addresses.values() if problem is not None]
+        lines = [
+            *_machine(),
+            "",
+            *_project(workspace, agents, addresses),
+            *judge_lines(judges, workspace, answers=answers),
+            "",
+        ]
     lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
@@ -99,7 +108,8 @@ def missing_extra(extra: str) -> str:
     return f'not installed: pip install "agent-eval-workbench[{extra}]"'
 
 
-def _project(workspace: Workspace, agents: Mapping[str, Health]) -> Iterator[str]:
+def _project(workspace: Workspace, agents: Mapping[str, Health], addresses: Mapping[str, str | None]) -> Iterator[str]:
+    """`addresses`: why sets elsewhere cannot be read; without those that were not asked."""
     project = workspace.project
     settings = project.root / "workbench.toml"
     yield f"project      {project.root}"
@@ -116,6 +126,10 @@ def _project(workspace: Workspace, agents: Mapping[str, Health]) -> Iterator[str
     yield f"eval sets    {len(project.eval_sets) or 'none found'}"
     for entry in project.eval_sets:
         yield f"  {entry.relative}: {entry.target or 'no agent'}"
+        if entry.relative in addresses:
+            yield "    reached" if addresses[entry.relative] is None else "    not reached"
+        elif entry.address is not None:
+            yield "    whether it can be reached is asked with --check"
 
 
 def _names_in(env_file: Path) -> Iterator[str]:

@@ -57,8 +57,9 @@ def form_of(document: EvalSetDocument) -> CaseForm:
 
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
     """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
-    knows what is to be expected."""
-    unknown = next(filter(None, (why_unknown(turn, number) for number, turn in enumerate(case.turns))), None)
+    knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
+    told = [pair for pair in enumerate(case.turns) if pair[1].invocation.intermediate_data is not None]
+    unknown = next(filter(None, (why_unknown(turn, number) for number, turn in told)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
     data = _case_data(document, case)
@@ -99,7 +100,8 @@ def _turn_data(invocation: Invocation, form: CaseForm, *, invocation_id: str) ->
     response = _without_thoughts(invocation.final_response)
     if response is not None:
         data["final_response"] = response
-    data["intermediate_data"] = _events_data(invocation, form) if form.as_events else _flat_data(invocation, form)
+    if invocation.intermediate_data is not None:
+        data["intermediate_data"] = _events_data(invocation, form) if form.as_events else _flat_data(invocation, form)
     return data
 
 

@@ -20,6 +20,7 @@ from workbench.model.results import Score
 
 RESPONSE_MATCH = "response_match_score"
 _NO_REFERENCE = Score.undefined("the case expects no response")
+_NO_COLUMN = Score.undefined("the row has no reference")
 _NO_RESPONSE = Score.undefined("the row has no response")
 
 
@@ -27,7 +28,7 @@ def ask_response_match(turn: Turn) -> TextQuestion | Score:
     """ROUGE-1 F1 as ADK computes it, in [0, 1]; compared once more without thoughts where there are any."""
     actual, expected = _responses(turn)
     if expected is None and turn.is_row:
-        return _NO_REFERENCE
+        return _NO_COLUMN
     texts = [(_text(actual, thoughts=True), _text(expected, thoughts=True))]
     if _has_thoughts(actual) or _has_thoughts(expected):
         texts.append((_text(actual, thoughts=False), _text(expected, thoughts=False)))
@@ -90,7 +91,7 @@ def _comparable(turn: Turn) -> tuple[str, str] | Score:
     """The texts of both responses without thoughts, or why there is nothing to compare."""
     actual, expected = _responses(turn)
     if expected is None:
-        return _NO_REFERENCE
+        return _NO_COLUMN if turn.is_row else _NO_REFERENCE
     if actual is None and turn.is_row:
         return _NO_RESPONSE
     return _text(actual, thoughts=False), _text(expected, thoughts=False)

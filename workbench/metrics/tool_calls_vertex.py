@@ -50,7 +50,7 @@ def read_call(text: str) -> WrittenCall:
 def call_valid(turn: Turn) -> Score:
     """1 where the response has a call with a name and arguments, else 0."""
     if turn.actual is None or turn.actual.final_response is None:
-        return Score.undefined("the row has no response")
+        return _no_response(turn)
     try:
         read_call(_text(turn.actual))
     except NoCall as problem:
@@ -86,9 +86,9 @@ def _share(names: Sequence[str], predicted: WrittenCall, reference: WrittenCall)
 
 def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:
     if turn.expected is None or turn.expected.final_response is None:
-        return Score.undefined("the case expects no response")
+        return Score.undefined("the row has no reference" if turn.is_row else "the case expects no response")
     if turn.actual is None or turn.actual.final_response is None:
-        return Score.undefined("the row has no response")
+        return _no_response(turn)
     try:
         reference = read_call(_text(turn.expected))
     except NoCall as problem:
@@ -97,6 +97,10 @@ def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -
         return formula(read_call(_text(turn.actual)), reference)
     except NoCall as problem:
         return Score(0.0, hint=f"The response {problem}.")
+
+
+def _no_response(turn: Turn) -> Score:
+    return Score.undefined("the row has no response" if turn.is_row else "the agent gave no response")
 
 
 def _text(invocation: Invocation) -> str:

@@ -149,10 +149,11 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
 def turn_record(turn: TurnResult) -> dict[str, Any]:
     """One turn as the agent did it."""
     response = turn.invocation.final_response
+    calls = [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)]
     return {
         "user": turn.invocation.user_content.text(),
         "response": response.text() if response is not None else None,
-        "trajectory": [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
+        "trajectory": calls if turn.calls_unknown is None else None,
         "duration_seconds": turn.duration_seconds,
         "inference_calls": turn.inference_calls,
         "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,

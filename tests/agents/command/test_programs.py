@@ -97,6 +97,18 @@ async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, pro
     assert agent.start < model.start < agent.end
 
 
+async def test_a_turn_in_which_a_program_tells_of_no_call_has_none(bench: Any, program: Program) -> None:
+    target = program("""
+        for turn in turns():
+            say(type="finished", response="hello")
+    """)
+
+    talk = await bench.talk_once("hi", **target)
+
+    assert talk.turns[0].invocation.intermediate_data.tool_uses == []
+    assert talk.turns[0].calls_unknown is None
+
+
 async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Program) -> None:
     target = program("""
         for turn in turns():

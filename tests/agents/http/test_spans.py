@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -174,6 +175,34 @@ async def test_secrets_in_spans_are_found_however_deep(bench: Any, serve: Any, n
     kept = talk.spans[1].model_dump_json()
     assert "kept" in kept and "[redacted]" in kept
     assert "HIDDEN" not in kept and "773100429" not in kept
+
+
+async def test_numbers_are_no_keys_unless_they_may_be_passwords(bench: Any, serve: Any) -> None:
+    measured = {
+        "time_to_first_token": 0.3,
+        "timeToFirstToken": 0.3,
+        "time_per_output_token": "20 ms",
+        "max_tokens": 100,
+        "tokens": ["a", "b"],
+        "token_count": 3,
+        "prompt_tokens": "12",
+        "sort_key": 1,
+        "has_password": True,
+    }
+    numbers = dict.fromkeys(("pin", "password", "client_secret"), 773100429)
+    secret = {**numbers, "token": "HIDDEN", "developer_token": "HIDDEN"}
+    noted = {"whole": json.dumps({**measured, **secret}), "python": str({**measured, **secret}), **measured, **secret}
+    site = await serve(
+        lambda asked: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=noted))}
+    )
+
+    talk = await bench.talk_once("moon", **site.target())
+
+    redacted = dict.fromkeys(secret, "[redacted]")
+    kept = talk.spans[1].attributes
+    assert {name: kept[name] for name in (*measured, *secret)} == {**measured, **redacted}
+    assert json.loads(kept["whole"]) == {**measured, **redacted}
+    assert kept["python"] == str({**measured, **redacted}).replace("'[redacted]'", "[redacted]")
 
 
 async def test_secrets_that_tools_were_given_are_judged_and_not_in_the_trace(bench: Any, serve: Any) -> None:

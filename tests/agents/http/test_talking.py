@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.agents import otlp
+from workbench.model.trajectory import trajectory_of
+
+UNTOLD = (
+    "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "
+    "no other place of it"
+)
+
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_name": name, "tool_input": arguments}
@@ -16,7 +24,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 def calls_of(talk: Any) -> list[tuple[str, Any]]:
     assert talk.error is None, talk.message
-    return [(each.name, each.args) for turn in talk.turns for each in turn.invocation.intermediate_data.tool_uses]
+    return [(call.name, call.args) for turn in talk.turns for call in trajectory_of(turn.invocation)]
 
 
 async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood(
@@ -209,6 +217,58 @@ async def test_usual_answers_are_understood_without_settings(
 
     assert calls_of(talk) == calls
     assert talk.responses == [response]
+
+
+COMPLETION = {"choices": [{"message": {"role": "assistant", "content": "a"}}]}
+SPANS = otlp.resource_spans(otlp.model())
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "is_known"),
+    [
+        ("a", {}, False),
+        (web.Response(text="a", content_type="text/plain"), {}, False),
+        ({"response": "a"}, {}, False),
+        ({"response": "a", "predicted_trajectory": None}, {}, False),
+        ({"response": "a", "predicted_trajectory": []}, {}, True),
+        ({"response": "a", "resourceSpans": []}, {}, False),
+        ({"response": "a", "resourceSpans": SPANS}, {}, True),
+        (COMPLETION, {}, True),
+        ({"text": "a"}, {"response": "$.text"}, False),
+        ({"text": "a", "calls": None}, {"response": "$.text", "predicted_trajectory": "$.calls"}, True),
+        ({"text": "a", "calls": []}, {"response": "$.text", "predicted_trajectory": "$.calls"}, True),
+        ({"text": "a"}, {"response": "$.text", "predicted_trajectory": "$..calls[*]"}, True),
+    ],
+)
+async def test_an_answer_without_calls_says_that_there_were_none_only_where_it_has_a_place_for_them(
+    bench: Any, serve: Any, answer: Any, options: dict[str, Any], is_known: bool
+) -> None:
+    site = await serve(lambda asked: answer)
+
+    talk = await bench.talk_once("hi", **site.target(**options))
+
+    assert calls_of(talk) == []
+    assert talk.turns[0].calls_unknown == (None if is_known else UNTOLD)
+    assert (talk.turns[0].invocation.intermediate_data is not None) is is_known
+
+
+async def test_what_is_told_beside_calls_that_nobody_knows_is_kept(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "a", "intermediate_responses": ["looking"]})
+
+    talk = await bench.talk_once("hi", **site.target())
+
+    assert talk.turns[0].calls_unknown == UNTOLD
+    assert [each.parts[0].text for each in talk.turns[0].invocation.intermediate_data.intermediate_responses] == [
+        "looking"
+    ]
+
+
+async def test_a_path_of_calls_that_leads_nowhere_is_no_empty_trajectory(bench: Any, serve: Any) -> None:
+    site = await serve(lambda asked: {"response": "a"})
+
+    talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.calls"))
+
+    assert "nothing is at $.calls (predicted_trajectory); a key that is left out where no tool was" in talk.message
 
 
 async def test_paths_say_where_things_are(bench: Any, serve: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.serving import QuietHandler, served
 from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import read_dataset, read_recorded, remote
+from workbench.store.datasets import reach_dataset, read_dataset, read_recorded, remote
 from workbench.store.datasets.remote import is_address
 from workbench.store.errors import StoreError
 
@@ -105,6 +105,19 @@ def test_an_address_that_nobody_answers_or_knows_is_one_error() -> None:
 
 
 @pytest.mark.needs_fsspec
+def test_a_file_in_a_storage_is_reached_where_it_is_one() -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/far/rows.jsonl/part", b"{}")
+    fsspec.filesystem("memory").pipe_file("/far/good.jsonl", b"{}")
+
+    reach_dataset("memory://far/good.jsonl")
+    for name in ("rows", "none"):
+        with pytest.raises(StoreError, match=rf"{name}\.jsonl: cannot read it: there is no such file"):
+            reach_dataset(f"memory://far/{name}.jsonl")
+
+
+@pytest.mark.needs_fsspec
 def test_a_filesystem_that_gives_no_bytes_is_one_error() -> None:
     import fsspec
 
@@ -163,6 +176,8 @@ def test_a_table_of_bigquery_is_a_dataset(site: Site, monkeypatch: pytest.Monkey
     site.answers[place] = (200, "application/json", json.dumps(table).encode())
     site.answers[f"{place}/data"] = (200, "application/json", json.dumps({"totalRows": "2", "rows": rows}).encode())
 
+    reach_dataset("bq://p.d.t")
+    assert "maxResults=1&" in f"{site.asked[-1]}&"
     first, second = read_dataset("bq://p.d.t").rows
 
     assert (first.prompt, first.columns["cost"], second.prompt) == ("a", 1.5, None)
@@ -181,6 +196,8 @@ def test_what_bigquery_refuses_is_one_error(site: Site, monkeypatch: pytest.Monk
 
     with pytest.raises(StoreError, match=r"bq://p\.d\.t: cannot read it: .*Access Denied"):
         read_dataset("bq://p.d.t")
+    with pytest.raises(StoreError, match=r"bq://p\.d\.t: cannot read it: .*Access Denied"):
+        reach_dataset("bq://p.d.t")
     with pytest.raises(StoreError, match=r"bq://p\.d\.other: cannot read it"):
         read_dataset("bq://p.d.other")
     with pytest.raises(StoreError, match=r"found 'bq://table', expected bq://PROJECT\.DATASET\.TABLE"):

@@ -51,6 +51,22 @@ def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
     assert any("which tools were called is not known: no span came" in line and "\x1b" not in line for line in shown)
 
 
+def test_where_nobody_knows_the_calls_none_is_said_not_to_be_made(make: Any) -> None:
+    result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
+    turns = tuple(turn.model_copy(update={"calls_unknown": "no span came"}) for turn in result.execution.turns)
+
+    shown = _shown(_blocks(make.case("a", make.turn("Hi", "Hello", ("greet", {}))), turns=turns, result=result))
+
+    assert shown == [
+        "turn 1 · user  Hi",
+        "  EXPECTED                        │   ACTUAL",
+        "  which tools were called is not known: no span came",
+        "  greet                           │",
+        "  Hello                           │   Hello",
+        "",
+    ]
+
+
 def test_arguments_are_compared_key_by_key(make: Any) -> None:
     expected = make.turn("Turn it off", "Done.", ("set", {"where": "Bedroom", "id": "d2", "old": 1}))
     actual = make.turn("Turn it off", "Done!", ("set", {"where": "Bedroom", "id": "d3", "new": None}))

@@ -19,6 +19,9 @@ _NAMES_SECRET = re.compile(
     r"|credential|authorization|cookie|token$|bearer|(^|[_-])(key|auth|pin)$",
     re.IGNORECASE,
 )
+# What is measured by the token; `max_tokens` and its like are no names of secrets anyway.
+_NAMES_MEASURE = re.compile(r"(to[_-]?first|(^|[_.-])per([_-](in|out)put)?)[_-]?token$", re.IGNORECASE)
+_NAMES_SECRET_NUMBER = re.compile(r"secret|passw|passphrase|pwd|(^|[_-])pin$", re.IGNORECASE)
 _FEW = 4  # characters of a text that is no secret, whatever it looks like
 _MOST = 200
 # Keys mix letters and digits, or have no end of either; other signs are not among them for addresses with a password.
@@ -30,6 +33,13 @@ _QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
 def names_secret(name: str) -> bool:
     """Whether a parameter, variable or header of this name may hold a secret."""
     return _NAMES_SECRET.search(name) is not None
+
+
+def may_be_secret(name: str, value: Any) -> bool:
+    """Whether a value under this name may be, or hold, a secret: yes, no and nothing never are, a number is no key."""
+    if value is None or isinstance(value, bool) or not names_secret(name) or _NAMES_MEASURE.search(name):
+        return False
+    return not isinstance(value, (int, float)) or _NAMES_SECRET_NUMBER.search(name) is not None
 
 
 def may_be_told(name: str, default: Any) -> bool:

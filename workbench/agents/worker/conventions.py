@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from .confidential import names_secret
+from .confidential import may_be_secret
 from .values import unfit
 
 TYPE_CHECKING = False
@@ -40,6 +40,7 @@ _USAGE = {
 _REDACTED = "[redacted]"
 # A key and its value, in a text that cannot be read as a whole: of an object or list nobody knows there where it ends.
 _KEY = re.compile(r"""(?P<quote>["'])(?P<name>[^"'\\\s]{1,100})(?P=quote)\s*:\s*""")
+_PLAIN = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _VALUE = re.compile(r""""(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[\[{(].*|[^\s,}\])]*""", re.DOTALL)
 
 
@@ -91,12 +92,9 @@ def without_secrets(span: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _redacted(value: Any) -> Any:
-    """A JSON value without what is under names of secrets. Yes, no and nothing are none."""
+    """A JSON value without the secrets that stand under their names."""
     if isinstance(value, dict):
-        return {
-            key: _REDACTED if names_secret(key) and item is not None and not isinstance(item, bool) else _redacted(item)
-            for key, item in value.items()
-        }
+        return {key: _REDACTED if may_be_secret(key, item) else _redacted(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_redacted(item) for item in value]
     if not isinstance(value, str) or not _looks_like_json(value):
@@ -111,11 +109,21 @@ def _redacted(value: Any) -> Any:
 def _redacted_text(text: str) -> str:
     told, here = [], 0
     for key in _KEY.finditer(text):
-        if key.start() >= here and names_secret(key["name"]):
-            value = _VALUE.match(text, key.end())
+        value = _VALUE.match(text, key.end())
+        if key.start() >= here and may_be_secret(key["name"], _read_plain(value[0] if value else "")):
             told += [text[here : key.end()], _REDACTED]
             here = value.end() if value else key.end()
     return "".join([*told, text[here:]])
+
+
+def _read_plain(text: str) -> Any:
+    """The number, yes, no or nothing that is written so in JSON or Python; any other value as it is written."""
+    if text in _PLAIN:
+        return _PLAIN[text]
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def model_calls(spans: List[Dict[str, Any]]) -> Tuple[Optional[int], Optional[Dict[str, int]]]:

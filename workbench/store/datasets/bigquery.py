@@ -22,6 +22,15 @@ def records_of_table(address: str) -> Iterator[Record]:
 
     Raises StoreError.
     """
+    return records_of_values(_rows(address), source=address)
+
+
+def reach_table(address: str) -> None:
+    """Read one row of a table, which needs the same permission as all. Raises StoreError."""
+    _rows(address, most=1)
+
+
+def _rows(address: str, *, most: int | None = None) -> list[dict[str, Any]]:
     project, *others = address.removeprefix(SCHEME).split(".")
     if not project or len(others) != 2 or not all(others):
         raise StoreError(address, found=f"{address!r}", expected=f"{SCHEME}PROJECT.DATASET.TABLE")
@@ -38,7 +47,8 @@ def records_of_table(address: str) -> Iterator[Record]:
         client = bigquery.Client(project=project, credentials=keyless)
         retry = DEFAULT_RETRY.with_timeout(_PATIENCE)
         table = client.get_table(f"{project}.{'.'.join(others)}", retry=retry, timeout=_PATIENCE)
-        rows = [dict(row.items()) for row in client.list_rows(table, retry=retry, timeout=_PATIENCE)]
+        rows = client.list_rows(table, max_results=most, retry=retry, timeout=_PATIENCE)
+        return [dict(row.items()) for row in rows]
     except GoogleAuthError as error:
         raise StoreError(address, f"cannot read it: {_said(error)}; {_SIGN_IN}") from error
     except RetryError as error:
@@ -47,7 +57,6 @@ def records_of_table(address: str) -> Iterator[Record]:
         raise StoreError(address, f"cannot read it: {_said(error.message)}") from error
     except (OSError, ValueError) as error:  # requests' own errors of connections are OSErrors
         raise StoreError(address, f"cannot read it: {_said(error)}") from error
-    return records_of_values(rows, source=address)
 
 
 def _said(error: Any) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path, PurePath
 from workbench.store.datasets.columns import Columns, with_columns
 from workbench.store.datasets.csv_cells import csv_records
 from workbench.store.datasets.json_rows import records_of_json, records_of_lines
-from workbench.store.datasets.remote import SCHEME, fetch, shown_address
+from workbench.store.datasets.remote import SCHEME, fetch, reach, shown_address
 from workbench.store.datasets.rows import Dataset, Record, row_of
 from workbench.store.datasets.text import text_of
 from workbench.store.errors import StoreError
 from workbench.store.files import read_bytes, stamp_of
 from workbench.store.garbage import without_collecting
+
+_Reader = Callable[[Path | str, bytes, Columns], Iterator[Record]]
 
 
 def read_dataset(source: Path | str, *, columns: Columns | None = None) -> Dataset:
@@ -46,11 +48,27 @@ def read_records(source: Path | str, *, columns: Columns | None = None) -> Itera
 
         return records_of_table(source)
     path = shown_address(source) if isinstance(source, str) else source
+    reader = _reader_of(path)
+    data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
+    return reader(path, data, columns or {})
+
+
+def reach_dataset(address: str) -> None:
+    """See whether what stands at an address can be read, and read as little of it as can be. Raises StoreError."""
+    if address.startswith(SCHEME):
+        from workbench.store.datasets.bigquery import reach_table
+
+        reach_table(address)
+        return
+    _reader_of(shown_address(address))
+    reach(address)
+
+
+def _reader_of(path: Path | str) -> _Reader:
     reader = _READERS.get(PurePath(path).suffix.lower())
     if reader is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
-    data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
-    return reader(path, data, columns or {})
+    return reader
 
 
 def _lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
@@ -73,7 +91,7 @@ def _parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
     return records_of_parquet(path, data)
 
 
-_READERS: Mapping[str, Callable[[Path | str, bytes, Columns], Iterator[Record]]] = {
+_READERS: Mapping[str, _Reader] = {
     ".jsonl": _lines,
     ".ndjson": _lines,
     ".csv": _csv,

@@ -71,6 +71,25 @@ def fetch(address: str) -> bytes:
         return data
 
 
+def reach(address: str) -> None:
+    """Open a file elsewhere and read nothing of it. Raises StoreError, in which the address is the shown one."""
+    with _clients(address, to="read") as fsspec:
+        system, place = fsspec.url_to_fs(address, **_options(address))
+        if urlsplit(address).scheme in ("http", "https"):
+            from fsspec.asyn import sync
+
+            sync(system.loop, _reach_on_the_web, system, place)
+        elif system.info(place)["type"] == "directory":
+            raise FileNotFoundError(place)
+
+
+async def _reach_on_the_web(system: Any, place: str) -> None:
+    """By the request that reads it, as signed addresses may refuse any other."""
+    session = await system.set_session()
+    async with session.get(system.encode_url(place), **system.kwargs) as response:
+        response.raise_for_status()
+
+
 def put(address: str, data: bytes) -> None:
     """Write a file elsewhere, over what is there. Raises StoreError, in which the address is the shown one."""
     with _clients(address, to="write") as fsspec:

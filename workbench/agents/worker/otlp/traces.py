@@ -34,9 +34,9 @@ class TurnTraces:
 
     `spans` are for the trace: without what is under names of secrets. `calls` and `responses` are those of tools, in
     the order in which they began, with all values, for they are judged; `usage` and `inference_calls` are None
-    where no span tells of a model. `missing` says why there are none, where an exporter was to send some or those of
-    the answer cannot be read; `arguments_unknown` is said where there are calls, and none with arguments: most
-    instrumentations leave them out unless they are told otherwise.
+    where no span tells of a model. `came`: there are spans of the turn. `missing` says why there are none, where an
+    exporter was to send some or those of the answer cannot be read; `arguments_unknown` is said where there are calls,
+    and none with arguments: most instrumentations leave them out unless they are told otherwise.
     """
 
     spans: list[dict[str, Any]] = field(default_factory=list)
@@ -45,6 +45,7 @@ class TurnTraces:
     usage: dict[str, int] | None = None
     inference_calls: int | None = None
     notes: list[str] = field(default_factory=list)
+    came: bool = False
     missing: str | None = None
     arguments_unknown: str | None = None
 
@@ -135,6 +136,7 @@ class Traces:
         found.notes, self._problems = self._conceal(list(dict.fromkeys(self._problems))[:_MOST_NOTES]), []
         by_id = {span["id"]: span for span in told}
         of_turn = [span for span in told if span["turn"] == around["turn"]]
+        found.came = bool(of_turn)
         tools = [span for span in sorted(of_turn, key=lambda span: span["start"]) if _is_outer_call(span, by_id)]
         without = [span["name"] for span in tools if not isinstance(span["request"], dict)]
         untold = sorted(set(without))

@@ -110,7 +110,10 @@ class _Diff:
             assert actual is not None
             costs = TurnCosts(self._metrics, number, comparison)
             simulated = self._simulated(number, actual)
-            CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
+            if unknown is None:
+                CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
+            else:  # nobody can say of an expected call that it was not made
+                write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_said(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
         else:

@@ -20,6 +20,11 @@ _EXPECTED = (
     'expected JSON with "response" (and "predicted_trajectory"), a chat completion, or a table [targets.{name}.http] '
     'that says where the response is: response = "$.path.to.text"'
 )
+_UNTOLD = (
+    "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.{name}.http] names "
+    "no other place of it"
+)
+_LEFT_OUT = '; a key that is left out where no tool was called is found by a path such as "$..tool_calls[*]"'
 _BEGINNING = 200
 _AGAIN = (408, 425, 429)  # and 5xx: another time it may answer
 
@@ -29,6 +34,7 @@ class Reading:
 
     def __init__(self, target: dict[str, Any]) -> None:
         self._expected = _EXPECTED.format(name=target["name"])
+        self._untold = _UNTOLD.format(name=target["name"])
         told = {key: text for key, text in target["options"].items() if key in MAPPED}
         self._paths: dict[str, Path] = {}
         if told:
@@ -38,10 +44,10 @@ class Reading:
             self._paths = {key: Path(text, key=f"{place}.{key}") for key, text in told.items()}
 
     def read(self, text: str, *, content_type: str) -> dict[str, Any]:
-        """An answer as `answers.read_answer` gives it. Raises AgentFault with what was found and what expected."""
+        """An answer as `ForeignSession.ask` gives it. Raises AgentFault with what was found and what expected."""
         value = self._parsed(text.removeprefix("\ufeff"), content_type=content_type.partition(";")[0].strip().lower())
         if isinstance(value, str) and not self._paths:
-            return read_told({"response": value}, how="answered")
+            return {**read_told({"response": value}, how="answered"), "calls_untold": self._untold}
         known = self._usual(value)
         known.update({key: self._found(value, key, path) for key, path in self._paths.items() if key != "spans"})
         if "spans" in self._paths:  # which cost nothing where they are not there
@@ -53,7 +59,12 @@ class Reading:
         if known.get("predicted_trajectory") is not None and not isinstance(known["predicted_trajectory"], (list, str)):
             found = in_json(known["predicted_trajectory"])
             raise base.AgentFault(f"answered with {found} as predicted_trajectory, expected a list of calls")
-        return read_told({key: item for key, item in known.items() if item is not None}, how="answered")
+        answer = read_told({key: item for key, item in known.items() if item is not None}, how="answered")
+        return answer if self._has_place_of_calls(value) else {**answer, "calls_untold": self._untold}
+
+    def _has_place_of_calls(self, value: Any) -> bool:
+        """Whether an answer that called tools would say so: nothing there means that none was called."""
+        return "predicted_trajectory" in self._paths or (isinstance(value, dict) and _completion(value) is not None)
 
     def _parsed(self, text: str, *, content_type: str) -> Any:
         if not text.strip():
@@ -92,7 +103,9 @@ class Reading:
         found = path.values(value)
         if path.is_single:
             if not found:
-                raise base.AgentFault(f"answered with {in_json(value)}, where nothing is at {path.text} ({key})")
+                # Not taken for no calls: then a path with a slip in it would say of every answer that it has none.
+                hint = _LEFT_OUT if key == "predicted_trajectory" else ""
+                raise base.AgentFault(f"answered with {in_json(value)}, where nothing is at {path.text} ({key}){hint}")
             return found[0]
         if not path.has_place(value):
             raise base.AgentFault(f"answered with {in_json(value)}, where {path.text} finds no place to look ({key})")
