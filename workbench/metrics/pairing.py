@@ -15,6 +15,7 @@ from workbench.metrics.matching import (
     is_subsequence_by,
 )
 from workbench.metrics.subject import CallsUnknown, Turn
+from workbench.model.results import Score
 from workbench.model.trajectory import ToolCall, Trajectory
 
 NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
@@ -24,6 +25,21 @@ NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: 
 def has_names_alone(calls: Trajectory) -> bool:
     """Whether calls are written without arguments, all of them."""
     return bool(calls) and all(call.args is None for call in calls)
+
+
+def nothing_to_compare(turn: Turn) -> Score | None:
+    """Why the trajectories of a turn cannot be held against each other; None where both are there.
+
+    An agent that never tells of calls says nothing of a turn in which none was expected; where some were, nobody knows
+    whether they were made. Raises CallsUnknown then.
+    """
+    if turn.reference is None:
+        return Score.undefined("the row has no reference_trajectory")
+    if turn.calls_unknown is not None and turn.is_untold and not turn.reference:
+        return Score.undefined(turn.calls_unknown)
+    if turn.predicted is None:
+        return Score.undefined("the row has no predicted_trajectory")
+    return None
 
 
 def refuse_unknown_arguments(turn: Turn, *, names_do_better: Callable[[], bool]) -> None:

@@ -93,6 +93,11 @@ class Turn:
         return self._predicted
 
     @property
+    def is_untold(self) -> bool:
+        """Whether nothing of the steps between question and answer is known: no trajectory, and none that was lost."""
+        return self.result is not None and self.result.invocation.intermediate_data is None
+
+    @property
     def arguments_unknown(self) -> str | None:
         """Why nobody knows the arguments of the calls, whose names are known; None where that is not so."""
         return None if self.result is None else self.result.arguments_unknown

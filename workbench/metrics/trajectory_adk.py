@@ -20,6 +20,7 @@ from workbench.metrics.pairing import (
     PythonEquality,
     RuledArguments,
     has_names_alone,
+    nothing_to_compare,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -55,10 +56,9 @@ MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY
 
 def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
     """1 where the calls match, else 0."""
-    if turn.reference is None:
-        return Score.undefined("the row has no reference_trajectory")
-    if turn.predicted is None:
-        return Score.undefined("the row has no predicted_trajectory")
+    nothing = nothing_to_compare(turn)
+    if nothing is not None:
+        return nothing
     if match(pairing, turn):
         return _MATCHED
     refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))

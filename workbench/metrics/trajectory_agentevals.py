@@ -20,6 +20,7 @@ from workbench.metrics.pairing import (
     Pairing,
     RuledArguments,
     has_names_alone,
+    nothing_to_compare,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -60,14 +61,13 @@ def _prepare(options: Options, match: Match) -> Sequence[Judge]:
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
 
     def score(turn: Turn) -> Score:
-        if turn.reference is None:
-            return Score.undefined("the row has no reference_trajectory")
-        if turn.predicted is None:
-            return Score.undefined("the row has no predicted_trajectory")
+        nothing = nothing_to_compare(turn)
+        if nothing is not None:
+            return nothing
         if match(pairing, turn):
             return _MATCHED
         refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))
-        if has_names_alone(turn.reference) and match(NameEquality(), turn):
+        if has_names_alone(turn.reference or ()) and match(NameEquality(), turn):
             return Score(0.0, hint=NAMES_ALONE_HINT)
         return _DIFFERENT
 

@@ -23,6 +23,7 @@ from workbench.metrics.pairing import (
     NameEquality,
     RuledArguments,
     has_names_alone,
+    nothing_to_compare,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -104,16 +105,14 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     count = by_membership if membership else one_for_one
 
     def score(turn: Turn) -> Score:
-        reference = turn.reference
-        if reference is None:
-            return Score.undefined("the row has no reference_trajectory")
-        if turn.predicted is None:
-            return Score.undefined("the row has no predicted_trajectory")
+        nothing = nothing_to_compare(turn)
+        if nothing is not None:
+            return nothing
         given = formula(turn, pairing, count)
         if given is _ONE:
             return given
         refuse_unknown_arguments(turn, names_do_better=lambda: formula(turn, NameEquality(), count) != given)
-        if given.value is not None and given.value < 1.0 and has_names_alone(reference):
+        if given.value is not None and given.value < 1.0 and has_names_alone(turn.reference or ()):
             by_name = formula(turn, NameEquality(), count)
             return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given
         return given

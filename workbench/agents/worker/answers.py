@@ -59,6 +59,11 @@ def read_answer(value: Any) -> Dict[str, Any]:
     return answer
 
 
+def tells_trajectory(value: Any) -> bool:
+    """Whether what a function returned says which tools were called; an empty list says that none was."""
+    return isinstance(value, dict) and value.get("predicted_trajectory") is not None
+
+
 def refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
     """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost.
 

@@ -14,25 +14,24 @@ def turn_result(
 ) -> Dict[str, Any]:
     """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
 
-    `inference_calls` of the answer counts where the adapter sees model calls, `calls_unknown` where those of tools were
-    to be told and were not, `arguments_unknown` where only their names were.
+    `inference_calls` of the answer counts where the adapter sees model calls. `calls_unknown` says why calls of tools
+    that were to be told were not, `calls_untold` why it does not mean that there was none where an agent tells of none,
+    `arguments_unknown` why only the names of calls were told.
     """
     response = answer["response"]
+    steps = {name: answer[name] for name in ("tool_uses", "tool_responses", "intermediate_responses")}
+    untold = answer.get("calls_untold")
     return {
         "invocation": {
             "user_content": content,
             "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
-            "intermediate_data": {
-                "tool_uses": answer["tool_uses"],
-                "tool_responses": answer["tool_responses"],
-                "intermediate_responses": answer["intermediate_responses"],
-            },
+            "intermediate_data": None if untold is not None and not any(steps.values()) else steps,
             "creation_timestamp": time.time(),
         },
         "duration_seconds": duration,
         "inference_calls": answer.get("inference_calls"),
         "usage": answer["usage"],
-        "calls_unknown": answer.get("calls_unknown"),
+        "calls_unknown": answer.get("calls_unknown") or untold,
         "arguments_unknown": answer.get("arguments_unknown"),
         "spans": spans,
     }

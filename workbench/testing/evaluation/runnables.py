@@ -7,7 +7,7 @@ framework is imported here: whoever made an object has imported what it needs, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any
 
 from workbench.agents.worker.adapters import function
 from workbench.agents.worker.adapters.base import AgentFault, EmitSpan, Session
+from workbench.agents.worker.answers import tells_trajectory
 from workbench.agents.worker.values import describe
 from workbench.testing.evaluation.calling import in_own_thread
 from workbench.testing.evaluation.problems import EvaluationError
@@ -84,8 +85,9 @@ class _FunctionSession(function.Session):
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         told = super()._finish_turn(value, *others)
-        if not _tells_trajectory(value):
+        if not tells_trajectory(value):
             told["invocation"]["intermediate_data"] = None
+            told["calls_unknown"] = None
         return told
 
 
@@ -128,10 +130,6 @@ def _generate(generate: Callable[[str], Any], prompt: str) -> str:
     if not isinstance(text, str):
         raise AgentFault(f"the model gave {describe(reply)} without text")
     return text
-
-
-def _tells_trajectory(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("predicted_trajectory") is not None
 
 
 def _is_a(value: Any, name: str, *, package: str) -> bool:

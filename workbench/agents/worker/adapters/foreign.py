@@ -58,9 +58,8 @@ class ForeignSession(base.Session):
         """Give the agent one user content, of which `prompt` is the text.
 
         Returns what `answers.read_answer` or `read_told` does. Beside that it may have `spans` (what happened below the
-        agent's span, in place of a span for each call), `attributes` of the agent's span, and `calls_untold`: why it
-        does not mean that no tool was called where it tells of no call. `traceparent` is what tells the agent of the
-        trace.
+        agent's span, in place of a span for each call), `attributes` of the agent's span, and `calls_untold`, see
+        `reported.turn_result`. `traceparent` is what tells the agent of the trace.
         """
         raise NotImplementedError
 
@@ -91,11 +90,7 @@ class ForeignSession(base.Session):
         if below is None:
             below = call_spans(agent, answer["tool_uses"], answer["tool_responses"])
         spans = [agent, *_unheard(below, heard.spans), *heard.spans] if self._collect_spans else []
-        told = turn_result(content, answer, duration=end - start, spans=spans)
-        # Not what an outage kept from us: such an agent tells nothing of what it does.
-        if answer.get("calls_unknown") is not None and heard.missing is None and not _tells_steps(answer):
-            told["invocation"]["intermediate_data"] = None
-        return told
+        return turn_result(content, answer, duration=end - start, spans=spans)
 
     async def _heard(self, answer: dict[str, Any], agent: dict[str, Any]) -> TurnTraces:
         """The spans of the turn that has just been answered; what the answer leaves out is taken from them."""
@@ -104,12 +99,15 @@ class ForeignSession(base.Session):
         else:
             await self.traces.arrived()
         heard = self.traces.take(agent)
-        if not answer.get("tells_calls", True):
+        tells_calls = answer.get("tells_calls", True)
+        if tells_calls or heard.came or heard.missing is not None:
+            answer["calls_untold"] = None
+        if not tells_calls:
             answer["tool_uses"], answer["tool_responses"] = heard.calls, answer["tool_responses"] or heard.responses
             answer["predicted_trajectory"] = [
                 {"tool_name": call["name"], "tool_input": call["args"]} for call in heard.calls
             ]
-            answer["calls_unknown"] = heard.missing or (None if heard.came else answer.get("calls_untold"))
+            answer["calls_unknown"] = heard.missing
             answer["arguments_unknown"] = heard.arguments_unknown
         answer["usage"] = answer["usage"] or heard.usage
         answer["inference_calls"] = heard.inference_calls
@@ -200,10 +198,6 @@ def in_json(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"the number {str(value)[:40]}"
     return "null" if value is None else describe(value)
-
-
-def _tells_steps(answer: dict[str, Any]) -> bool:
-    return any(answer[key] for key in ("tool_uses", "tool_responses", "intermediate_responses"))
 
 
 def _unheard(told: list[dict[str, Any]], heard: list[dict[str, Any]]) -> list[dict[str, Any]]:

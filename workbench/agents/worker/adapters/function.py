@@ -9,7 +9,7 @@ import sys
 import time
 from types import FunctionType, MethodType
 
-from ..answers import read_answer
+from ..answers import read_answer, tells_trajectory
 from ..loading import find_object
 from ..reported import agent_span, call_spans, turn_result
 from ..values import describe, lenient
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # asking.MARK, whose import costs more than a trivial agent
+_UNTOLD = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
 _OPEN_TELEMETRY = "opentelemetry.trace"
 _INTERCEPTION = f"{__package__.rpartition('.')[0]}.interception"
 
@@ -169,6 +170,8 @@ class Session(base.Session):
         ended = time.perf_counter()
         heard = self._take_heard()
         answer = read_answer(value)
+        if not tells_trajectory(value):
+            answer["calls_untold"] = _UNTOLD
         self._session.history.append(
             {"prompt": prompt, "response": answer["response"], "predicted_trajectory": answer["predicted_trajectory"]}
         )

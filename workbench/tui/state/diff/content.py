@@ -84,9 +84,11 @@ class _Diff:
         head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
         unknown = None if turn is None else turn.calls_unknown
-        is_equal = comparison is not None and not comparison.differences and unknown is None
+        # An agent that never tells of calls says nothing of a turn in which none was expected.
+        untold = turn is not None and turn.invocation.intermediate_data is None and _expects_no_call(expected)
+        is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
-            calls = plural(len(comparison.calls), "call")
+            calls = plural(len(comparison.calls), "call") if unknown is None else "calls are not told"
             assert actual is not None
             count = sum(source is not None for source in self._simulated(number, actual))
             note = f", {count} simulated" if count else ""
@@ -104,7 +106,7 @@ class _Diff:
         )
         if unknown is not None:
             words = f"which tools were called is not known: {unknown}"
-            self._writer.add(Whole.of(safe_line(words), Tone.ERROR, indent=2))
+            self._writer.add(Whole.of(safe_line(words), Tone.MUTED if untold else Tone.ERROR, indent=2))
         if comparison is not None:
             assert expected is not None
             assert actual is not None
@@ -250,6 +252,10 @@ class _Diff:
                 yield BLANK
                 yield Whole.of(name, Tone.HEADING)
                 yield Whole(self._writer.texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+
+
+def _expects_no_call(expected: Invocation | None) -> bool:
+    return expected is None or not trajectory_of(expected)
 
 
 def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
