@@ -179,6 +179,17 @@ async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
         assert "what the agent is asked" not in screen.text
 
 
+async def test_the_history_of_a_row_names_what_said_how_it_was_judged(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.press("5")
+        await screen.until("judged by  as --metrics said, of rows.jsonl")
+
+
 async def test_a_row_that_expects_something_else_is_told_from_one_that_says_something_else(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
