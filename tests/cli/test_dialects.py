@@ -78,6 +78,28 @@ def test_a_case_that_is_not_there(workbench: CommandLine) -> None:
     assert "has no case 'twic'; did you mean 'twice'?" in done.error
 
 
+def test_rows_that_share_an_id_are_told_apart(workbench: CommandLine) -> None:
+    file = workbench.root / "rows.jsonl"
+    file.write_text("".join(json.dumps({**row, "eval_id": "x"}) + "\n" for row in ROWS))
+
+    def names(*case: str) -> list[str]:
+        return [each["eval_id"] for each in workbench("dialects", *case, "--format", "json").data["cases"]]
+
+    assert names(str(file)) == ["x", "x#2", "x#3"]
+    assert names(str(file), "--case", "x#2") == ["x#2"]
+    workbench("score", str(file), "--metric", "trajectory_exact_match=1")
+    assert names("latest", "--case", "x#2") == ["x#2"]
+    assert names("latest", "--case", "x") == ["x", "x#2", "x#3"]
+
+
+def test_a_case_stands_for_all_its_repeats(workbench: CommandLine) -> None:
+    workbench("run", "home", "--runs", "2")
+
+    done = workbench("dialects", "latest", "--case", "on", "--format", "json")
+
+    assert [case["eval_id"] for case in done.data["cases"]] == ["on", "on [2]"]
+
+
 def test_no_run_yet(workbench: CommandLine) -> None:
     done = workbench("dialects")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_simulated_users import AGENT, FITS, SCRIPT, scenario
+from tests.engine.simulating.scenarios import AGENT, FITS, SCRIPT, scenario
 
 from .conftest import CommandLine
 

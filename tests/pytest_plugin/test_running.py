@@ -96,6 +96,12 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
 
     done.assert_outcomes(passed=1, failed=1, errors=1)
     done.stdout.fnmatch_lines(['*-   room: "kitchen"', '*[+]   room: "hall"'])
+    done.stdout.fnmatch_lines_random(
+        [
+            "FAILED home/light.evalset.json::bad - FAILED: tool_trajectory_avg_score: 0.00 < 1.00",
+            "ERROR home/light.evalset.json::raises - ERROR: agent, turn 1: *",
+        ]
+    )
 
 
 def test_several_processes_are_as_many_runs_in_the_history(project: PytestProject) -> None:

@@ -78,7 +78,7 @@ def _of_dataset(file: Path, expected: Path | None, problems: list[str]) -> Itera
             continue
         turns = (each.case.conversation if each.case is not None else None) or ()
         judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)
-        yield NamedDialects(each.eval_id, dialects_of(CaseView(judged)))
+        yield NamedDialects((each.eval_id, each.occurrence), dialects_of(CaseView(judged)))
 
 
 def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
@@ -91,17 +91,19 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
     for case in stored_report(find_root(path), run).cases:
         turns = (case.expected.conversation if case.expected is not None else None) or ()
         judged = JudgedCase(case=case.expected, expected=turns, execution=case.result.execution)
-        repeat = f" [{case.result.repeat + 1}]" if case.result.repeat else ""
-        yield NamedDialects(f"{case.name}{repeat}", dialects_of(CaseView(judged)))
+        key = case.result.case
+        yield NamedDialects((key.eval_id, key.occurrence), dialects_of(CaseView(judged)), case.result.repeat)
 
 
 def _chosen(found: list[NamedDialects], cases: tuple[str, ...], *, where: str) -> list[NamedDialects]:
-    """Those that were asked for. Raises PlanError for a case that is not there."""
+    """Those that were asked for, all repeats of them. Raises PlanError for a case that is not there."""
     from workbench.engine.plan import PlanError
+    from workbench.model.keys import cases_by_name
     from workbench.model.text import did_you_mean
 
-    known = [each.name for each in found]
+    known = cases_by_name(each.at for each in found)
     unknown = [case for case in cases if case not in known]
     if unknown:
         raise PlanError(*(f"{where} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
-    return [each for each in found if not cases or each.name in cases]
+    chosen = {at for case in cases for at in known[case]}
+    return [each for each in found if not cases or each.at in chosen]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from workbench.model.dialects import POLICIES, CaseDialects, DialectComparison, Reading
+from workbench.model.keys import CaseAt, name_of_case
 from workbench.model.text import counted, neutralise
 
 SCHEMA_VERSION = 1
@@ -13,17 +14,24 @@ SCHEMA_VERSION = 1
 
 
 class NamedDialects(NamedTuple):
-    """A case with what the dialects say of it."""
+    """A case, known as `at` among those of its set, with what the dialects say of one repeat of it."""
 
-    name: str
+    at: CaseAt
     dialects: CaseDialects
+    repeat: int = 0
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others, repeats after the first with their number."""
+        return name_of_case(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
     """The readings of each case, of its turns where there are several, and what the dialects do where they part."""
     shown = [case for case in cases if case.dialects.disagreements or not only_disagreements]
-    for name, dialects in shown:
-        yield neutralise(name)
+    for case in shown:
+        dialects = case.dialects
+        yield neutralise(case.name)
         if dialects.reason:
             yield f"  not compared: {dialects.reason}"
             continue
@@ -52,13 +60,13 @@ def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
         },
         "cases": [
             {
-                "eval_id": name,
-                "disagreements": dialects.disagreements,
-                "reason": dialects.reason or None,
-                "turns": [list(map(_comparison_record, turn)) for turn in dialects.turns],
-                "whole": list(map(_comparison_record, dialects.whole)),
+                "eval_id": case.name,
+                "disagreements": case.dialects.disagreements,
+                "reason": case.dialects.reason or None,
+                "turns": [list(map(_comparison_record, turn)) for turn in case.dialects.turns],
+                "whole": list(map(_comparison_record, case.dialects.whole)),
             }
-            for name, dialects in cases
+            for case in cases
         ],
     }
 

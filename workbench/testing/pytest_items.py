@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
-from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback, TerminalRepr
 from _pytest._io import TerminalWriter
 from _pytest.outcomes import Failed
 from _pytest.pathlib import absolutepath
@@ -142,18 +142,24 @@ class EvalCaseItem(pytest.Item):
         return self.nodeid.partition("::")[0]
 
 
-class CaseRepr(TerminalRepr):
+class CaseRepr(ReprExceptionInfo):
     """Why a case did not pass. `reprcrash` has the sentence for the short summary.
 
-    `verbose`: what the agent wrote and the traceback of its exception, too.
+    `verbose`: what the agent wrote and the traceback of its exception, too. The lines stand for the traceback: what
+    has none reaches the process that reports for those of pytest-xdist as text alone, and the sentence is lost.
     """
 
     def __init__(self, case: ReportedCase, *, path: str, verbose: bool) -> None:
         status = case.result.status
         lines = _explained(case)
-        self.reprcrash = ReprFileLocation(path, 0, f"{status.value}: {lines[0]}" if lines else status.value)
+        summary = f"{status.value}: {lines[0]}" if lines else status.value
         lines += _at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
+        entry = ReprEntryNative([f"{line}\n" for line in self._lines])
+        super().__init__(
+            reprtraceback=ReprTraceback(reprentries=[entry], extraline=None, style="native"),
+            reprcrash=ReprFileLocation(path, 0, summary),
+        )
 
     def __str__(self) -> str:
         return "\n".join(self._lines)

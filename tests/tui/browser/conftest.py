@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,16 @@ def listed(make: Any) -> Callable[..., Listed]:
         return project
 
     return fill
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path], make: Any) -> Path:
+    """Two sets: one of three cases, one of a single case."""
+
+    def case(eval_id: str, prompt: str, tool: str = "ping") -> dict[str, Any]:
+        return {"eval_id": eval_id, "conversation": [make.turn(prompt, "pong [/b]", (tool, {"n": 1}))]}
+
+    return make_project(
+        lamps=[case("on", "Turn on the lamp"), case("off", "Turn off the LAMP"), case("dim", "Darker", "set_level")],
+        other=[case("far", "Hi")],
+    )

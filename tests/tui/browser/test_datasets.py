@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from workbench.cli.main import main
+
 SETTINGS = """
 [targets.stored]
 kind = "recorded"
@@ -73,6 +75,23 @@ async def test_rows_are_judged_and_compared(project: Path, open_app: Callable[..
         await screen.until("list_lights", "trajectory_exact_match 0.00 < 1.00")
         await screen.press("4")
         await screen.until("score 0, needs at least 1")
+
+
+async def test_the_history_of_a_recorded_row_says_what_is_judged_and_not_what_is_asked(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    rows = project / "rows.jsonl"
+    main(["run", str(project)])
+    rows.write_text(rows.read_text().replace("Which one?", "Which of them?"))
+    main(["run", str(project)])
+    (project / "test_config.json").write_text('{"criteria": {"trajectory_exact_match": 0.5}}')
+    async with open_app(project) as screen:
+        await _go_to(screen, "off")
+        await screen.press("5")
+        await screen.until("changed since the run before it", "what is judged: what was asked, answered or expected")
+        await screen.until("changed since then, up to now", "what it is judged by: criteria")
+
+        assert "what the agent is asked" not in screen.text
 
 
 async def test_a_row_is_shown_and_whoever_would_edit_it_is_told_why_not(

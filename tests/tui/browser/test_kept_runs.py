@@ -179,6 +179,17 @@ async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
         assert "what the agent is asked" not in screen.text
 
 
+async def test_the_history_of_a_row_names_what_said_how_it_was_judged(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.press("5")
+        await screen.until("judged by  as --metrics said, of rows.jsonl")
+
+
 async def test_a_row_that_expects_something_else_is_told_from_one_that_says_something_else(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
@@ -206,6 +217,21 @@ async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
         await screen.until("these are stored results")
         await screen.press("w")
         await screen.until("w watch", "watching")  # which can be paused again
+
+
+async def test_the_review_of_rows_offers_neither_accepting_nor_editing(
+    folder: Path, open_app: Callable[..., Any]
+) -> None:
+    _write_rows(folder / "rows.jsonl")
+    _score("rows.jsonl")
+    async with open_app(folder) as screen:
+        await _go_to(screen, "id 2")
+        await screen.press("v")
+        await screen.until("review 1 of 1", "s skip")
+        for offered in ("a accept", "A accept all", "e edit"):
+            assert offered not in _footer(screen)
+        await screen.press("A")
+        await screen.until("not accepted: these are stored results")
 
 
 async def test_beside_rows_the_cases_of_an_agent_run_as_ever(

@@ -11,6 +11,7 @@ from workbench.engine.expected import ExpectedCases
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult
+from workbench.model.target import AgentKind
 from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
 from workbench.store.history import History, RunPart
@@ -130,7 +131,9 @@ def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
         runs = {run_id: history.run(run_id) for run_id in ids}
     if is_kept(workspace, key):
         return CaseHistory(key, tuple(executions), runs, is_kept=True)
-    return CaseHistory(key, tuple(executions), runs, _content_now(workspace, key))
+    target = workspace.project.targets.get(key.target)
+    is_recorded = target is not None and target.kind is AgentKind.RECORDED
+    return CaseHistory(key, tuple(executions), runs, _content_now(workspace, key), is_recorded=is_recorded)
 
 
 def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:

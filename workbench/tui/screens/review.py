@@ -24,10 +24,10 @@ from workbench.tui.messages import DocumentsChanged
 from workbench.tui.panes.diff.acceptor import Acceptor
 from workbench.tui.panes.diff.diff_view import DiffView
 from workbench.tui.state.blocks import BLANK, Block, Whole
-from workbench.tui.state.browser.listed import KEPT_READ_ONLY
 from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.diff.source import DiffSource
 from workbench.tui.state.pieces import Tone, safe
+from workbench.tui.state.possible import why_not_edited
 from workbench.tui.state.subject import ReadCase
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines import StatusLine
@@ -86,6 +86,10 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         if action == "undo":
             return True if self._walk.accepted else None
         return True
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for the case; what has none is heard all the same, and says why."""
+        return action not in ("accept_hunk", "accept_case", "edit") or not self._why_not_edited()
 
     def action_accept_hunk(self) -> None:
         """Accept the difference under the cursor."""
@@ -151,6 +155,11 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         self._walk.place = len(self._walk.keys)
         await self._show_case()
 
+    def _why_not_edited(self) -> str:
+        """Why there is no eval set behind the case; empty where there is one."""
+        key = self._walk.key
+        return "" if key is None else why_not_edited(self._hub.state.browser, [(key.target, key.eval_set)])
+
     def _look_again(self) -> None:
         """Show the case again once what was accepted or undone has been scored."""
         if self._walk.key is not None and self._newest(self._walk.key) > self._seen:
@@ -212,8 +221,8 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
         if shown is None:
             return
         refused: str | None
-        if self._hub.state.browser.is_kept(shown.key.target, shown.key.eval_set):
-            refused = KEPT_READ_ONLY
+        if unchangeable := self._why_not_edited():
+            refused = unchangeable
         elif shown.case is None or shown.result is None:
             refused = "the case cannot be read, or has no result"
         elif not found:

@@ -41,7 +41,8 @@ class ContentKeys(NamedTuple):
 class CaseHistory:
     """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now.
 
-    `is_kept`: it is a row of a dataset of which there are only stored results, and never could.
+    `is_kept`: it is a row of a dataset of which there are only stored results, and never could. `is_recorded`: its
+    target has no agent, only what one once answered.
     """
 
     case: CaseKey
@@ -49,6 +50,7 @@ class CaseHistory:
     runs: Mapping[str, StoredRun] = field(default_factory=dict)
     now: ContentKeys | None = None
     is_kept: bool = False
+    is_recorded: bool = False
 
 
 class Executions(CursorRows):
@@ -176,7 +178,9 @@ class Executions(CursorRows):
         return older is not None and any(True for _ in self._differing(older, keys))
 
     def _differing(self, job: StoredJob, other: ContentKeys) -> Iterator[str]:
-        return (_differing_row if self.history.is_kept else _differing_case)(job, other)
+        if self.history.is_kept:
+            return _differing_row(job, other)
+        return (_differing_recorded if self.history.is_recorded else _differing_case)(job, other)
 
     def _has_repeats(self, run_id: str) -> bool:
         run = self.history.runs[run_id]
@@ -197,6 +201,14 @@ def _differing_row(job: StoredJob, other: ContentKeys) -> Iterator[str]:
         yield "the row: what was asked, answered or expected in it"
     elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
         yield "what it is held against: what the row expected, or the metrics"
+
+
+def _differing_recorded(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """The same of what a target has recorded, in rows or in sessions that are held against an eval set."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "what is judged: what was asked, answered or expected, or settings of the target"
+    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is judged by: criteria"
 
 
 def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:

@@ -1,112 +1,19 @@
-"""Agents of LangChain and LangGraph, with the real frameworks and a chat model that makes up its answers."""
+"""Agents, graphs and runnables of LangChain and LangGraph: what they are asked, and what is read of their answers."""
 
 from __future__ import annotations
 
-import asyncio
-import textwrap
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.agents.langchain.weather import AGENT, calls_of, results_of
 from workbench.agents.host import AgentHost
 from workbench.agents.worker.adapters.base import AgentFault
-from workbench.agents.worker.steps import read_steps
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.model.environment import Environment, Injection, SimulatedTool
-from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
-from workbench.simulation.tools.desk import CaseTools
-from workbench.simulation.tools.plan import ToolPlan
 
 needs_langchain = pytest.mark.needs_langchain
-
-MODELS = '''
-    from langchain_core.language_models.chat_models import BaseChatModel
-    from langchain_core.messages import AIMessage
-    from langchain_core.outputs import ChatGeneration, ChatResult
-    from langchain_core.tools import tool
-
-
-    class Model(BaseChatModel):
-        """Calls the tool `weather` for what a user says, then tells how many messages it saw and what the tool gave."""
-
-        model: str = "made-up"
-
-        @property
-        def _llm_type(self):
-            return "made-up"
-
-        def bind_tools(self, tools, **options):
-            return self.bind(tools=[tool.name for tool in tools], **options)
-
-        def _generate(self, messages, stop=None, run_manager=None, **options):
-            last = messages[-1]
-            if last.type == "human":
-                calls = [{"name": "weather", "args": {"city": last.content}, "id": "call-1"}]
-                message = AIMessage(content="let me see", tool_calls=calls, usage_metadata=usage(10, 3))
-            else:
-                message = AIMessage(content=f"{len(messages)} messages, {last.content}", usage_metadata=usage(20, 5))
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-    class Echo(Model):
-        """Says what it was told, and how many messages there were."""
-
-        def _generate(self, messages, stop=None, run_manager=None, **options):
-            message = AIMessage(content=f"{len(messages)}: {messages[-1].content}", usage_metadata=usage(1, 1))
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-    def usage(given, made):
-        return {
-            "input_tokens": given, "output_tokens": made, "total_tokens": given + made,
-            "input_token_details": {"cache_read": 2}, "output_token_details": {"reasoning": 1},
-        }
-
-
-    class Busy(Exception):
-        status_code = 429
-
-
-    @tool
-    def weather(city: str) -> dict:
-        """Tell the weather of a city."""
-        if city == "Atlantis":
-            raise ValueError("no such city")
-        if city == "Limbo":
-            raise Busy("too many requests")
-        return {"city": city, "degrees": 3}
-'''
-
-
-@pytest.fixture
-def lang(bench: Any) -> Any:
-    """A folder with models to import, where agents are LangChain's."""
-    bench.write("models.py", MODELS)
-    bench.langchain = lambda **options: bench.host(
-        kind=AgentKind.LANGCHAIN, **{"mode": "fork", "isolation": "worker", **options}
-    )
-    return bench
-
-
-def calls_of(turn: Any) -> list[tuple[str, Any]]:
-    return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
-
-
-def results_of(turn: Any) -> list[Any]:
-    return [item.response for item in turn.invocation.intermediate_data.tool_responses]
-
-
-AGENT = """
-    from langchain.agents import create_agent
-    from models import *
-
-    answer = create_agent(Model(), [weather], system_prompt="Be brief.")
-"""
 
 
 @needs_langchain
@@ -292,59 +199,6 @@ async def test_a_graph_that_waits_at_an_interrupt_is_an_error_that_says_so(lang:
 
 
 @needs_langchain
-async def test_an_agent_executor_tells_its_steps_and_gets_the_history(lang: Any) -> None:
-    lang.agent("""
-        from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
-        from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-        from models import *
-
-        prompt = ChatPromptTemplate.from_messages([
-            MessagesPlaceholder("chat_history"), ("human", "{input}"), MessagesPlaceholder("agent_scratchpad"),
-        ])
-        answer = AgentExecutor(agent=create_tool_calling_agent(Model(), [weather], prompt), tools=[weather])
-    """)
-
-    talk = await lang.talk(lang.langchain(), "Rome", "Oslo")
-
-    assert talk.error is None, talk.message
-    assert talk.responses == [
-        '3 messages, {"city": "Rome", "degrees": 3}',
-        '5 messages, {"city": "Oslo", "degrees": 3}',
-    ]
-    assert [calls_of(turn) for turn in talk.turns] == [[("weather", {"city": "Rome"})], [("weather", {"city": "Oslo"})]]
-    assert results_of(talk.turns[0]) == [{"city": "Rome", "degrees": 3}]
-    assert talk.end.final_state is None
-
-
-@needs_langchain
-async def test_a_tool_that_an_executor_has_not_is_called_once_and_an_empty_end_is_no_response(lang: Any) -> None:
-    lang.agent("""
-        from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
-        from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-        from models import *
-
-        class Wrong(Model):
-            def _generate(self, messages, stop=None, run_manager=None, **options):
-                calls = [{"name": "climate", "args": {"of": "moon"}, "id": "c"}] if messages[-1].type == "human" else []
-                message = AIMessage(content="let me see" if calls else "", tool_calls=calls)
-                return ChatResult(generations=[ChatGeneration(message=message)])
-
-        prompt = ChatPromptTemplate.from_messages([("human", "{input}"), MessagesPlaceholder("agent_scratchpad")])
-        answer = AgentExecutor(agent=create_tool_calling_agent(Wrong(), [weather], prompt), tools=[weather])
-        from langchain.agents import create_agent
-        graph = create_agent(Wrong(), [weather])
-    """)
-
-    executor = await lang.talk(lang.langchain(), "hi")
-    graph = await lang.talk(lang.langchain(location="agent:graph"), "hi")
-
-    for talk in (executor, graph):
-        assert talk.error is None, talk.message
-        assert talk.responses == [""]
-        assert calls_of(talk.turns[0]) == [("climate", {"of": "moon"})]
-
-
-@needs_langchain
 @pytest.mark.parametrize(
     ("code", "responses"),
     [
@@ -427,124 +281,3 @@ def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message:
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
         read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=set(), is_graph=True)
-
-
-def desk(**answers: Any) -> CaseTools:
-    """Answers in place of tools."""
-    tools = tuple(
-        SimulatedTool(name=name, injections=(Injection(response=answer),), place="here")
-        for name, answer in answers.items()
-    )
-    key = JobKey(case=CaseKey(target="bench", eval_set="set", eval_id="one"))
-
-    async def nobody(_: ModelRequest) -> ModelReply:
-        raise AssertionError("no model is asked here")
-
-    return CaseTools(ToolPlan(environment=Environment(tools=tools)), key, ask=nobody)
-
-
-SIMULATED = """
-    from langchain.agents import create_agent
-    from langchain_core.tools import BaseTool
-    from models import *
-
-    @tool
-    async def later(city: str, config: RunnableConfig) -> str:
-        "Tell it later."
-        return f"{city} later, {bool(config)}"
-
-    class Own(BaseTool):
-        name: str = "own"
-        description: str = "Of a class of its own."
-
-        def _run(self, city: str) -> str:
-            return f"own {city}"
-
-    class Choosing(Model):
-        def _generate(self, messages, stop=None, run_manager=None, **options):
-            if messages[-1].type == "human":
-                calls = [{"name": name, "args": {"city": "Rome"}, "id": name} for name in messages[-1].content.split()]
-                message = AIMessage(content="", tool_calls=calls)
-            else:
-                message = AIMessage(content=" ".join(m.content for m in messages if m.type == "tool"))
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-    answer = create_agent(Choosing(), [weather, later, Own()])
-"""
-
-
-@needs_langchain
-async def test_tools_are_answered_for_where_the_engine_says_so(lang: Any, way: dict[str, Any]) -> None:
-    lang.agent("from langchain_core.runnables import RunnableConfig\n" + textwrap.dedent(SIMULATED))
-    host = lang.langchain(**way)
-
-    simulated, real = await asyncio.gather(
-        lang.talk(host, "weather later own", tools=desk(weather={"degrees": 40}, later="now", own="other")),
-        lang.talk(host, "weather later own"),
-    )
-
-    assert simulated.error is None, simulated.message
-    assert simulated.responses == ['{"degrees": 40} now other']
-    assert real.responses == ['{"city": "Rome", "degrees": 3} Rome later, True own Rome']
-    by_name = {span.name: span for span in simulated.spans if span.kind is SpanKind.TOOL}
-    assert {name: span.simulated_by for name, span in by_name.items()} == dict.fromkeys(
-        ("weather", "later", "own"), "injected"
-    )
-
-
-@needs_langchain
-async def test_a_simulated_tool_that_the_agent_has_not_is_named(lang: Any) -> None:
-    lang.agent(AGENT)
-
-    talk = await lang.talk(lang.langchain(), "Rome", tools=desk(wheather=1))
-
-    assert talk.error.failure.kind is FailureKind.SETUP
-    assert talk.message == (
-        "here: found 'wheather', expected one of the agent's tools (weather); did you mean 'weather'?"
-    )
-
-
-@needs_langchain
-async def test_what_an_agent_is_is_told_by_its_tools(lang: Any) -> None:
-    lang.agent(AGENT)
-
-    session = await lang.open(lang.langchain())
-    told = await session.describe()
-    await session.kill()
-
-    (tool,) = told.agents[0].tools
-    assert (tool["name"], tool["description"]) == ("weather", "Tell the weather of a city.")
-    assert tool["parameters"]["required"] == ["city"]
-    assert told.untold == ("the instructions of answer are in its code",)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
-ACTIONS = st.fixed_dictionaries(
-    {"tool": st.text(min_size=1, max_size=5), "tool_input": st.dictionaries(st.text(max_size=3), JSON_VALUES)}
-)
-
-
-@given(st.lists(st.tuples(ACTIONS, JSON_VALUES), max_size=4), st.booleans())
-def test_steps_keep_their_order_names_and_arguments(steps: list[Any], serialised: bool) -> None:
-    told = [[{"lc": 1, "kwargs": action} if serialised else action, given] for action, given in steps]
-
-    read = read_steps(told)
-
-    assert [(use["name"], use["args"]) for use in read["tool_uses"]] == [
-        (action["tool"], action["tool_input"]) for action, _ in steps
-    ]
-    assert len(read["tool_responses"]) == len(steps)
-
-
-@given(JSON_VALUES)
-def test_steps_that_cannot_be_read_are_an_error_and_never_nothing(steps: Any) -> None:
-    try:
-        read = read_steps(steps)
-    except AgentFault as error:
-        assert "intermediate_steps" in str(error)
-    else:
-        assert len(read["tool_uses"]) == len(steps or ())

@@ -3,104 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.engine.simulating.scenarios import FITS, SCRIPT, SET, plays, prompt, results, run, said, scenario, write
+from tests.llm.servers import Call, Said, Server, serving
 from tests.watch.watched import Folder
-from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.engine.run import Run
+from workbench.engine.plan import RunOptions
 from workbench.engine.workspace import Workspace
 from workbench.model.events import InvocationFinished, Notice, UserSpoke
-from workbench.model.results import CaseResult, CaseStatus, ConversationEnd, FailureKind, MetricStatus
+from workbench.model.results import CaseStatus, ConversationEnd, MetricStatus
 from workbench.model.trace import SpanKind
 from workbench.watch.affected import decide_plan
 from workbench.watch.selection import Action
-
-SET = Selection(eval_set="set.evalset.json")
-FITS = {"trajectory_single_tool_use": {"threshold": 0.5, "tool_name": "roll"}}
-AGENT = """
-def answer(prompt, session):
-    session.state["n"] = session.state.get("n", 0) + 1
-    called = "roll" in prompt
-    return {
-        "response": f"answer {session.state['n']} to {prompt}",
-        "predicted_trajectory": [{"tool_name": "roll", "tool_input": {"sides": 20}}] if called else [],
-    }
-"""
-
-
-def scenario(persona: Any = None, **other: Any) -> dict[str, Any]:
-    found = {"starting_prompt": "hello", "conversation_plan": "Have a die rolled, then check it.", **other}
-    return {"conversation_scenario": found if persona is None else {**found, "user_persona": persona}}
-
-
-def prompt(call: Call) -> str:
-    text: str = call.body["contents"][0]["parts"][0]["text"]
-    return text
-
-
-def plays(*messages: str) -> Any:
-    """A user who says these one after the other, by how often the agent has answered, and then stops."""
-
-    def answer(call: Call) -> Said:
-        said = prompt(call).count("agent: answer")
-        return gemini(messages[said - 1] if said <= len(messages) else "Thanks, that is all. </FINISHED>")
-
-    return answer
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    yield monkeypatch
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", AGENT)
-    made.write(
-        "workbench.toml",
-        '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
-        '[simulation]\nmodel = "gemini-of-the-settings"\n[judge]\ntries = 1\n',
-    )
-    made.criteria(**FITS)
-    return made
-
-
-def write(folder: Folder, cases: dict[str, Any], **config: Any) -> None:
-    written = [{"eval_id": name, **case} for name, case in cases.items()]
-    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": written}))
-    if config:
-        folder.write("test_config.json", json.dumps({"criteria": FITS, **config}))
-
-
-def run(folder: Folder, **options: Any) -> Run:
-    with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([SET], RunOptions(**options)))
-        list(started.iter_events())
-        return started
-
-
-def results(run: Run) -> dict[str, CaseResult]:
-    return {result.case.eval_id: result for result in run.results()}
-
-
-def said(result: CaseResult) -> list[str]:
-    return [turn.invocation.user_content.text() for turn in result.execution.turns]
-
-
-@pytest.fixture
-def server(environment: pytest.MonkeyPatch) -> Iterator[Server]:
-    environment.setenv("GOOGLE_API_KEY", "k")
-    with serving(plays("please roll a die", "is it prime?")) as started:
-        environment.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        yield started
 
 
 def test_a_scenario_runs_to_its_end_and_is_judged(folder: Folder, server: Server) -> None:
@@ -227,65 +142,6 @@ def test_in_a_mixed_set_criteria_with_a_reference_judge_the_fixed_cases_only(fol
     assert done["fixed"].metrics[1].status is MetricStatus.PASSED
 
 
-def test_scenarios_that_nothing_could_judge_are_refused_before_the_run_with_criteria_that_work(
-    folder: Folder, server: Server
-) -> None:
-    write(folder, {"s": scenario()})
-    folder.criteria(tool_trajectory_avg_score=1.0)
-    with Workspace.open(folder.root) as workspace:
-        with pytest.raises(PlanError, match=r"1 scenario.*tool_trajectory_avg_score need them.*hallucinations_v1"):
-            workspace.plan([SET], RunOptions())
-
-        write(folder, {"s": scenario(), "fixed": {"conversation": []}})
-        plan = workspace.plan([SET], RunOptions())
-    assert [case.key.eval_id for case in plan.cases] == ["fixed"]
-    assert any("set.evalset.json: 1 scenario:" in problem for problem in plan.problems)
-    assert not plan.whole_sets
-    assert not server.calls
-
-
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        (scenario("EXPRT"), "there is no persona 'EXPRT', expected one of EXPERT, NOVICE, EVALUATOR"),
-        (scenario(conversation_plan="  "), "conversation_plan: found no text"),
-        (scenario(starting_prompt=""), "starting_prompt: found no text"),
-    ],
-)
-def test_a_scenario_that_cannot_be_played_is_an_error_before_anything_is_asked(
-    folder: Folder, server: Server, case: dict[str, Any], expected: str
-) -> None:
-    write(folder, {"s": case, "good": scenario()})
-
-    done = results(run(folder))
-
-    assert done["s"].status is CaseStatus.ERROR
-    assert done["s"].failure is not None
-    assert expected in done["s"].failure.message
-    assert done["good"].execution.turns
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"custom_instructions": "{{ stop_signal }} {{ conversation_plan }}"}, "no {{ conversation_history }}"),
-        ({"custom_instructions": "{{ stop_signal"}, "no template \\(line 1"),
-        ({"max_allowed_invocations": 0}, "max_allowed_invocations: found 0, expected a number from 1 on"),
-        ({"max_alowed_invocations": 3}, "unknown key 'max_alowed_invocations'.*did you mean"),
-        ({"model": 7}, "model: found 7, expected the name of a model"),
-        ({"type": "llm_audio"}, "users that speak aloud"),
-        ({"include_function_calls": "yes"}, "expected true or false"),
-    ],
-)
-def test_a_wrong_configuration_of_users_is_refused_with_its_place(
-    folder: Folder, config: dict[str, Any], expected: str
-) -> None:
-    write(folder, {"s": scenario()}, user_simulator_config=config)
-
-    with Workspace.open(folder.root) as workspace, pytest.raises(PlanError, match=expected):
-        workspace.plan([SET], RunOptions())
-
-
 ALL_NAMES = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
 
 
@@ -327,43 +183,6 @@ def test_a_stop_signal_hidden_from_the_prompt_by_custom_instructions_is_added(fo
     run(folder)
 
     assert prompt(server.calls[0]).endswith("reply with </finished> and nothing else.")
-
-
-def test_an_outage_of_the_user_is_never_the_agents_fault(folder: Folder, environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("GOOGLE_API_KEY", "k")
-    write(folder, {"s": scenario()})
-    with serving(lambda _: gemini_error(503, "UNAVAILABLE")) as server:
-        environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        result = results(run(folder, retries=0))["s"]
-
-    assert result.status is CaseStatus.ERROR
-    assert result.failure is not None
-    assert (result.failure.kind, result.failure.turn) == (FailureKind.INFRASTRUCTURE, 1)
-    assert "the simulated user: gemini-of-the-settings" in result.failure.message
-    assert said(result) == ["hello"]  # what was done is kept
-
-
-@pytest.mark.parametrize(("status", "code"), [(401, "UNAUTHENTICATED"), (404, "NOT_FOUND"), (400, "INVALID_ARGUMENT")])
-def test_a_user_that_cannot_be_played_is_an_error_of_the_user(
-    folder: Folder, environment: pytest.MonkeyPatch, status: int, code: str
-) -> None:
-    environment.setenv("GOOGLE_API_KEY", "k")
-    write(folder, {"s": scenario()})
-    with serving(lambda _: gemini_error(status, code)) as server:
-        environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        result = results(run(folder))["s"]
-
-    assert result.failure is not None
-    assert (result.status, result.failure.kind) == (CaseStatus.ERROR, FailureKind.USER)
-
-
-def test_without_a_key_the_case_says_so(folder: Folder, environment: pytest.MonkeyPatch) -> None:
-    write(folder, {"s": scenario()})
-
-    result = results(run(folder))["s"]
-
-    assert result.failure is not None
-    assert "GOOGLE_API_KEY" in result.failure.message
 
 
 def test_the_time_of_the_model_is_not_the_agents(folder: Folder, environment: pytest.MonkeyPatch) -> None:
@@ -425,14 +244,6 @@ def test_another_model_or_limit_plays_the_scenario_again_and_touches_no_fixed_ca
         decisions = decide_plan(workspace, workspace.plan([SET], RunOptions()))
 
     assert {d.job.case.eval_id: d.action for d in decisions} == {"s": Action.RUN, "fixed": Action.NOTHING}
-
-
-SCRIPT = {
-    "rules": [
-        {"for": "user", "when": ["agent: answer 2"], "reply": "</finished>"},
-        {"for": "user", "when": ["answer (\\d) to (?P<what>hello)"], "reply": "roll for \\g<what> \\1"},
-    ]
-}
 
 
 def test_without_a_key_a_script_plays_the_user_and_that_is_said(

@@ -1,0 +1,109 @@
+"""Tools of LangChain's agents: told of, and answered for where the engine says so."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from typing import Any
+
+import pytest
+
+from tests.agents.langchain.weather import AGENT
+from workbench.llm.requests import ModelReply, ModelRequest
+from workbench.model.environment import Environment, Injection, SimulatedTool
+from workbench.model.keys import CaseKey, JobKey
+from workbench.model.results import FailureKind
+from workbench.model.trace import SpanKind
+from workbench.simulation.tools.desk import CaseTools
+from workbench.simulation.tools.plan import ToolPlan
+
+needs_langchain = pytest.mark.needs_langchain
+
+
+def desk(**answers: Any) -> CaseTools:
+    """Answers in place of tools."""
+    tools = tuple(
+        SimulatedTool(name=name, injections=(Injection(response=answer),), place="here")
+        for name, answer in answers.items()
+    )
+    key = JobKey(case=CaseKey(target="bench", eval_set="set", eval_id="one"))
+
+    async def nobody(_: ModelRequest) -> ModelReply:
+        raise AssertionError("no model is asked here")
+
+    return CaseTools(ToolPlan(environment=Environment(tools=tools)), key, ask=nobody)
+
+
+SIMULATED = """
+    from langchain.agents import create_agent
+    from langchain_core.tools import BaseTool
+    from models import *
+
+    @tool
+    async def later(city: str, config: RunnableConfig) -> str:
+        "Tell it later."
+        return f"{city} later, {bool(config)}"
+
+    class Own(BaseTool):
+        name: str = "own"
+        description: str = "Of a class of its own."
+
+        def _run(self, city: str) -> str:
+            return f"own {city}"
+
+    class Choosing(Model):
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            if messages[-1].type == "human":
+                calls = [{"name": name, "args": {"city": "Rome"}, "id": name} for name in messages[-1].content.split()]
+                message = AIMessage(content="", tool_calls=calls)
+            else:
+                message = AIMessage(content=" ".join(m.content for m in messages if m.type == "tool"))
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    answer = create_agent(Choosing(), [weather, later, Own()])
+"""
+
+
+@needs_langchain
+async def test_tools_are_answered_for_where_the_engine_says_so(lang: Any, way: dict[str, Any]) -> None:
+    lang.agent("from langchain_core.runnables import RunnableConfig\n" + textwrap.dedent(SIMULATED))
+    host = lang.langchain(**way)
+
+    simulated, real = await asyncio.gather(
+        lang.talk(host, "weather later own", tools=desk(weather={"degrees": 40}, later="now", own="other")),
+        lang.talk(host, "weather later own"),
+    )
+
+    assert simulated.error is None, simulated.message
+    assert simulated.responses == ['{"degrees": 40} now other']
+    assert real.responses == ['{"city": "Rome", "degrees": 3} Rome later, True own Rome']
+    by_name = {span.name: span for span in simulated.spans if span.kind is SpanKind.TOOL}
+    assert {name: span.simulated_by for name, span in by_name.items()} == dict.fromkeys(
+        ("weather", "later", "own"), "injected"
+    )
+
+
+@needs_langchain
+async def test_a_simulated_tool_that_the_agent_has_not_is_named(lang: Any) -> None:
+    lang.agent(AGENT)
+
+    talk = await lang.talk(lang.langchain(), "Rome", tools=desk(wheather=1))
+
+    assert talk.error.failure.kind is FailureKind.SETUP
+    assert talk.message == (
+        "here: found 'wheather', expected one of the agent's tools (weather); did you mean 'weather'?"
+    )
+
+
+@needs_langchain
+async def test_what_an_agent_is_is_told_by_its_tools(lang: Any) -> None:
+    lang.agent(AGENT)
+
+    session = await lang.open(lang.langchain())
+    told = await session.describe()
+    await session.kill()
+
+    (tool,) = told.agents[0].tools
+    assert (tool["name"], tool["description"]) == ("weather", "Tell the weather of a city.")
+    assert tool["parameters"]["required"] == ["city"]
+    assert told.untold == ("the instructions of answer are in its code",)

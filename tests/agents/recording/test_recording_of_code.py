@@ -1,0 +1,280 @@
+"""The code that a case ran, as it is recorded: functions, modules, and what was looked for to import them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.agents.worker.recording import fingerprints
+
+pytestmark = pytest.mark.needs_fork
+
+
+async def test_functions_that_are_hidden_behind_others_are_seen(bench: Any, run: Any) -> None:
+    bench.agent(
+        """
+        import asyncio, concurrent.futures, functools, threading
+
+        @functools.lru_cache
+        def cached(): return 1
+        FIRST = cached()
+
+        def in_thread(): pass
+        def in_pool(): pass
+        def in_loop(): pass
+        async def task(): pass
+        async def stream(): yield 1
+        def generator(): yield 1
+        def never_begun(): yield 1
+
+        class Tool:
+            @property
+            def size(self): return 1
+            @classmethod
+            def make(cls): return cls()
+            @staticmethod
+            def help(): pass
+            def __call__(self):
+                def inner(): return 2
+                return inner()
+
+        def wrapped(f):
+            @functools.wraps(f)
+            def wrapper(): return f()
+            return wrapper
+
+        @wrapped
+        def decorated(): pass
+
+        async def answer(prompt):
+            cached()
+            thread = threading.Thread(target=in_thread); thread.start(); thread.join()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool: pool.submit(in_pool).result()
+            await asyncio.to_thread(in_loop)
+            await asyncio.gather(task())
+            async for _ in stream(): pass
+            list(generator()); never_begun()
+            tool = Tool.make(); tool.size; tool.help(); tool(); decorated()
+            return "ok"
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    names = {key.partition("::")[2] for key in record.of("block")}
+    assert names == {
+        *("answer", "cached", "in_thread", "in_pool", "in_loop", "task", "stream", "generator"),
+        *("Tool.size", "Tool.make", "Tool.help", "Tool.__call__", "Tool.__call__.<locals>.inner"),
+        *("wrapped", "wrapped.<locals>.wrapper", "decorated"),
+    }
+
+
+async def test_a_docstring_that_nobody_called_belongs_to_the_module(bench: Any, run: Any) -> None:
+    text = "def tool():\n    'Says {}.'\n    return 1\ndef answer(prompt): return tool.__doc__"
+    bench.agent(text.format("this"))
+    before = await run()
+    bench.agent(text.format("that"))
+    after = await run()
+
+    assert (before.responses, after.responses) == (["Says this."], ["Says that."])
+    assert before.of("module") != after.of("module")
+    assert before.of("block") == after.of("block")
+
+
+async def test_imports_of_every_kind_are_seen(bench: Any, run: Any) -> None:
+    for name in ("lazy", "dynamic", "pack/__init__", "pack/inner", "by_path"):
+        bench.write(f"{name}.py", "def f(): return 1\nX = f()\n")
+    bench.agent(
+        """
+        import importlib, importlib.util
+        try: import optional
+        except ImportError: optional = None
+        def answer(prompt):
+            import lazy
+            importlib.import_module("dynamic")
+            from pack import inner
+            importlib.util.find_spec("sought")
+            try: importlib.import_module("pack.none")
+            except ImportError: pass
+            spec = importlib.util.spec_from_file_location("other_name", "by_path.py")
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            return "ok"
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    files = {"lazy.py", "dynamic.py", "pack/__init__.py", "pack/inner.py", "by_path.py"}
+    assert record.of("module").keys() == {"agent.py", *files}
+    assert {f"{file}::f" for file in files} < record.of("block").keys()
+    found = record.looked_for()
+    assert {name: found[name] for name in ("lazy", "dynamic", "pack", "optional", "sought")} == {
+        "lazy": "module", "dynamic": "module", "pack": "package", "optional": "absent", "sought": "absent",
+    }  # fmt: skip
+    assert record.looked_for("pack") == {"inner": "module", "none": "absent"}
+
+
+async def test_a_package_that_would_come_before_a_module_is_noticed(bench: Any, run: Any) -> None:
+    bench.write("x.py", "")
+    bench.agent("import x\ndef answer(prompt): return prompt")
+
+    record = await run()
+    bench.write("x/__init__.py", "")
+
+    (key,) = (key for key in record.of("import") if "x" in key.partition("::")[2].split(","))
+    names = key.partition("::")[2].split(",")
+    assert fingerprints.of_import(str(bench.folder), names) != record.of("import")[key]
+
+
+async def test_a_file_that_would_replace_a_library_that_was_imported_early_is_noticed(bench: Any, run: Any) -> None:
+    bench.agent("import json, decimal\ndef answer(prompt): return prompt")
+    host = bench.host(mode="fork")
+    host.prepare(cases=3)
+
+    records = [await run(host=host) for _ in range(3)]
+
+    for record in records:
+        found = record.looked_for()
+        assert (found["json"], found["decimal"]) == ("absent", "absent")
+        assert "sys" not in found and "_workbench_worker" not in found
+
+
+async def test_source_that_is_read_as_text_counts_as_a_file(bench: Any, run: Any) -> None:
+    bench.agent("import inspect\ndef tool(): return 1\ndef answer(prompt): return inspect.getsource(tool)")
+
+    record = await run()
+
+    assert record.responses == ["def tool(): return 1\n"]
+    assert record.of("file").keys() == {"agent.py"}
+
+
+async def test_source_is_only_text_where_somebody_reads_it(bench: Any, run: Any) -> None:
+    bench.agent(
+        """
+        import warnings
+        from pathlib import Path
+        HERE = Path(__file__).resolve().parent
+        class Tool:
+            "Does it."
+        def answer(prompt):
+            warnings.warn("old")
+            return str(HERE.name)
+        """
+    )
+
+    record = await run()
+
+    assert not record.of("file")
+
+
+async def test_a_module_that_is_no_python_fails_the_case_and_is_known_as_a_file(
+    bench: Any, run: Any, way: dict[str, Any]
+) -> None:
+    broken = bench.write("broken.py", "def f(:\n")
+    bench.agent("import broken\ndef answer(prompt): return prompt")
+
+    record = await run(**way)
+
+    assert record.error is not None and "SyntaxError" in record.error.failure.message
+    assert record.dependencies.complete
+    assert record.of("file") == {"broken.py": fingerprints.of_file(str(broken))}
+    assert record.of("module").keys() == {"agent.py"}
+    assert record.looked_for()["broken"] == "module"
+
+
+async def test_a_module_that_is_not_there_fails_the_case_and_is_looked_for(bench: Any, run: Any) -> None:
+    bench.agent("import not_there\ndef answer(prompt): return prompt")
+
+    record = await run()
+
+    assert record.error is not None and record.dependencies.complete
+    assert record.looked_for()["not_there"] == "absent"
+    assert not record.of("folder") and not record.of("file")
+
+
+@pytest.mark.parametrize("way_out", ["raise ValueError('no')", "import sys; sys.exit(3)"])
+async def test_an_agent_that_raises_depends_on_what_it_ran_and_not_on_the_text_of_its_source(
+    bench: Any, run: Any, way: dict[str, Any], way_out: str
+) -> None:
+    bench.agent(f"def fail():\n    {way_out}\ndef answer(prompt):\n    fail()\n")
+
+    record = await run(**way)
+
+    assert record.error is not None and record.dependencies.complete
+    assert "fail()" in (record.error.failure.traceback or "")
+    assert record.of("block").keys() == {"agent.py::answer", "agent.py::fail"}
+    assert not record.of("file")
+
+
+async def test_of_a_process_that_is_killed_the_record_is_not_complete(bench: Any, run: Any) -> None:
+    bench.agent("import os\ndef answer(prompt): os._exit(3)")
+
+    record = await run()
+
+    assert record.error is not None and not record.dependencies.complete
+    assert "agent.py" in record.of("module")
+
+
+async def test_modules_in_any_encoding_are_run_and_cut(bench: Any, run: Any) -> None:
+    (bench.folder / "latin.py").write_bytes("# coding: latin-1\ndef f(): return 'é'\n".encode("latin-1"))
+    (bench.folder / "bom.py").write_bytes("\ufefffrom __future__ import annotations\ndef f(): return 'ü'\n".encode())
+    bench.agent("import latin, bom\ndef answer(prompt): return latin.f() + bom.f()")
+
+    record = await run()
+
+    assert record.responses == ["éü"]
+    assert {"latin.py::f", "bom.py::f"} < record.of("block").keys()
+
+
+async def test_places_in_tracebacks_are_those_of_the_source(bench: Any, run: Any) -> None:
+    bench.agent(
+        '''
+        def f():
+            """Doc."""
+            x = 1
+
+            raise ValueError("here")
+
+        def answer(prompt):
+            try:
+                f()
+            except ValueError as error:
+                code = f.__code__
+                return f"{error.__traceback__.tb_next.tb_lineno} {code.co_firstlineno} {f.__doc__} {code.co_argcount}"
+        '''
+    )
+
+    assert (await run()).responses == ["6 2 Doc. 0"]
+
+
+async def test_code_for_a_compiler_that_reads_bytecode_is_left_alone(bench: Any, run: Any) -> None:
+    bench.write("numba.py", "def njit(f):\n    assert f.__code__.co_names == ()\n    return f\n")
+    bench.agent("import numba\n@numba.njit\ndef fast(x): return x\ndef answer(prompt): return fast(prompt)")
+
+    record = await run()
+
+    assert record.responses == ["hi"]
+    assert record.of("file").keys() == {"agent.py"}
+
+
+async def test_a_module_that_the_agent_wrote_itself_is_none_of_its_dependencies(bench: Any, run: Any) -> None:
+    bench.agent(
+        """
+        import importlib
+        def answer(prompt):
+            with open("made.py", "w") as stream: stream.write("def f(): return 'made'")
+            importlib.invalidate_caches()
+            import made
+            return made.f()
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["made"]
+    assert "made.py" not in record.of("module") and "made.py::f" not in record.of("block")
+    assert "made" not in record.looked_for()
+    assert record.of("written") == {"made.py": fingerprints.of_file(str(bench.folder / "made.py"))}

@@ -1,0 +1,233 @@
+"""The files that a case looked at, as they are recorded: contents, folders, whether there is one; and what it wrote."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.agents.worker.recording import fingerprints
+
+pytestmark = pytest.mark.needs_fork
+
+
+LOOKS = {
+    "open('there')": {"file": ["there"]},
+    "open('none')": {"file": ["none"]},
+    "open('folder/none', 'w') if False else open(b'there')": {"file": ["there"]},
+    "__import__('pathlib').Path('there').read_text()": {"file": ["there"]},
+    "os.open('there', os.O_RDONLY)": {"file": ["there"]},
+    "os.path.getsize('there')": {"file": ["there"]},
+    "os.stat('there').st_size": {"file": ["there"]},
+    "__import__('pathlib').Path('there').stat()": {"file": ["there"]},
+    "__import__('_thread').start_new_thread(os.stat, ('there',)), __import__('time').sleep(0.3)": {"file": ["there"]},
+    "os.path.exists('there')": {"probe": ["there"]},
+    "os.path.isfile('none')": {"probe": ["none"]},
+    "os.path.isdir('folder')": {"probe": ["folder"]},
+    "os.path.islink('there')": {"probe": ["there"]},
+    "os.path.lexists('none')": {"probe": ["none"]},
+    "os.access('there', os.R_OK)": {"probe": ["there"]},
+    "__import__('pathlib').Path('there').exists()": {"probe": ["there"]},
+    "__import__('pathlib').Path('none').is_file()": {"probe": ["none"]},
+    "__import__('pathlib').Path('folder').is_dir()": {"probe": ["folder"]},
+    "os.listdir('folder')": {"folder": ["folder"]},
+    "list(os.scandir('folder'))": {"folder": ["folder"]},
+    "[entry.stat().st_size for entry in os.scandir('folder') if entry.name == 'b.txt']": {
+        "file": ["folder/b.txt"],
+        "folder": ["folder"],
+    },
+    "[entry.is_file() for entry in os.scandir('folder')]": {"folder": ["folder"]},
+    "list(os.walk('folder'))": {"folder": ["folder", "folder/inner"]},
+    "__import__('glob').glob('folder/*')": {"folder": ["folder"]},
+    "list(__import__('pathlib').Path('folder').iterdir())": {"folder": ["folder"]},
+    "list(__import__('pathlib').Path('folder').glob('*.txt'))": {"folder": ["folder"]},
+    "os.listdir('none')": {"folder": ["none"]},
+    "os.listdir()": {"folder": ["."]},
+    "__import__('zipfile').is_zipfile('there')": {"file": ["there"]},
+    "os.stat('/proc/self/stat'), open('/dev/null')": {},
+    "__import__('shutil').which('none')": {},
+}
+
+
+@pytest.mark.parametrize("expression", LOOKS)
+async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expression: str) -> None:
+    bench.write("there", "text")
+    bench.write("folder/inner/a.txt", "a")
+    bench.write("folder/b.txt", "b")
+    bench.agent(
+        f"import os, glob, pathlib, shutil, zipfile\ndef answer(prompt):\n    try: {expression}\n"
+        "    except OSError: pass\n    return 'ok'"
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    found = {kind: sorted(record.of(kind)) for kind in ("file", "folder", "probe", "opaque", "written", "state")}
+    if "which" in expression:  # looks along PATH, which is another matter
+        found.pop("probe")
+    if "glob" in expression or "walk" in expression:  # which also ask whether folders are any
+        found["probe"] = [key for key in found["probe"] if not key.startswith("folder")]
+    assert {kind: keys for kind, keys in found.items() if keys} == LOOKS[expression]
+    for key in record.of("folder"):
+        assert record.of("folder")[key] == fingerprints.of_folder(str(bench.folder / key))
+
+
+async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: Any, run: Any, tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        (tmp_path / name).write_text(name)
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "lib.py").write_text(f"def f(path={str(tmp_path / 'theirs')!r}): return open(path).read()")
+    bench.agent(
+        f"import sys, json; sys.path.append({str(library)!r}); import lib\n"
+        f"def answer(prompt): return lib.f() + open({str(tmp_path / 'ours')!r}).read() + lib.f('prompt.txt')"
+    )
+    bench.write("prompt.txt", "!")
+
+    record = await run()
+
+    assert record.responses == ["theirsours!"]
+    assert record.of("file").keys() == {str(tmp_path / "ours"), "prompt.txt"}
+
+
+async def test_folders_that_others_keep_books_in_are_never_told(bench: Any, run: Any) -> None:
+    for name in (".git/HEAD", ".workbench/x", ".adk/y", "__pycache__/z"):
+        bench.write(name, "")
+    bench.agent(
+        "import os\ndef answer(prompt):\n"
+        "    [open(x) for x in ('.git/HEAD', '.workbench/x', '.adk/y', '__pycache__/z')]\n"
+        "    os.listdir('.git'); os.path.exists('.adk/none'); return 'ok'"
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    assert not record.of("file") and not record.of("folder") and not record.of("probe")
+
+
+async def test_a_database_is_a_file_and_what_was_left_in_it_is_state(bench: Any, run: Any) -> None:
+    for name in ("read.db", "written.db", "by uri.db"):
+        with sqlite3.connect(bench.folder / name) as connection:
+            connection.execute("create table t (x)")
+        connection.close()
+    before = fingerprints.of_file(str(bench.folder / "read.db"))
+    bench.agent(
+        """
+        import sqlite3
+        def answer(prompt):
+            sqlite3.connect("read.db").execute("select * from t").fetchall()
+            sqlite3.connect("file:by%20uri.db?mode=ro", uri=True).execute("select * from t").fetchall()
+            sqlite3.connect(":memory:").close()
+            for _ in range(2):
+                connection = sqlite3.connect("written.db")
+                connection.execute("insert into t values (1)")
+                connection.commit(); connection.close()
+            return "ok"
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    assert record.of("file").keys() == {"read.db", "by uri.db"}
+    assert record.of("file")["read.db"] == before
+    assert record.of("state") == {"written.db": fingerprints.of_file(str(bench.folder / "written.db"))}
+    assert record.dependencies.tainted is None
+
+
+# What agents write
+
+
+async def test_what_a_case_wrote_is_told_and_none_of_its_dependencies(bench: Any, run: Any) -> None:
+    bench.write("old.txt", "old")
+    bench.agent(
+        """
+        import os, tempfile
+        def answer(prompt):
+            with open("new.txt", "w") as stream: stream.write("new")
+            os.remove("old.txt")
+            os.makedirs("made/inner", exist_ok=True)
+            with open("made/inner/x", "w") as stream: stream.write("x")
+            with open("temporary", "w") as stream: stream.write("t")
+            os.replace("temporary", "moved")
+            with tempfile.TemporaryDirectory() as folder: open(os.path.join(folder, "y"), "w").close()
+            os.listdir(".")
+            texts = [open(name).read() for name in ("new.txt", "made/inner/x", "moved")]
+            return "".join(texts) + str(os.path.exists("old.txt"))
+        """
+    )
+    before = fingerprints.of_folder(str(bench.folder), without={"old.txt"})
+
+    record = await run()
+
+    assert record.responses == ["newxtFalse"]
+    assert not record.of("file")
+    assert record.of("state") == {"made": "folder"}  # makedirs asks first whether it is there
+    assert {key: value for key, value in record.of("written").items() if value in ("absent", "folder")} == {
+        "old.txt": "absent",
+        "made/inner": "folder",
+    }
+    assert {"new.txt", "made/inner/x", "moved"} < record.of("written").keys()
+    assert "temporary" not in record.of("written")
+    assert record.of("folder") == {".": before}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('s', 'r+').write('b')",
+        "open('s').read(); open('s', 'w').write('b')",
+        "os.path.exists('s'); open('s', 'w').write('b')",
+        "open('s', 'a').write('b'); open('s').read()",
+        "open('s', 'a+').write('b')",
+        "os.path.exists('s') or 0; os.remove('s')",
+    ],
+)
+async def test_what_a_case_read_and_then_wrote_is_state(bench: Any, run: Any, code: str) -> None:
+    bench.write("s", "a")
+    bench.agent(f"import os\ndef answer(prompt):\n    {code}\n    return 'ok'")
+
+    record = await run()
+
+    assert record.responses == ["ok"]
+    assert record.of("state") == {"s": fingerprints.of_file(str(bench.folder / "s"))}
+    assert not record.of("written")
+    assert record.dependencies.tainted is None
+
+
+async def test_a_log_that_is_only_appended_to_is_written(bench: Any, run: Any) -> None:
+    bench.write("log", "a")
+    bench.agent("def answer(prompt):\n    open('log', 'a').write('b')\n    return 'ok'")
+
+    record = await run()
+
+    assert record.of("written").keys() == {"log"} and not record.of("state")
+
+
+async def test_a_file_that_could_not_be_written_and_was_read_then_is_read(bench: Any, run: Any) -> None:
+    bench.write("lock", "a")
+    bench.agent(
+        "def answer(prompt):\n    try: open('lock', 'x')\n    except FileExistsError: return open('lock').read()"
+    )
+
+    record = await run()
+
+    assert record.responses == ["a"]
+    assert record.of("file").keys() == {"lock"} and not record.of("state") and not record.of("written")
+
+
+async def test_what_changed_while_it_was_read_twice_taints_the_record(bench: Any, run: Any) -> None:
+    bench.write("data", "one")
+    bench.write("touch.py", "")
+    bench.agent("def answer(prompt): return open('data').read()")
+    session = await bench.open(bench.host(mode="fork"))
+    from workbench.model.evalset import Content
+
+    await session.turn(Content.of_text("hi", role="user"), turn=0)
+    bench.write("data", "two")
+    await session.turn(Content.of_text("hi", role="user"), turn=1)
+    await session.finish()
+
+    assert session.dependencies.tainted == f"{bench.folder / 'data'} was read twice, and had changed in between"

@@ -1,0 +1,46 @@
+"""What the tests of the pane with the eval sets share: what is listed, and how one gets to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from textual.widgets import Input
+
+
+def ids(project: Path, name: str = "lamps") -> list[str]:
+    data = json.loads((project / f"{name}.evalset.json").read_text(encoding="utf-8"))
+    return [case["eval_id"] for case in data["eval_cases"]]
+
+
+async def select(screen: Any, eval_id: str) -> None:
+    """Put the cursor on a case once it is listed."""
+    await until(screen, lambda: eval_id in listed(screen))
+    key = next(row.case for row in screen.state.browser.case_rows() if row.case and row.case.eval_id == eval_id)
+    screen.state.browser.go_to(key)
+
+
+async def answer(screen: Any, text: str) -> None:
+    """Write into the dialog in place of what it proposes."""
+    for _ in range(200):
+        found = screen.app.screen.query(Input)
+        if len(screen.app.screen_stack) > 1 and found:
+            found.first().value = text
+            await screen.press("enter")
+            return
+        await screen.pilot.pause(0.02)
+    raise AssertionError(f"no dialog asks for anything\n{screen.text}")
+
+
+async def until(screen: Any, holds: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if holds():
+            return
+        await screen.pilot.pause(0.02)
+    raise AssertionError(f"it does not come true\n{screen.text}")
+
+
+def listed(screen: Any) -> list[str]:
+    return [row.case.eval_id for row in screen.state.browser.rows if row.case is not None]

@@ -1,0 +1,78 @@
+"""What the tests of the case pane share: a set with a case and a scenario, and how rows are gone to and typed into."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from workbench.tui.panes.case.pane import CasePane
+from workbench.tui.panes.case.typed_text import TypedText
+
+CALL = {"name": "find", "args": {"location": "Bedroom", "depth": 2, "exact": True}}
+
+
+def turn(prompt: str, response: str, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "intermediate_data": {"tool_uses": list(calls)},
+        "final_response": {"role": "model", "parts": [{"text": response}]},
+    }
+
+
+LAMP = {
+    "eval_id": "lamp",
+    "conversation": [turn("Find the lamp.", "It is there.", CALL), turn("Thanks.", "You are welcome.")],
+    "session_input": {"app_name": "home", "user_id": "u", "state": {}},
+}
+TEA = {
+    "eval_id": "tea",
+    "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": "Get tea.", "user_persona": "NOVICE"},
+}
+
+
+async def open_case(screen: Any, case: str = "lamp") -> None:
+    """Open the case in tab 1 with the cursor on its first row."""
+    await screen.until(case)
+    rows = screen.state.browser.rows
+    at = next(index for index, row in enumerate(rows) if row.label == case)
+    screen.state.browser.move_to(at)
+    await screen.press("1")
+    screen.app.screen._after_cursor()
+    await screen.until("eval id")
+    await screen.pilot.pause()
+
+
+async def go_to(screen: Any, label: str, *, number: int = 0) -> None:
+    """Put the cursor on a row by its label."""
+    view = pane_of(screen).desk.view
+    wanted = [index for index, row in enumerate(view.rows) if row.label == label][number]
+    await screen.press("g", *["j"] * wanted)
+    await screen.pilot.pause()
+    assert view.row.label == label
+
+
+async def type_text(screen: Any, text: str) -> None:
+    """Replace what stands in the box."""
+    screen.app.screen.query_one(TypedText).text = text
+    await screen.pilot.pause()
+
+
+async def idle(screen: Any) -> None:
+    """Wait until everything that was asked for is done."""
+    await screen.app.workers.wait_for_complete()
+    await screen.pilot.pause()
+
+
+def pane_of(screen: Any) -> CasePane:
+    pane = screen.app.screen_stack[0].query_one(CasePane)
+    assert isinstance(pane, CasePane)
+    return pane
+
+
+def data_of(screen: Any) -> Any:
+    return pane_of(screen).desk.opened.data
+
+
+def on_disk(project: Path) -> Any:
+    return json.loads((project / "home.evalset.json").read_text())["eval_cases"]

@@ -1,0 +1,27 @@
+"""What is said of a stored run besides its results."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.tui.state.history.run_facts import criteria_blocks
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.run.criteria import CHOSEN_SOURCE
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("default", "judged by  the default ones, of lights"),
+        ("sets/test_config.json", "judged by  as sets/test_config.json said, of lights"),
+        ("--metrics", "judged by  as --metrics said, of lights"),
+        (CHOSEN_SOURCE, "judged by  chosen for this run, of lights"),
+    ],
+)
+def test_criteria_are_told_with_what_named_them(source: str, told: str) -> None:
+    config = EvalConfig(criteria=(Criterion(metric="exact_match", threshold=1.0),), source=source)
+
+    lines = lay_out(list(criteria_blocks(config, "lights")), width=80, side_by_side=False)
+
+    assert told in ["".join(piece.text for piece in line) for line in lines]
