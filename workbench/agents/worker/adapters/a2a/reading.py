@@ -63,6 +63,7 @@ class Turn:
         self._usage: dict[str, int] = {}
         self._usage_of_tasks: dict[tuple[str, str], Any] = {}
         self._status: Said | None = None
+        self._is_of_adk = False
         self.state = ""
         self.context_id = ""
         self.task_id = ""
@@ -71,6 +72,11 @@ class Turn:
     def is_open(self) -> bool:
         """Whether there is a task that the agent works at, or waits with."""
         return bool(self.task_id) and self.state in (*UNDER_WAY, _INPUT_REQUIRED, _AUTH_REQUIRED)
+
+    @property
+    def tells_calls(self) -> bool:
+        """Whether no call means that no tool was called: what ADK serves tells of each, and marks all that it says."""
+        return self._is_of_adk
 
     def take(self, event: dict[str, Any]) -> None:
         """One event of a stream, or the one answer where there is no stream: it has one of four keys."""
@@ -161,6 +167,7 @@ class Turn:
     def _belongs(self, told: dict[str, Any]) -> None:
         self.context_id = told.get("contextId") or self.context_id
         self.task_id = told.get("taskId") or self.task_id
+        self._is_of_adk = self._is_of_adk or _is_marked(told)
 
     def _take_status(self, status: dict[str, Any], metadata: dict[str, Any]) -> None:
         self.state = status.get("state") or self.state
@@ -225,6 +232,15 @@ def _calls_in(said: list[Said]) -> tuple[list[dict[str, Any]], list[dict[str, An
             else {**found, "response": _whole(data.get("response"))}
         )
     return uses, responses
+
+
+def _is_marked(told: Any) -> bool:
+    """Whether ADK has noted something of its own on what was said, or on a part of it."""
+    if isinstance(told, list):
+        return any(map(_is_marked, told))
+    if not isinstance(told, dict):
+        return False
+    return any(key.startswith("adk_") for key in _meta(told)) or any(map(_is_marked, told.values()))
 
 
 def _whole(value: Any) -> Any:

@@ -20,6 +20,7 @@ from ..foreign import ForeignSession
 from .card import Peer
 from .reading import UNDER_WAY, Turn
 
+_UNTOLD = "the agent does not say which tools were called: A2A has no form for that, and only agents of ADK tell it"
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0  # seconds between questions how a task is getting on
 
 
