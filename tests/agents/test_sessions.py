@@ -34,6 +34,38 @@ async def test_an_answer_becomes_an_invocation_with_its_calls(bench: Any, way: d
     assert talk.turns[0].inference_calls is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_known"),
+    [
+        ('"a"', False),
+        ('{"response": "a"}', False),
+        ('{"response": "a", "predicted_trajectory": None}', False),
+        ('{"response": "a", "predicted_trajectory": []}', True),
+    ],
+)
+async def test_an_answer_that_says_nothing_of_calls_does_not_say_that_there_were_none(
+    bench: Any, answer: str, is_known: bool
+) -> None:
+    bench.agent(f"def answer(prompt): return {answer}")
+
+    talk = await bench.talk_once("hi")
+
+    turn = talk.turns[0]
+    untold = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+    assert turn.calls_unknown == (None if is_known else untold)
+    assert (turn.invocation.intermediate_data is not None) is is_known
+
+
+async def test_steps_that_are_told_without_calls_are_kept(bench: Any) -> None:
+    bench.agent("def answer(prompt): return {'response': 'a', 'intermediate_responses': ['looking']}")
+
+    talk = await bench.talk_once("hi")
+
+    told = talk.turns[0].invocation.intermediate_data
+    assert [step.parts[0].text for step in told.intermediate_responses] == ["looking"]
+    assert talk.turns[0].calls_unknown is not None
+
+
 async def test_a_session_keeps_history_and_state_and_nothing_leaks_into_the_next(
     bench: Any, way: dict[str, Any]
 ) -> None:

@@ -78,10 +78,12 @@ def test_what_an_agent_never_tells_is_neither_passed_nor_failed(workbench: Comma
         done = workbench("run", "web", "--format", "json")
 
     assert done.status == 3
+    outcome = {"some": ("ERROR", "ERROR"), "none": ("PASSED", "UNDEFINED")}
     for case in done.data["cases"]:
-        found = {metric["name"]: (metric["status"], metric["score"]) for metric in case["metrics"]}
-        assert found["tool_trajectory_avg_score"] == ("ERROR", None)
-        assert found["response_match_score"] == ("PASSED", 1.0)
-        assert found["tool_call_count_v1"] == ("UNDEFINED", None)
-        assert "the answer does not say which tools were called" in case["error"]["message"]
+        found = {metric["name"]: metric for metric in case["metrics"]}
+        trajectory, measure = found["tool_trajectory_avg_score"], found["tool_call_count_v1"]
+        assert (case["status"], trajectory["status"]) == outcome[case["eval_id"]]
+        assert (trajectory["score"], measure["score"]) == (None, None)
+        assert "the answer does not say which tools were called" in trajectory["reason"]
+        assert found["response_match_score"]["status"] == "PASSED"
         assert (case["turns"][0]["trajectory"], case["differences"]) == (None, [])

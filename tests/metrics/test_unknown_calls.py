@@ -38,6 +38,22 @@ async def test_what_needs_to_know_the_calls_is_an_error(name: str, turn: Any, co
     assert (found[name].status, found[name].score, found[name].reason) == (MetricStatus.ERROR, None, REASON)
 
 
+@pytest.mark.parametrize("name", KNOWS_CALLS)
+@pytest.mark.parametrize(
+    ("expected", "status"), [((), MetricStatus.UNDEFINED), (("g",), MetricStatus.ERROR)], ids=["none", "some"]
+)
+async def test_an_agent_that_never_tells_of_calls_has_no_score_where_none_was_expected(
+    name: str, expected: tuple[str, ...], status: MetricStatus, turn: Any, config: Any, services: Any
+) -> None:
+    untold = turn("a").model_copy(update={"intermediate_data": None})
+    result = TurnResult(invocation=untold, duration_seconds=0.1, calls_unknown=REASON)
+    case = JudgedCase(case=None, expected=[turn("a", expected)], execution=Execution(turns=(result,)))
+
+    found = {each.name: each for each in await judge_case(case, config({name: 1.0}), services)}
+
+    assert (found[name].status, found[name].score, found[name].reason) == (status, None, REASON)
+
+
 async def test_what_does_not_counts_and_measures_fail_nothing(turn: Any, config: Any, services: Any) -> None:
     found = await judged(turn, config, services, "exact_match")
 

@@ -52,6 +52,33 @@ async def test_messages_tasks_artefacts_and_calls_are_read(
     assert talk.end.final_state is None
 
 
+async def test_only_what_adk_serves_says_that_no_tool_was_called(bench: Any, serve: Any, reach: Any) -> None:
+    talk = await bench.talk(reach(serve().url), "message hi", "calls moon")
+
+    assert talk.turns[0].calls_unknown == (
+        "the agent does not say which tools were called: A2A has no form for that, and only agents of ADK tell it"
+    )
+    assert talk.turns[0].invocation.intermediate_data is None
+    assert talk.turns[1].calls_unknown is None
+
+
+@pytest.mark.parametrize(
+    ("task", "tells"),
+    [
+        ({"artifacts": [{"artifactId": "a", "parts": [{"text": "Done."}]}]}, False),
+        ({"artifacts": [{"artifactId": "a", "parts": [{"text": "D", "metadata": {"adk_thought": True}}]}]}, True),
+        ({"metadata": {"adk_app_name": "lamps"}}, True),
+        ({"metadata": {"trace": "adk_"}}, False),
+    ],
+)
+def test_adk_is_known_by_its_notes_on_what_is_said(task: dict[str, Any], tells: bool) -> None:
+    turn = Turn({})
+
+    turn.take({"task": {"id": "one", "status": {"state": "TASK_STATE_COMPLETED"}, **task}})
+
+    assert turn.tells_calls is tells
+
+
 async def test_what_adk_tells_beside_it_is_read_where_it_is_streamed(bench: Any, serve: Any, reach: Any) -> None:
     talk = await bench.talk(reach(serve().url), "calls moon")
 
@@ -272,6 +299,7 @@ async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, s
             last = llm_request.contents[-1].parts[-1]
             call = types.Part(function_call=types.FunctionCall(name="switch", args={"lamp": 2, "on": True}))
             part = types.Part(text="It is on.") if last.function_response else call
+            part = types.Part(text="Gladly.") if last.text == "thanks" else part
             usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=10, total_token_count=12)
             yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
@@ -281,11 +309,12 @@ async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, s
     root = LlmAgent(name="lamps", description="Knows lamps.", model=Model(), tools=[switch])
     agent = serve(lambda port: to_a2a(root, host="127.0.0.1", port=port))
 
-    talk = await bench.talk(reach(agent.url), "lamp 2", "again")
+    talk = await bench.talk(reach(agent.url), "lamp 2", "again", "thanks")
 
     assert talk.error is None, talk.message
-    assert talk.responses == ["It is on.", "It is on."]
-    assert [calls_of(turn) for turn in talk.turns] == [[("switch", {"lamp": 2, "on": True})]] * 2
+    assert talk.responses == ["It is on.", "It is on.", "Gladly."]
+    assert [calls_of(turn) for turn in talk.turns] == [*[[("switch", {"lamp": 2, "on": True})]] * 2, []]
+    assert talk.turns[2].calls_unknown is None
     told = talk.turns[1].invocation.intermediate_data
     assert [item.response for item in told.tool_responses] == [{"lamp": 2, "on": True}]
     assert told.intermediate_responses == []

@@ -51,6 +51,26 @@ def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
     assert any("which tools were called is not known: no span came" in line and "\x1b" not in line for line in shown)
 
 
+def test_an_agent_that_never_tells_of_calls_does_as_expected_where_none_is(make: Any) -> None:
+    told = [make.turn("Hi", "Hello"), make.turn("Bye", "Gone")]
+    result = make.result(make.key("a"), CaseStatus.FAILED, *told, metrics=[])
+    turns = tuple(
+        turn.model_copy(
+            update={
+                "calls_unknown": "it never tells",
+                "invocation": turn.invocation.model_copy(update={"intermediate_data": None}),
+            }
+        )
+        for turn in result.execution.turns
+    )
+
+    case = make.case("a", told[0], make.turn("Bye", "Farewell"))
+    shown = _shown(_blocks(case, turns=turns, result=result, level=Level.FOLDED))
+
+    assert shown[0] == "turn 1 · user  Hi  as expected (calls are not told)"
+    assert "  which tools were called is not known: it never tells" in shown
+
+
 def test_where_nobody_knows_the_calls_none_is_said_not_to_be_made(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
     turns = tuple(turn.model_copy(update={"calls_unknown": "no span came"}) for turn in result.execution.turns)

@@ -112,7 +112,7 @@ class A2aSession(ForeignSession):
             ) from None
         try:
             answer: dict[str, Any] = variables.conceal_secrets(read_answer(turn.answer()))
-            if not turn.tells_calls:
+            if not answer["tool_uses"] and not turn.tells_calls:
                 answer |= {"tells_calls": False, "calls_untold": _UNTOLD}
         except base.AgentFault as error:
             raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
