@@ -26,10 +26,14 @@ def invocation(calls: Calls, response: str | None) -> dict[str, Any]:
     }
 
 
-def lines(expected: Calls, actual: Calls, *, says: tuple[str | None, str | None] = (None, None)) -> list[str]:
+def lines(
+    expected: Calls, actual: Calls, *, says: tuple[str | None, str | None] = (None, None), unknown: str | None = None
+) -> list[str]:
     wanted = EvalCase.model_validate({"eval_id": "c", "conversation": [invocation(expected, says[0])]})
     given_ = EvalCase.model_validate({"eval_id": "c", "conversation": [invocation(actual, says[1])]})
-    turns = tuple(TurnResult(invocation=turn, duration_seconds=0.0) for turn in given_.conversation or ())
+    turns = tuple(
+        TurnResult(invocation=turn, duration_seconds=0.0, calls_unknown=unknown) for turn in given_.conversation or ()
+    )
     result = CaseResult(case=KEY, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
     return list(aligned_lines(ReportedCase(result, wanted)))
 
@@ -61,6 +65,14 @@ def test_calls_that_one_side_has_or_has_elsewhere_say_so() -> None:
         "  +   x: 1",
     ]
     assert lines([b, c], [b])[2:] == ["  - c (not made)"]
+
+
+def test_of_calls_that_nobody_knows_none_is_said_not_to_be_made() -> None:
+    assert lines([("a", {})], [], says=("yes", "no"), unknown="it never tells") == [
+        "turn 1: go",
+        '  - response: "yes"',
+        '  + response: "no"',
+    ]
 
 
 def test_arguments_that_are_not_written_are_not_empty_ones() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.model.evalset import Invocation
-from workbench.model.trajectory import ToolCall, trajectory_of
+from workbench.model.results import TurnResult
+from workbench.model.trajectory import ToolCall, Trajectory, trajectory_of
 from workbench.report.differences import (
     Difference,
     DifferenceKind,
@@ -32,15 +33,21 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
             yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
-            yield from _turn_lines(wanted, turn.invocation)
+            yield from _turn_lines(wanted, turn)
     if case.state_differences:
         yield "final state"
         for difference in case.state_differences:
             yield from _sides(path_text(difference.path), difference)
 
 
-def _turn_lines(expected: Invocation, actual: Invocation) -> Iterator[str]:
-    wanted, given = trajectory_of(expected), trajectory_of(actual)
+def _turn_lines(expected: Invocation, turn: TurnResult) -> Iterator[str]:
+    if turn.calls_unknown is None:
+        yield from _call_lines(trajectory_of(expected), trajectory_of(turn.invocation))
+    for difference in response_differences(expected, turn.invocation):
+        yield from _sides("response", difference)
+
+
+def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
     rows = align(wanted, given)
     moved_to = moves(rows, wanted, given)
     moved_from = {new: old for old, new in moved_to.items()}
@@ -53,8 +60,6 @@ def _turn_lines(expected: Invocation, actual: Invocation) -> Iterator[str]:
         elif row.actual is not None:
             note = f"expected as call {moved_from[row.actual] + 1}" if row.moved else "not expected"
             yield from _one_call(_ACTUAL, given[row.actual], note)
-    for difference in response_differences(expected, actual):
-        yield from _sides("response", difference)
 
 
 def _one_call(sign: str, call: ToolCall, note: str) -> Iterator[str]:

@@ -78,7 +78,9 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
                 "agent": None
                 if turn.invocation.final_response is None
                 else turn.invocation.final_response.text(thoughts=False),
-                "tool_calls": [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
+                "tool_calls": None
+                if turn.calls_unknown is not None
+                else [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
             }
             for turn in result.execution.turns
         ],

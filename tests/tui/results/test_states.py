@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    InvocationScore,
+    MetricResult,
+    MetricStatus,
+    TurnResult,
+)
 from workbench.report.comparing import Change, RunComparison, compare
 from workbench.store.history import StoredJob, StoredRun, StoredScores
 from workbench.tui.gateway.export_paths import export_problem
@@ -23,7 +32,7 @@ from workbench.tui.state.pieces import Line
 from workbench.tui.state.scores.case_scores import CaseScores
 from workbench.tui.state.scores.group_scores import GroupScores
 from workbench.tui.state.scores.spread import spread_of
-from workbench.tui.state.table.columns import Column
+from workbench.tui.state.table.columns import Column, columns_of
 from workbench.tui.state.table.rows import TableRow, table_row
 from workbench.tui.state.table.table import ResultTable
 from workbench.tui.state.value_tree import value_blocks
@@ -105,6 +114,19 @@ def test_no_row_is_wider_than_its_list(width: int) -> None:
         assert all("\x1b" not in text_of([line]) for line in lines)
         if width >= 45:  # below, the list cuts
             assert max(cell_len(text_of([line])) for line in lines) <= width
+
+
+@pytest.mark.parametrize(("unknown", "shown"), [(None, "0/1"), ("it never tells", "?/1")])
+def test_calls_that_nobody_knows_are_not_counted(unknown: str | None, shown: str) -> None:
+    wanted = {"user_content": {"parts": []}, "intermediate_data": {"tool_uses": ["look"]}}
+    case = EvalCase.model_validate({"eval_id": "a", "conversation": [wanted]})
+    told = Invocation.model_validate({"user_content": {"parts": []}})
+    turn = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=unknown)
+    ran = result("a").model_copy(update={"execution": Execution(turns=(turn,))})
+
+    calls = next(column for column in columns_of([]) if column.id == "calls")
+
+    assert calls.cell(table_row(ran, case)).text == shown
 
 
 def test_repeats_that_disagree_are_flaky() -> None:

@@ -42,10 +42,11 @@ def _status(row: TableRow) -> Piece:
 
 
 def _calls(row: TableRow) -> Piece:
+    made = "?" if row.actual_calls is None else str(row.actual_calls)
     if row.expected_calls is None:
-        return Piece(str(row.actual_calls))
+        return Piece(made)
     differs = row.expected_calls != row.actual_calls
-    return Piece(f"{row.actual_calls}/{row.expected_calls}", Tone.WARNING if differs else Tone.TEXT)
+    return Piece(f"{made}/{row.expected_calls}", Tone.WARNING if differs else Tone.TEXT)
 
 
 def _latency(row: TableRow) -> float:

@@ -31,9 +31,10 @@ class ShownScore(NamedTuple):
 class TableRow:
     """One case, or one repeat of it. All text is safe and on one line; `latency` is in seconds.
 
-    `expected_calls` is None where nothing was expected. `passed` repeats passed; `repeat` is None for a row that
-    stands for several repeats of its case, which `repeat_numbers` names. `searched` is what a filter looks in, made
-    once: it is read with every key that the user writes.
+    `actual_calls` is None where nobody knows which tools were called, `expected_calls` where nothing was expected.
+    `passed` repeats passed; `repeat` is None for a row that stands for several repeats of its case, which
+    `repeat_numbers` names. `searched` is what a filter looks in, made once: it is read with every key that the user
+    writes.
     """
 
     case: CaseKey
@@ -43,7 +44,7 @@ class TableRow:
     repeat_numbers: tuple[int, ...]
     response: str
     trajectory: str
-    actual_calls: int
+    actual_calls: int | None
     expected_calls: int | None
     latency: float
     failure: str
@@ -65,6 +66,7 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
     """The row of one result; `expected` is the case as it is now, None where it is gone."""
     turns = [turn.invocation for turn in result.execution.turns]
     calls = [call.name for turn in turns for call in trajectory_of(turn)]
+    unknown = any(turn.calls_unknown is not None for turn in result.execution.turns)
     wanted = expected.conversation if expected is not None else None
     responses = [turn.final_response.text() for turn in turns if turn.final_response is not None]
     response, trajectory = _short(" ⏎ ".join(responses)), _short(", ".join(calls))
@@ -78,7 +80,7 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
         repeat_numbers=(result.repeat,),
         response=response,
         trajectory=trajectory,
-        actual_calls=len(calls),
+        actual_calls=None if unknown else len(calls),
         expected_calls=None if wanted is None else sum(len(trajectory_of(turn)) for turn in wanted),
         latency=result.duration_seconds,
         failure=failure,
