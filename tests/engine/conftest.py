@@ -34,7 +34,7 @@ class Project:
         (root / "workbench.toml").write_text(
             '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         )
-        self.add_agent("def answer(prompt): return prompt")
+        self.add_agent("def answer(prompt): return {'response': prompt, 'predicted_trajectory': []}")
 
     def add_agent(self, code: str) -> None:
         """Replace the agent's module."""

@@ -26,7 +26,7 @@ def answer(prompt):
         raise ValueError("kaboom")
     if prompt == "wait" and not mended:
         time.sleep(1000)
-    return prompt
+    return {"response": prompt, "predicted_trajectory": []}
 """
 
 

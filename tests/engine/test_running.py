@@ -47,7 +47,7 @@ def test_a_crashing_case_costs_only_itself(project: Project) -> None:
             if prompt == "die":
                 print("last words", file=sys.stderr, flush=True)
                 os._exit(7)
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     project.add_set(prompts(a="hello", b="die", c="bye"))
@@ -69,7 +69,7 @@ def test_a_case_that_crashes_a_shared_process_costs_only_itself(project: Project
             if prompt == "die":
                 os._exit(7)
             await asyncio.sleep(0.5)
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     project.add_set(prompts(a="hello", b="die", c="bye"))
@@ -85,7 +85,7 @@ def test_turns_before_a_failing_one_are_kept_and_scored(project: Project) -> Non
         def answer(prompt, session):
             if session.history:
                 raise ValueError("kaboom")
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     project.add_set({"two": [turn("first"), turn("second")]})
@@ -110,7 +110,7 @@ def test_a_hanging_case_ends_at_its_timeout_with_what_it_had_printed(project: Pr
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 print("waiting for the database", file=sys.stderr, flush=True)
                 time.sleep(1000)
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     project.add_set(prompts(a="hang", b="hello"))
@@ -138,7 +138,7 @@ def test_infrastructure_errors_are_tried_again_and_bad_answers_are_not(project: 
                 raise ConnectionError("connection refused")
             if prompt == "bug":
                 raise KeyError("x")
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     project.add_set(prompts(flaky="flaky", down="down", bug="bug"))
@@ -209,7 +209,7 @@ import time
 def answer(prompt):
     if prompt == "slow":
         time.sleep(1000)
-    return prompt
+    return {"response": prompt, "predicted_trajectory": []}
 """
 
 
@@ -254,7 +254,7 @@ def test_requeued_cases_run_again_on_the_code_as_it_is_now(project: Project) -> 
 
     for event in run.iter_events():
         if isinstance(event, CaseStarted) and event.case.eval_id == "b" and not mended.is_set():
-            project.add_agent("def answer(prompt): return prompt")
+            project.add_agent("def answer(prompt): return {'response': prompt, 'predicted_trajectory': []}")
             run.requeue([key for key, _ in run.plan.jobs])
             mended.set()
 
@@ -262,7 +262,13 @@ def test_requeued_cases_run_again_on_the_code_as_it_is_now(project: Project) -> 
 
 
 def test_a_case_that_prints_megabytes_is_judged_like_any_other(project: Project) -> None:
-    project.add_agent("def answer(prompt):\n    print('x' * 5_000_000)\n    return prompt")
+    project.add_agent(
+        """
+        def answer(prompt):
+            print("x" * 5_000_000)
+            return {"response": prompt, "predicted_trajectory": []}
+        """
+    )
     project.add_set(prompts(a="hello"))
 
     run = project.run()
@@ -276,7 +282,7 @@ def test_the_final_state_of_a_session_is_kept(project: Project) -> None:
         """
         def answer(prompt, session):
             session.state["said"] = session.state.get("said", 0) + 1
-            return prompt
+            return {"response": prompt, "predicted_trajectory": []}
         """
     )
     case = {

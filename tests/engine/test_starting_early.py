@@ -17,7 +17,9 @@ ALL = [Selection(eval_set="set.evalset.json")]
 
 @pytest.mark.needs_fork
 def test_a_run_goes_on_with_the_interpreter_that_was_started_for_it(project: Project) -> None:
-    project.add_agent("import os\ndef answer(prompt): return str(os.getppid())")
+    project.add_agent(
+        "import os\ndef answer(prompt): return {'response': str(os.getppid()), 'predicted_trajectory': []}"
+    )
     project.add_set({"a": [turn("hello")]})
     workspace, before = project.workspace(), children()
 
@@ -33,12 +35,12 @@ def test_a_run_goes_on_with_the_interpreter_that_was_started_for_it(project: Pro
 
 
 def test_an_agent_that_is_changed_meanwhile_runs_as_it_is_then(project: Project) -> None:
-    project.add_agent("def answer(prompt): return 'before'")
+    project.add_agent("def answer(prompt): return {'response': 'before', 'predicted_trajectory': ['wrong']}")
     project.add_set({"a": [turn("hello", response="after")]})
     workspace = project.workspace()
 
     workspace.start_interpreters(ALL, RunOptions())
-    project.add_agent("def answer(prompt): return 'after'")
+    project.add_agent("def answer(prompt): return {'response': 'after', 'predicted_trajectory': []}")
     run = project.run(workspace=workspace)
 
     assert statuses(run) == {"a": "PASSED"}

@@ -25,7 +25,14 @@ _EXECUTIONS = """
     FROM execution JOIN blob ON blob.id = execution.blob
     WHERE target_variant = ? AND execution_key = ? AND repeat = ? ORDER BY execution.id DESC
 """
-_EXECUTED = "SELECT execution_key, repeat FROM execution WHERE target_variant = ? AND execution_key IN ({})"
+_NEWEST = """
+    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at, execution_key, repeat
+    FROM execution JOIN blob ON blob.id = execution.blob
+    WHERE execution.id IN (
+        SELECT max(id) FROM execution
+        WHERE target_variant = ? AND execution_key IN (SELECT value FROM json_each(?)) GROUP BY execution_key, repeat
+    )
+"""
 _ADD_BLOB = "INSERT INTO blob (id, data) VALUES (?, ?)"
 _ADD_EXECUTION = """
     INSERT INTO execution
@@ -127,7 +134,7 @@ class ResultWriter:
 
     def _executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
         """Store what the agents did, unless it is stored already, or nothing that could be judged."""
-        executed = self._executed_before(jobs)
+        newest = self._newest(jobs)
         written: dict[tuple[Any, ...], _ExecutionRow] = {}
         blobs: list[tuple[Any, ...]] = []
         executions: list[tuple[Any, ...]] = []
@@ -143,8 +150,8 @@ class ResultWriter:
             variant, key, data = _variant_of(job), _key_of(job), codec.to_blob(text)
             same = (variant, key, result.repeat, data)
             known = written.get(same) if job.judged_again else None
-            if known is None and job.judged_again and same[:3] in executed:
-                known = self._stored(same[:3], data)
+            if known is None and same[:3] in newest:
+                known = self._stored(same[:3], data, *newest[same[:3]])
             if known is None:
                 is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
                 rows = None if dependencies is None else self._sets.store(dependencies)
@@ -160,25 +167,27 @@ class ResultWriter:
         self._database.execute_many(_ADD_EXECUTION, executions)
         return found
 
-    def _executed_before(self, jobs: Sequence[FinishedJob]) -> set[tuple[Any, ...]]:
-        """Variant, key and repeat of what was judged before, as far as these jobs judge it again."""
+    def _newest(self, jobs: Sequence[FinishedJob]) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
+        """What was stored last, by variant, key and repeat, as far as these jobs judge it again."""
         keys: dict[str | bytes, list[str]] = {}
         for job in jobs:
             if job.judged_again:
                 keys.setdefault(_variant_of(job), []).append(_key_of(job))
         return {
-            (variant, *row)
+            (variant, key, repeat): (blob, _ExecutionRow(number, dependencies, bool(is_certain), finished_at))
             for variant, of_variant in keys.items()
-            for row in self._database.execute(
-                _EXECUTED.format("SELECT value FROM json_each(?)"), (variant, json.dumps(of_variant))
+            for blob, number, dependencies, is_certain, finished_at, key, repeat in self._database.execute(
+                _NEWEST, (variant, json.dumps(of_variant))
             )
         }
 
-    def _stored(self, asked: tuple[Any, ...], data: bytes) -> _ExecutionRow | None:
-        """The newest of the few executions of a variant, key and repeat that is this one.
+    def _stored(self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow) -> _ExecutionRow | None:
+        """The newest of the few executions of a variant, key and repeat that is this one; nearly always the last.
 
         An older program may have written the same in other bytes.
         """
+        if newest == data:
+            return known
         rows = self._database.execute(_EXECUTIONS, asked).fetchall()
         for is_same in (bytes.__eq__, codec.tell_the_same):
             for blob, number, dependencies, is_certain, finished_at in rows:
