@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from workbench.agents.channel import PROTOCOL, Channel, Listener
+from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
 from workbench.agents.worker.values import describe, lenient, unfit
 
@@ -165,6 +166,24 @@ async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(li
     await done.wait()
 
     assert told == [list(range(500))]
+
+
+@pytest.mark.needs_fork
+async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(listener: Listener) -> None:
+    child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
+    listener.expect("token", child.connected)
+    _, writer = await _connect(listener)
+    writer.write(json.dumps({**HELLO, "token": "token"}).encode() + b"\n")
+    while child.pid is None:
+        await asyncio.sleep(0.01)
+
+    child.exited(Exit(code=0))
+    writer.write(b"garbage\n")
+    writer.close()
+
+    failure = (await asyncio.wait_for(child.end, 10)).failure
+    assert failure is not None
+    assert failure.message == "the agent's process sent something that is no message of the protocol"
 
 
 @pytest.mark.needs_fork

@@ -156,7 +156,11 @@ class Child:
     def _disconnected(self, problem: str | None) -> None:
         self._closed = True
         if problem is not None:
-            self.kill(Failure(kind=FailureKind.CRASH, message=f"the agent's process sent {problem}"))
+            # What it sent is read after its end has been told, where it ends at once: that is the reason all the same.
+            self._verdict = self._verdict or Failure(
+                kind=FailureKind.CRASH, message=f"the agent's process sent {problem}"
+            )
+            self.kill()
         if self._exit is not None:
             self._settle()
 
