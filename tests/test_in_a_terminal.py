@@ -238,6 +238,7 @@ def test_text_that_was_not_applied_outlives_a_kill(terminal: Terminal, next_term
     terminal.until(r"eval id")
     terminal.until(r"\+ add")  # the keys of the editor: it has the focus
     terminal.keys("Enter")
+    terminal.until(r"enter applies")  # the field is there
     terminal.keys("-l", "half a thought")
     terminal.until(r"half a thought")
 
