@@ -171,11 +171,16 @@ async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(li
 @pytest.mark.needs_fork
 async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(listener: Listener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
-    listener.expect("token", child.connected)
+    is_connected = asyncio.Event()
+
+    def connected(channel: Channel, hello: dict[str, Any]) -> None:
+        child.connected(channel, hello)
+        is_connected.set()
+
+    listener.expect("token", connected)
     _, writer = await _connect(listener)
     writer.write(json.dumps({**HELLO, "token": "token"}).encode() + b"\n")
-    while child.pid is None:
-        await asyncio.sleep(0.01)
+    await is_connected.wait()
 
     child.exited(Exit(code=0))
     writer.write(b"garbage\n")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -25,12 +26,22 @@ if TYPE_CHECKING:
     from workbench.cli.arguments import Named
     from workbench.engine.cost import JudgeCost, PlanCost
     from workbench.engine.plan import Plan, RunOptions, Selection
+    from workbench.engine.resources import Resources
     from workbench.engine.workspace import Workspace
     from workbench.model.keys import CaseAt, CaseKey
     from workbench.store.discovery import Project
+    from workbench.store.settings import LoadedSettings
 
 _WRONG = 2
 _LATEST = "latest"
+
+
+class Opened(NamedTuple):
+    """A project with its settings, and what of it was named."""
+
+    project: Project
+    loaded: LoadedSettings
+    named: Sequence[Named]
 
 
 @click.command()
@@ -89,7 +100,12 @@ def run(
 
     if resume is not None and resume != _LATEST and Path(resume).exists():
         what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: the value is optional
-    workspace, named = open_workspace(what, target=target)
+    options = RunOptions.model_validate(
+        {"config": config, **execution, **tools, **judging, **calls, "resume": resume},
+    )
+    # Those of the last may well need no agent.
+    begin = None if failed or dry_run or affected or resume is not None else partial(_start_interpreters, options)
+    workspace, named = open_workspace(what, target=target, begin=begin)
     with workspace:
         # Without a choice of cases, those of the run to go on with.
         chosen = bool(what or cases or target or failed) or resume is None
@@ -99,17 +115,7 @@ def run(
         if chosen and not selections:
             click.echo("nothing to run: no case failed last time", err=True)
             return 0
-        options = RunOptions.model_validate(
-            {
-                "config": config,
-                **execution,
-                **tools,
-                **judging,
-                **calls,
-                "resume": resume,
-            }
-        )
-        if not dry_run and not affected and resume is None:  # those may well need no agent
+        if failed and not (dry_run or affected or resume is not None):
             workspace.start_interpreters(selections, options)
         # What reports are made of takes its time to be imported, in which interpreters come up.
         from workbench.cli.running import Display, carry_out, command_line
@@ -126,12 +132,16 @@ def run(
         return carry_out(plan, workspace.start, display)[1]
 
 
-def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Workspace, list[Named]]:
-    """The workspace that the arguments belong to, and the arguments split."""
+def open_workspace(
+    what: tuple[str, ...], *, target: str | None, begin: Callable[[Opened], Resources] | None = None
+) -> tuple[Workspace, list[Named]]:
+    """The workspace that the arguments belong to, and the arguments split.
+
+    `begin` may start something as soon as it is known what there is.
+    """
     from workbench.cli.arguments import split_argument
     from workbench.cli.selecting import only_target, split_names
     from workbench.engine.named import root_of, with_named_sets
-    from workbench.engine.workspace import Workspace
     from workbench.store.discovery import discover
     from workbench.store.settings import load_settings
 
@@ -146,7 +156,24 @@ def open_workspace(what: tuple[str, ...], *, target: str | None) -> tuple[Worksp
             project = only_target(project, target)
         return with_named_sets(project, [name.path for name in named], target=target)
 
-    return Workspace(narrow(project), loaded, narrow=narrow), named
+    project = narrow(project)
+    resources = None if begin is None else begin(Opened(project, loaded, named))
+    from workbench.engine.workspace import Workspace  # which takes its time to be imported
+
+    return Workspace(project, loaded, narrow=narrow, resources=resources), named
+
+
+def _start_interpreters(options: RunOptions, opened: Opened) -> Resources:
+    """Have the agents' interpreters come up while what plans and judges is imported; the plan says what is wrong."""
+    from workbench.cli.selecting import select
+    from workbench.engine.plan import PlanError, limits_of
+    from workbench.engine.resources import Resources, agents_of
+
+    resources = Resources(opened.project.root)
+    with contextlib.suppress(PlanError):
+        agents = agents_of(opened.project, select(opened.project, opened.named))
+        resources.start_interpreters(agents, limits_of(opened.loaded.settings, options))
+    return resources
 
 
 def plan_of(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from workbench.engine.plan import PlanError
-from workbench.engine.recordings import recorded_target
 from workbench.model.target import Target
 from workbench.model.text import did_you_mean
 from workbench.store.datasets import holds_rows
@@ -62,6 +61,8 @@ def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | Non
         if not path.is_file() or relative in entries:
             continue
         if holds_rows(path):
+            from workbench.engine.recordings import recorded_target  # with what plans them: not for other sets
+
             dataset = recorded_target(path.resolve(), root=project.root)
             targets[dataset.name] = dataset
             entries[relative] = entry_of(path, root=project.root, target=dataset)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.model.base import Fact
 from workbench.model.criteria import EvalConfig
@@ -14,8 +14,12 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution, Failure, MetricResult
 from workbench.model.spending import ModelSpending
-from workbench.model.target import Isolation, Target
-from workbench.simulation.tools.plan import ToolPlan, Unrecorded
+from workbench.model.target import Isolation, Target, Unrecorded
+
+if TYPE_CHECKING:
+    # Importing these takes time, in which the agents' interpreters could start already.
+    from workbench.simulation.tools.plan import ToolPlan
+    from workbench.store.settings import Settings
 
 
 class PlanError(Exception):
@@ -89,6 +93,24 @@ class Limits(Fact):
     retries: int
     max_model_calls: int | None = None
     max_model_cost: float | None = None
+
+
+def limits_of(settings: Settings, options: RunOptions) -> Limits:
+    """The options, and what the settings say where they say nothing. Raises PlanError."""
+    run, judge = settings.run, settings.judge
+    limits = Limits(
+        runs=options.runs if options.runs is not None else run.runs,
+        concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
+        timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
+        isolation=options.isolation if options.isolation is not None else run.isolation,
+        retries=options.retries,
+        max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
+        max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
+    )
+    for name in ("runs", "concurrency", "timeout_seconds"):
+        if not getattr(limits, name) > 0:
+            raise PlanError(f"{name}: found {getattr(limits, name)}, expected more than 0")
+    return limits
 
 
 @dataclass(frozen=True)

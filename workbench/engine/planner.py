@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.agents.tables import wrong_table
 from workbench.engine.baselines import OpenHistory, with_baselines
 from workbench.engine.criteria import judge_models_of, problems_of, why_no_scenario, with_models
-from workbench.engine.plan import Limits, NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.plan import NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection, limits_of
 from workbench.engine.recordings import plan_recordings, recorded_target, refuse_unfit
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
@@ -118,7 +118,7 @@ class Planner:
         plan = Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
-            limits=self.limits(options),
+            limits=limits_of(self._loaded.settings, options),
             options=options,
             notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
@@ -171,7 +171,7 @@ class Planner:
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history),
-            limits=self.limits(options).model_copy(update={"runs": 1}),
+            limits=limits_of(self._loaded.settings, options).model_copy(update={"runs": 1}),
             options=options,
         )
 
@@ -186,23 +186,6 @@ class Planner:
             is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
             if not is_missing and (problem := why_no_script(target)) is not None:
                 yield problem
-
-    def limits(self, options: RunOptions) -> Limits:
-        """The options, and what the settings say where they say nothing. Raises PlanError."""
-        run, judge = self._loaded.settings.run, self._loaded.settings.judge
-        limits = Limits(
-            runs=options.runs if options.runs is not None else run.runs,
-            concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
-            timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
-            isolation=options.isolation if options.isolation is not None else run.isolation,
-            retries=options.retries,
-            max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
-            max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
-        )
-        for name in ("runs", "concurrency", "timeout_seconds"):
-            if not getattr(limits, name) > 0:
-                raise PlanError(f"{name}: found {getattr(limits, name)}, expected more than 0")
-        return limits
 
     def _configs(
         self, entries: Mapping[str, EvalSetEntry], options: RunOptions, *, given: EvalConfig | None

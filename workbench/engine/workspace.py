@@ -9,17 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workbench.agents.host import AgentHost, ToolDesk, load_hosts
+from workbench.agents.host import AgentHost, ToolDesk
 from workbench.engine.acceptances import Acceptances
 from workbench.engine.asking import ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, limits_of
 from workbench.engine.planner import Planner
 from workbench.engine.recordings import Recordings
 from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
-from workbench.engine.resources import Resources
+from workbench.engine.resources import Resources, agents_of
 from workbench.engine.resume import as_before, resumed, run_to_resume, selections_of
 from workbench.engine.run import Holds, Run
 from workbench.engine.starting import start_run
@@ -31,7 +31,7 @@ from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput
 from workbench.model.generation import WantedScenarios
 from workbench.model.keys import CaseAt, CaseKey
 from workbench.model.results import CaseResult
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import Target
 from workbench.model.text import did_you_mean
 from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
@@ -58,8 +58,10 @@ class Workspace:
         loaded: LoadedSettings,
         *,
         narrow: Callable[[Project], Project] = lambda project: project,
+        resources: Resources | None = None,
     ) -> None:
-        """`narrow` makes of a project that was looked at again what this workspace is about."""
+        """`narrow` makes of a project that was looked at again what this workspace is about. `resources` may have
+        started something before; from now on they are the workspace's."""
         self._project = project
         self._narrow = narrow
         self._loaded = loaded
@@ -68,7 +70,7 @@ class Workspace:
         self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
-        self._resources = Resources(project.root)
+        self._resources = resources or Resources(project.root)
         self._runs: list[Run] = []
         self._chats: list[Chat] = []
         self._generations: list[Generation] = []
@@ -163,19 +165,11 @@ class Workspace:
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters that the agents of these cases need, which come up while the plan is made.
 
-        Nothing of an agent's own runs. What is wrong is for the plan to say. Waits until they have been started: once
-        planning keeps this process busy, the engine's thread would hardly get to it.
+        What is wrong is for the plan to say. See `Resources.start_interpreters`.
         """
-        wanted = {selection.eval_set for selection in selections}
-        named = {entry.target for entry in self._project.eval_sets if entry.relative in wanted}
-        targets = [target for name, target in self._project.targets.items() if name in named]
-        agents = [target for target in targets if target.kind is not AgentKind.RECORDED]
-        if not agents:
-            return
         with contextlib.suppress(PlanError):
-            limits = self._planner().limits(options)
-            load_hosts()
-            self._resources.thread.submit(self._resources.hosts.start_interpreters(agents, limits)).result()
+            agents = agents_of(self._project, selections)
+            self._resources.start_interpreters(agents, limits_of(self.settings, options))
 
     def plan_documents(
         self,

@@ -27,6 +27,10 @@ class AgentKind(StrEnum):
 Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
+Unrecorded = Literal["error", "call"]
+"""What becomes of a call of a tool that is not recorded: its case ends in ERROR, or it is simulated or made as without
+replay."""
+
 DEPLOYED = "projects/"
 """How the resource name of an agent that is deployed on Agent Engine begins."""
 

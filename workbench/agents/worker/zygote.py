@@ -39,6 +39,8 @@ def run(config: Dict[str, Any]) -> None:
         _support_forks_in_grpc()
     adapter = make_adapter(config["target"])
     loading.import_own(adapter)
+    if adapter.waits_only:  # its sessions share a process, which is wanted as soon as this one is up
+        from . import shared  # noqa: F401
     address = config["address"]
     wire = Wire(address)
     if not _serve(adapter, wire, address, config["token"]):

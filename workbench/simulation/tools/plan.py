@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from workbench.model.environment import Environment
 from workbench.model.keys import CaseKey
+from workbench.model.target import Unrecorded
 from workbench.simulation.tools.prompts import PROMPTS
 from workbench.simulation.tools.recording import ToolRecording
-
-Unrecorded = Literal["error", "call"]
-"""What becomes of a call that is not recorded: its case ends in ERROR, or it is simulated or made as without replay."""
 
 
 @dataclass(frozen=True, kw_only=True)
