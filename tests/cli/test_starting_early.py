@@ -1,4 +1,4 @@
-"""`workbench run`: agents' interpreters come up while what plans and judges is still to be imported."""
+"""`workbench run` and `eval`: agents' interpreters come up while what plans and judges is still to be imported."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ sys.exit(main(sys.argv[1:]))
         (["run", "home"], 1),
         (["run", "home/set.evalset.json:a"], 1),
         (["run", "home/set.evalset.json", "--case", "a"], 1),
+        (["eval", "agent", "a"], 1),
         (["run", "--dry-run"], 0),
-        (["run", "--concurrency", "0"], 0),
+        (["run", "--concurrency", "0"], None),
         (["run", "nowhere"], None),
     ],
 )
@@ -44,6 +45,9 @@ def test_interpreters_start_before_the_planner_is_imported(
     workbench: CommandLine, arguments: list[str], started: int | None
 ) -> None:
     workbench.add_set("home/set.evalset.json", {"a": [turn("say hello", "done: hello")]})
+    workbench.write("agent/agent.py", "root_agent = None")
+    workbench.write("agent/__init__.py", "")
+    workbench.add_set("agent/a.evalset.json", {"a": [turn("hi")]})
 
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments], cwd=workbench.root, capture_output=True, text=True, check=False

@@ -62,32 +62,29 @@ def evaluate(
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR; 130 interrupted.
     """
-    from workbench.cli.adk_output import criteria_line, detailed_lines, summary_lines
-    from workbench.cli.running import Display, carry_out, command_line
+    from workbench.cli.run import Opened, start_interpreters
     from workbench.cli.selecting import only_cases, select
-    from workbench.cli.streams import write_lines
     from workbench.engine.named import project_of
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.workspace import Workspace
 
     if not sets:
         raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
     _switch_features(enable=enable_features, disable=disable_features)
     named = named_sets(agent, sets)
     project, loaded = project_of(agent, [name.path for name in named])
-    with Workspace(project, loaded) as workspace:
+    options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
+    resources = start_interpreters(options, Opened(project, loaded, named))
+    # What follows takes its time to be imported, in which the interpreter comes up.
+    from workbench.cli.adk_output import criteria_line, detailed_lines, summary_lines
+    from workbench.cli.running import Display, carry_out, command_line
+    from workbench.cli.streams import write_lines
+    from workbench.engine.workspace import Workspace
+
+    with Workspace(project, loaded, resources=resources) as workspace:
         selections = select(project, named)
         if cases:
             selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
-        options = RunOptions.model_validate(
-            {
-                "config": config_file_path,
-                **execution,
-                **judging,
-                **calls,
-                "command": command_line(),
-            }
-        )
+        options = options.model_copy(update={"command": command_line()})
         plan = workspace.plan(selections, options)
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
         as_text = display.stdout_format == "text"

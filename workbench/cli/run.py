@@ -104,7 +104,7 @@ def run(
         {"config": config, **execution, **tools, **judging, **calls, "resume": resume},
     )
     # Those of the last may well need no agent.
-    begin = None if failed or dry_run or affected or resume is not None else partial(_start_interpreters, options)
+    begin = None if failed or dry_run or affected or resume is not None else partial(start_interpreters, options)
     workspace, named = open_workspace(what, target=target, begin=begin)
     with workspace:
         # Without a choice of cases, those of the run to go on with.
@@ -163,7 +163,7 @@ def open_workspace(
     return Workspace(project, loaded, narrow=narrow, resources=resources), named
 
 
-def _start_interpreters(options: RunOptions, opened: Opened) -> Resources:
+def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
     """Have the agents' interpreters come up while what plans and judges is imported; the plan says what is wrong."""
     from workbench.cli.selecting import select
     from workbench.engine.plan import PlanError, limits_of
