@@ -57,6 +57,23 @@ def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history:
     assert [each.began_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
 
 
+def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.begin_run(make_record("later"))
+    ran = make_result("a")
+    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+
+    again, fresh = history.finish_jobs(
+        "later",
+        [
+            FinishedJob(ran, "asked", "other criteria", judged_again=True),
+            FinishedJob(make_result("b"), "asked", "other criteria"),
+        ],
+    )
+
+    assert again.execution == stored.execution != fresh.execution
+
+
 def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(history: History) -> None:
     history.begin_run(make_record("r"))
     ran = make_result("a", answer="héllo")

@@ -150,7 +150,7 @@ class ResultWriter:
             variant, key, data = _variant_of(job), _key_of(job), codec.to_blob(text)
             same = (variant, key, result.repeat, data)
             known = written.get(same) if job.judged_again else None
-            if known is None and same[:3] in newest:
+            if known is None and job.judged_again and same[:3] in newest:
                 known = self._stored(same[:3], data, *newest[same[:3]])
             if known is None:
                 is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
