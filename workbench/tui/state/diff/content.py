@@ -29,6 +29,7 @@ _SAID = (
     DifferenceKind.INTERMEDIATE_EXTRA,
     DifferenceKind.INTERMEDIATE_CHANGED,
 )
+_UNTOLD = "calls are not told"
 
 
 def diff_of(source: DiffSource) -> DiffContent:
@@ -88,7 +89,7 @@ class _Diff:
         untold = turn is not None and turn.invocation.intermediate_data is None and _expects_no_call(expected)
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
-            calls = plural(len(comparison.calls), "call") if unknown is None else "calls are not told"
+            calls = plural(len(comparison.calls), "call") if unknown is None else _UNTOLD
             assert actual is not None
             count = sum(source is not None for source in self._simulated(number, actual))
             note = f", {count} simulated" if count else ""
@@ -104,9 +105,11 @@ class _Diff:
                 "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
             )
         )
-        if unknown is not None:
+        if unknown is not None and untold:  # of every turn of such an agent; the scores say why
+            self._writer.add(Whole.of(_UNTOLD, Tone.MUTED, indent=2))
+        elif unknown is not None:
             words = f"which tools were called is not known: {unknown}"
-            self._writer.add(Whole.of(safe_line(words), Tone.MUTED if untold else Tone.ERROR, indent=2))
+            self._writer.add(Whole.of(safe_line(words), Tone.ERROR, indent=2))
         if comparison is not None:
             assert expected is not None
             assert actual is not None
@@ -114,7 +117,7 @@ class _Diff:
             simulated = self._simulated(number, actual)
             if unknown is None:
                 CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
-            else:  # nobody can say of an expected call that it was not made
+            elif comparison.expected.calls:  # nobody can say of one that it was not made
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_said(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
