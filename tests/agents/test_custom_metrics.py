@@ -47,6 +47,17 @@ async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: An
     )
 
 
+async def test_calls_that_nobody_knows_are_no_empty_trajectory(bench: Any) -> None:
+    code = "def f(instance): return 0.25 if instance['predicted_trajectory'] is None else 1.0"
+
+    answers = [
+        await _score(bench, code, actual=[_turn("p", "r")], expected=None, unknown=unknown)
+        for unknown in (frozenset(), frozenset({0}))
+    ]
+
+    assert [answer.score for answer in answers] == [1.0, 0.25]
+
+
 async def test_a_function_that_leaves_is_told_as_the_metric(bench: Any, way: dict[str, Any]) -> None:
     with pytest.raises(AgentError) as raised:
         await _score(bench, "import sys\ndef f(instance): sys.exit(3)", way=way)

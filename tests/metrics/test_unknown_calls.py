@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.dialects import dialects_of
 from workbench.metrics.judge import JudgedCase, judge_case
 from workbench.metrics.subject import CaseView
@@ -61,6 +62,22 @@ async def test_what_does_not_counts_and_measures_fail_nothing(turn: Any, config:
     assert found["tool_call_count_v1"].score == 1.0  # of the turn that is known
     assert (found["tool_call_count_v1"].scored, found["tool_call_count_v1"].total) == (1, 2)
     assert status_of_case(found.values()) == "PASSED"
+
+
+async def test_a_custom_metric_is_told_of_which_turns_nobody_knows_the_calls(
+    turn: Any, config: Any, services: Any
+) -> None:
+    asked: list[CustomScoreRequest] = []
+
+    def score(request: CustomScoreRequest) -> CustomScoreAnswer:
+        asked.append(request)
+        return CustomScoreAnswer(score=1.0)
+
+    services.function = score
+    own = config({"mine": 1.0}, custom={"mine": {"code_config": {"name": "metrics.f"}}})
+    await judge_case(subject(turn), own, services)
+
+    assert [request.unknown for request in asked] == [{1}]
 
 
 def test_dialects_compare_the_turns_that_are_known(turn: Any) -> None:

@@ -7,7 +7,7 @@ closed once. Everything here is used on one event loop. How processes talk is in
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -191,11 +191,15 @@ class AgentSession(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomScoreRequest:
-    """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored."""
+    """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored.
+
+    `unknown` are the turns of `actual`, counted from 0, of which nobody knows which tools were called.
+    """
 
     metric: str
     function: str
     actual: Sequence[Invocation]
+    unknown: Set[int] = frozenset()
     expected: Sequence[Invocation] | None = None
     scenario: ConversationScenario | None = None
     threshold: float | None = None

@@ -96,8 +96,8 @@ def _message(number: int, request: CustomScoreRequest) -> Message:
         "left": request.left.as_message(),
         "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
         "instances": [
-            _instance(request, actual, expected[index] if expected and index < len(expected) else None)
-            for index, actual in enumerate(request.actual)
+            _instance(request, index, expected[index] if expected and index < len(expected) else None)
+            for index in range(len(request.actual))
         ],
     }
 
@@ -106,13 +106,14 @@ def _dump(invocation: Invocation) -> dict[str, Any]:
     return invocation.model_dump(mode="json", exclude_none=True)
 
 
-def _instance(request: CustomScoreRequest, actual: Invocation, expected: Invocation | None) -> dict[str, Any]:
+def _instance(request: CustomScoreRequest, index: int, expected: Invocation | None) -> dict[str, Any]:
     """One row as Vertex AI's custom metrics get it: the columns of the dataset, and what was said and done."""
+    actual = request.actual[index]
     return {
         **request.columns,
         "prompt": actual.user_content.text(),
         "response": None if actual.final_response is None else actual.final_response.text(),
-        "predicted_trajectory": _trajectory(actual),
+        "predicted_trajectory": None if index in request.unknown else _trajectory(actual),
         "reference": None if expected is None or expected.final_response is None else expected.final_response.text(),
         "reference_trajectory": None if expected is None else _trajectory(expected),
     }

@@ -44,11 +44,13 @@ async def judge_custom(
 
 def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
     subject = view.subject
-    actual = [turn.actual for turn in view.turns if turn.actual is not None]
+    finished = [(turn.actual, turn.calls_unknown) for turn in view.turns if turn.actual is not None]
+    actual = [invocation for invocation, _ in finished]
     return CustomScoreRequest(
         metric=criterion.metric,
         function=metric.path,
         actual=actual,
+        unknown=frozenset(index for index, (_, unknown) in enumerate(finished) if unknown is not None),
         # Turns pair by position; the function gets no expectations for turns that the agent did not finish.
         expected=subject.expected[: len(actual)] if subject.expected else None,
         scenario=None if subject.case is None else subject.case.conversation_scenario,
