@@ -71,12 +71,17 @@ async def test_a_case_that_waits_in_the_users_run_will_run_on_what_is_saved_now(
         assert not seen.has(RunBegun)
 
 
-async def test_a_save_that_makes_the_users_run_old_has_the_watch_run_it(folder: Folder) -> None:
-    folder.write("agent.py", agent(second=SLOW))
+async def test_a_save_that_makes_the_users_run_old_has_the_watch_run_it(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    sign = tmp_path_factory.mktemp("sign") / "old"
+    folder.write("agent.py", _leaving(sign, agent(second=SLOW)))
     async with watching(folder.root) as watched:
         await watched.until_quiet()
+        sign.unlink()
         by_hand = await watched.run_by_hand("second")
         await by_hand.until_begun("second")
+        await _until_there(sign)  # what begins and is saved before it is read runs on what was saved
 
         seen = await watched.after(lambda: folder.write("agent.py", agent(second=0, end=" + '!'")))
 
@@ -125,6 +130,21 @@ async def _save_while_paused(watched: Watched, folder: Folder, text: str) -> Non
     watched.events.clear()
     folder.write("agent.py", text)
     await watched.until(Decided)
+
+
+def _leaving(sign: Path, text: str) -> str:
+    """An agent whose second function makes a file as soon as it is called."""
+    head = "def second(text):\n"
+    return text.replace(head, f"{head}    open({str(sign)!r}, 'w')\n")
+
+
+async def _until_there(path: Path) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if path.exists():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{path} is not made")
 
 
 async def _first_begun(watched: Watched) -> str:
