@@ -1,26 +1,46 @@
-"""A row of a dataset as a turn: what the user said, and one of the two sides that answer it."""
+"""A row of a dataset as what it stands for: a case of one turn, and what an agent did in it.
+
+Rows come by the ten thousand, and what is in them has been read already: nothing is looked at again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from workbench.model.evalset import Content
+from workbench.model.base import trusted_maker
+from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
+from workbench.model.results import Execution, TurnResult
 from workbench.model.trajectory import ToolCall
+
+_case = trusted_maker(EvalCase, "eval_id", "conversation")
+_invocation = trusted_maker(Invocation, "user_content", "final_response", "intermediate_data")
+_content = trusted_maker(Content, "role", "parts")
+_part = trusted_maker(Part, "text")
+_data = trusted_maker(IntermediateData, "tool_uses")
+_call = trusted_maker(FunctionCall, "name", "args")
+_result = trusted_maker(TurnResult, "invocation", "duration_seconds")
+_execution = trusted_maker(Execution, "turns")
 
 
 def prompt_of_row(prompt: str | None) -> Content:
     """What the user said; without parts where the row has no prompt."""
-    parts = [{"text": prompt}] if prompt is not None else []
-    return Content.model_validate({"role": "user", "parts": parts})
+    return _content({"role": "user", "parts": [] if prompt is None else [_part({"text": prompt})]})
 
 
-def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> dict[str, Any]:
-    """The data of an Invocation; None is what the row does not say, which no calls are not."""
-    return {
-        "user_content": user_content,
-        "final_response": None if answer is None else {"role": "model", "parts": [{"text": answer}]},
-        "intermediate_data": None
-        if calls is None
-        else {"tool_uses": [{"name": call.name, "args": call.args} for call in calls]},
-    }
+def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
+    """One of the two sides of a row; None is what the row does not say, which no calls are not."""
+    said = None if answer is None else _content({"role": "model", "parts": [_part({"text": answer})]})
+    done = None
+    if calls is not None:
+        done = _data({"tool_uses": [_call({"name": name, "args": args}) for name, args in calls]})
+    return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
+
+
+def case_of_turn(eval_id: str, expected: Invocation) -> EvalCase:
+    """What was expected."""
+    return _case({"eval_id": eval_id, "conversation": [expected]})
+
+
+def execution_of_turn(actual: Invocation, *, seconds: float) -> Execution:
+    """What the agent did, in so many seconds."""
+    return _execution({"turns": (_result({"invocation": actual, "duration_seconds": seconds}),)})

@@ -194,10 +194,26 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     assert file_of(tmp_path).read_bytes() == before
 
 
-def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: History) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00",
+        b"{",
+        b'{"row": {"prompt": 1}}',
+        b'{"row": {"response": ["a"]}}',
+        b'{"row": {"calls": 1}}',
+        b'{"row": {"calls": ["f"]}}',
+        b'{"row": {"calls": [[1, {}]]}}',
+        b'{"row": {"calls": [["f", [1]]]}}',
+        b'{"row": {"calls": [["f"]]}}',
+        b'{"row": {"seconds": "1"}}',
+        b'{"row": {}, "expected": {"response": 1}}',
+    ],
+)
+def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: History, data: bytes) -> None:
     history.begin_run(make_record("r"))
     history.finish_job("r", make_result("a"))
-    history._database.execute("UPDATE blob SET data = x'00'")
+    history._database.execute("UPDATE blob SET data = ?", (data,))
 
     with pytest.raises(StoreError, match=r"the result of sets/a\.evalset\.json:a cannot be read"):
         list(history.results("r"))

@@ -87,7 +87,7 @@ ROW_TURNS = st.builds(
     (st.none() | TEXT).map(prompt_of_row),
     st.none() | TEXT,
     st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
-).map(Invocation.model_validate)
+)
 
 SPOILT = st.sampled_from(
     [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
-from workbench.model.row_turns import prompt_of_row, turn_of_row
+from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
 from workbench.model.text import counted
 from workbench.store.datasets.columns import Columns
 from workbench.store.datasets.reading import read_dataset
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from workbench.store.documents import EvalSetDocument
 
 _CASES = frozenset({"eval_cases", "evalCases"})
-
-# Plain validation of whole cases is faster than constructing their dozen parts one by one.
-_read_case = EvalCase.__pydantic_validator__.validate_python
-_read_execution = Execution.__pydantic_validator__.validate_python
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,8 +112,8 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
         yield RecordedCase(
             eval_id=row.eval_id,
             occurrence=occurrence,
-            case=_read_case({"eval_id": row.eval_id, "conversation": [expected]}),
-            execution=_read_execution({"turns": ({"invocation": actual, "duration_seconds": _seconds(row)},)}),
+            case=case_of_turn(row.eval_id, expected),
+            execution=execution_of_turn(actual, seconds=_seconds(row)),
             columns=row.columns,
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,

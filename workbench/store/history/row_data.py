@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.results import Execution, TurnResult
-from workbench.model.row_turns import prompt_of_row, turn_of_row
+from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
 from workbench.model.trajectory import ToolCall
 
 
@@ -37,9 +37,11 @@ def execution_to_row(execution: Execution) -> dict[str, Any] | None:
 
 
 def execution_of_row(data: dict[str, Any]) -> Execution:
-    """The execution of which `execution_to_row` gave this."""
-    turn = TurnResult.model_validate({"invocation": _turn_of(data), "duration_seconds": data.get("seconds", 0.0)})
-    return Execution(turns=(turn,))
+    """The execution of which `execution_to_row` gave this. Raises TypeError or ValueError where it is anything else."""
+    seconds = data.get("seconds", 0.0)
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"seconds: found {seconds!r}, expected a number")
+    return execution_of_turn(_turn_of(data), seconds=seconds)
 
 
 def expected_to_row(case: EvalCase) -> dict[str, Any]:
@@ -56,8 +58,8 @@ def expected_to_row(case: EvalCase) -> dict[str, Any]:
 
 
 def expected_of_row(data: dict[str, Any], eval_id: str) -> EvalCase:
-    """The case of which `expected_to_row` gave this."""
-    return EvalCase.model_validate({"eval_id": eval_id, "conversation": [_turn_of(data)]})
+    """The case of which `expected_to_row` gave this. Raises TypeError or ValueError where it is something else."""
+    return case_of_turn(eval_id, _turn_of(data))
 
 
 class _NotOfARow(Exception):
@@ -119,10 +121,19 @@ def _calls_of(data: IntermediateData | InvocationEvents) -> list[tuple[str, Any]
     return calls
 
 
-def _turn_of(data: dict[str, Any]) -> dict[str, Any]:
-    calls = data.get("calls")
-    return turn_of_row(
-        prompt_of_row(data.get("prompt")),
-        data.get("response"),
-        None if calls is None else [ToolCall(*call) for call in calls],
-    )
+def _turn_of(data: dict[str, Any]) -> Invocation:
+    prompt, response, calls = _text(data, "prompt"), _text(data, "response"), data.get("calls")
+    return turn_of_row(prompt_of_row(prompt), response, None if calls is None else [_call(*call) for call in calls])
+
+
+def _text(data: dict[str, Any], name: str) -> str | None:
+    text = data.get(name)
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"{name}: found {text!r}, expected text")
+    return text
+
+
+def _call(name: Any, args: Any) -> ToolCall:
+    if not isinstance(name, str) or not (args is None or isinstance(args, dict)):
+        raise TypeError(f"calls: found {name!r} with {args!r}, expected a name and an object")
+    return ToolCall(name, args)
