@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,15 +65,17 @@ class HistoryRecorder:
             return
         self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
 
-    def keep(self, results: Iterable[tuple[JobKey, PlannedCase, CaseResult]]) -> Collection[JobKey]:
-        """Store results before anyone is shown them.
+    def keep(self, results: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> Sequence[bool]:
+        """Store results before anyone is shown them; whether each is kept.
 
         A cancelled job says nothing about its case and is not kept, but for what its agent had done.
         """
+        nothing = [False] * len(results)
         if self._history is None:
-            return ()
-        keyed = list(results)
-        unjudged = {key: self._unjudged.pop(key) for key, _, _ in keyed if key in self._unjudged}
+            return nothing
+        unjudged = {}
+        if self._unjudged:
+            unjudged = {key: self._unjudged.pop(key) for key, _, _ in results if key in self._unjudged}
         jobs = [
             FinishedJob(
                 result,
@@ -83,20 +85,20 @@ class HistoryRecorder:
                 lacks_baseline=lacks_baseline(planned, result),
                 judged_again=not planned.needs_agent or key in unjudged,
             )
-            for key, planned, result in keyed
+            for key, planned, result in results
             if result.status is not CaseStatus.CANCELLED
         ]
         try:
             verdicts = self._history.finish_jobs(self._run_id, jobs)
         except StoreError as error:
             self._give_up(error)
-            return ()
-        cancelled = {key for key, _, result in keyed if result.status is CaseStatus.CANCELLED}
-        for key in cancelled & unjudged.keys():
-            self._stored(*unjudged[key])
+            return nothing
+        for key, _, result in results if unjudged else ():
+            if result.status is CaseStatus.CANCELLED and key in unjudged:
+                self._stored(*unjudged[key])
         for verdict, job in zip(verdicts, jobs, strict=True):
             self._stored(verdict, job.result)
-        return {key for key, _, _ in keyed} - cancelled
+        return [result.status is not CaseStatus.CANCELLED for _, _, result in results]
 
     def end(self, run: Run, finished: RunFinished) -> None:
         """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""

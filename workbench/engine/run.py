@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from workbench.engine.event_log import EventLog, PassingLog
 from workbench.engine.plan import Plan
@@ -32,6 +32,11 @@ class Holds(Enum):
     VERDICTS = "verdicts"  # of results what a summary needs, and only events that its one listener has not read
 
 
+class _Kept(NamedTuple):
+    verdict: Verdict
+    result: CaseResult | None
+
+
 class Run:
     """One execution of a plan. Every method may be called from any thread."""
 
@@ -46,8 +51,7 @@ class Run:
         self._call_engine = call_engine
         self._control: RunControl | None = None
         self._done: Future[None] | None = None
-        self._results: dict[JobKey, CaseResult] = {}
-        self._verdicts: dict[JobKey, Verdict] = {}
+        self._kept: dict[JobKey, _Kept] = {}
         self._lock = threading.Lock()
         self.interrupted = False
         self.models: tuple[ModelSpending, ...] = plan.spent
@@ -61,9 +65,7 @@ class Run:
     def keep(self, job: JobKey, result: CaseResult) -> None:
         """Note a result; one of the same job replaces it. For the engine."""
         with self._lock:
-            self._verdicts[job] = verdict_of(result)
-            if self.holds is Holds.EVERYTHING:
-                self._results[job] = result
+            self._kept[job] = _Kept(verdict_of(result), result if self.holds is Holds.EVERYTHING else None)
 
     def warn(self, message: str) -> None:
         """Tell every listener of something that went wrong beside the cases. For the engine. Thread-safe."""
@@ -90,19 +92,19 @@ class Run:
     def results(self) -> list[CaseResult]:
         """The results so far, in the order of the plan; none where only verdicts are held."""
         with self._lock:
-            return [self._results[key] for key, _ in self.plan.jobs if key in self._results]
+            return [kept.result for kept in self._in_order() if kept.result is not None]
 
     def summary(self) -> RunSummary:
         """The numbers so far."""
         with self._lock:
-            summary = summarise([self._verdicts[key] for key, _ in self.plan.jobs if key in self._verdicts])
+            summary = summarise(kept.verdict for kept in self._in_order())
         return summary.model_copy(update={"models": self.models})
 
     @property
     def exit_status(self) -> int:
         """What a command that only did this run ends with (see `summary.exit_status`)."""
         with self._lock:
-            file_problem = any(verdict.failure is FailureKind.FILE for verdict in self._verdicts.values())
+            file_problem = any(kept.verdict.failure is FailureKind.FILE for kept in self._kept.values())
         return exit_status(
             self.summary(), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
         )
@@ -117,3 +119,7 @@ class Run:
         self.cancel()
         if self._done is not None:
             self._done.result()
+
+    def _in_order(self) -> Iterator[_Kept]:
+        """What is kept, in the order of the plan. Needs the lock."""
+        return (kept for key, _ in self.plan.jobs if (kept := self._kept.get(key)) is not None)

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -51,13 +51,14 @@ _RECORDINGS_AT_ONCE = 256
 
 
 class Recorder(Protocol):
-    """Keeps results where the next start finds them, and says which. What cannot be kept is said once, as a notice."""
+    """Keeps results where the next start finds them. What cannot be kept is said once, as a notice."""
 
     def begin(self, run: Run) -> None: ...
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
 
-    def keep(self, results: Iterable[tuple[JobKey, PlannedCase, CaseResult]]) -> Collection[JobKey]: ...
+    def keep(self, results: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> Sequence[bool]:
+        """Whether it has kept each of these."""
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
 
@@ -89,12 +90,15 @@ class Runner:
         self._recorder = recorder
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
-        fresh = [(key, planned) for key, planned in self._planned.items() if key not in run.plan.stored]
         self._asking = Asking()
-        waits = {key for key, planned in fresh if planned.needs_agent or self._asking.is_needed_for(planned)}
         # Ordered dictionaries: thousands may be taken out of the middle at once.
-        self._recordings = OrderedDict.fromkeys(key for key, _ in fresh if key not in waits)
-        self._waiting = OrderedDict.fromkeys(key for key, _ in fresh if key in waits)
+        self._recordings: OrderedDict[JobKey, PlannedCase] = OrderedDict()
+        self._waiting: OrderedDict[JobKey, PlannedCase] = OrderedDict()
+        stored = run.plan.stored
+        for key, planned in run.plan.jobs:
+            if not stored or key not in stored:
+                waits = planned.needs_agent or self._asking.is_needed_for(planned)
+                (self._waiting if waits else self._recordings)[key] = planned
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
@@ -187,7 +191,7 @@ class Runner:
                 self._to_run_again.add(key)
                 self._running[key].cancel()
             elif key in self._planned and key not in self._waiting:
-                self._waiting[key] = None
+                self._waiting[key] = self._planned[key]
         self._lane_is_free.set()
 
     async def _run_all(self) -> None:
@@ -206,10 +210,8 @@ class Runner:
         """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
-            batch = [self._recordings.popitem(last=False)[0] for _ in range(count)]
-            planned = [self._planned[key] for key in batch]
-            results = [await self._result_of(case, key) for case, key in zip(planned, batch, strict=True)]
-            self._unstored.extend(zip(batch, planned, results, strict=True))
+            batch = [self._recordings.popitem(last=False) for _ in range(count)]
+            self._unstored += [(key, planned, await self._result_of(planned, key)) for key, planned in batch]
             self._store_finished()
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in
 
@@ -218,7 +220,7 @@ class Runner:
         self._lane_is_free.set()
         if key in self._to_run_again:
             self._to_run_again.discard(key)
-            self._waiting[key] = None
+            self._waiting[key] = self._planned[key]
             return
         planned = self._planned[key]
         if task.cancelled():
@@ -354,19 +356,20 @@ class Runner:
     def _store_finished(self) -> None:
         """Store what has finished, then show it."""
         finished, self._unstored = self._unstored, []
-        self._store_unjudged({key for key, _, result in finished if result.status is not CaseStatus.CANCELLED})
+        if self._unjudged:
+            self._store_unjudged({key for key, _, result in finished if result.status is not CaseStatus.CANCELLED})
         if not finished:
             return
-        kept: Collection[JobKey] = ()
+        are_kept: Sequence[bool] = [False] * len(finished)
         try:
-            kept = self._recorder.keep(finished)
+            are_kept = self._recorder.keep(finished)
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
             self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
-        for key, _, stored in finished:
+        is_judged = self._plan.options.scores
+        for (key, _, stored), is_kept in zip(finished, are_kept, strict=True):
             result = without_dependencies(stored)
             self._run.keep(key, result)
-            is_judged = self._plan.options.scores
-            self._send(finished_event(key, result, source="executed", in_history=key in kept, is_judged=is_judged))
+            self._send(finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged))
 
     def _store_unjudged(self, judged: Collection[JobKey]) -> None:
         unjudged, self._unjudged = self._unjudged, {}

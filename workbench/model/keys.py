@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 
 from workbench.model.base import Fact
 
@@ -50,12 +51,14 @@ class CaseKey(Fact):
         return name_of_case(self.eval_id, self.occurrence)
 
 
-class JobKey(Fact):
-    """One repeat of one case: what a run schedules. Repeats count from 0."""
+@dataclass(frozen=True, slots=True)
+class JobKey:
+    """One repeat of one case: what a run schedules. Repeats count from 0. No format has it."""
 
     case: CaseKey
     repeat: int = 0
 
     def __hash__(self) -> int:
         """Of what nearly always differs, without asking the case for its own: it is looked up all the time."""
-        return hash((self.case.eval_id, self.case.occurrence, self.case.eval_set, self.repeat))
+        case = self.case
+        return hash((case.eval_id, case.occurrence, case.eval_set, self.repeat))
