@@ -73,6 +73,7 @@ def test_history_of_ten_thousand_results(tmp_path: Path) -> None:
 
         report("store a result", store, per=MANY)
         report("end the run", lambda: history.end_run("r", RunSummary(), duration_seconds=1, interrupted=False))
+        report("forget what is old", lambda: history.forget_old("r"))
         assert len(report("list jobs", lambda: history.jobs("r"))) == MANY
         assert len(report("newest job of every case", history.latest_jobs)) == MANY
         assert len(report("newest result of every case", history.latest_results)) == MANY

@@ -171,7 +171,7 @@ def test_a_fault_of_our_own_in_storing_costs_no_verdict(project: Project, monkey
     assert any(isinstance(e, Notice) and "not what was meant" in e.message for e in run.iter_events())
 
 
-@pytest.mark.parametrize("part", ["begin", "end"])
+@pytest.mark.parametrize("part", ["begin", "end", "tidy"])
 def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
     project: Project, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -183,9 +183,24 @@ def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
 
     monkeypatch.setattr(f"workbench.engine.recorder.HistoryRecorder.{part}", broken)
     plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
-    events = list(workspace.start(plan).iter_events())
+    run = workspace.start(plan)
+    events = list(run.iter_events())
+    run.close()
 
     assert isinstance(events[-1], RunFinished)
+
+
+def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.store.history.retention.TRACES_OF_A_VARIANT", 1)
+    project.add_set({"a": [turn("a")]})
+
+    runs = [project.run() for _ in range(3)]
+    for run in runs:
+        run.close()
+
+    with project.workspace().history() as history:
+        kept = [len(next(history.results(run.run_id)).execution.turns) for run in runs]
+    assert kept == [0, 0, 1]
 
 
 def test_another_program_that_holds_the_history_does_not_stop_a_run(project: Project) -> None:

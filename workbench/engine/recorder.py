@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,9 +114,15 @@ class HistoryRecorder:
                 duration_seconds=finished.duration_seconds,
                 interrupted=finished.interrupted,
             )
-            self._history.close()
         except StoreError as error:
             self._give_up(error)
+
+    def tidy(self) -> None:
+        """Forget what is old, once everybody knows how the run came out; what cannot be now is after a later run."""
+        if self._history is not None:
+            with contextlib.suppress(StoreError):
+                self._history.forget_old(self._run_id)
+            self._history.close()
 
     def _is_replayed(self, result: CaseResult) -> bool:
         """Whether models had a say in it that were not asked now: it counts for this run, and not as theirs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import OrderedDict
@@ -61,6 +62,9 @@ class Recorder(Protocol):
         """Whether it has kept each of these."""
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
+
+    def tidy(self) -> None:
+        """Whatever takes its time and nobody waits for. The last that is asked."""
 
 
 class Runner:
@@ -136,6 +140,8 @@ class Runner:
             except Exception as error:  # as above
                 self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
+            with contextlib.suppress(Exception):  # as above, but nobody listens any more
+                self._recorder.tidy()
 
     def spending_changed(self) -> None:
         """Models were asked: listeners are told soon, together with what is asked until then."""

@@ -147,13 +147,12 @@ class History:
                 self._database.execute(TAKE_OVER, (*named, *place))
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
-        """Store how a run came out, and forget what is older than the rules of retention keep.
+        """Store how a run came out. `duration_seconds` is how long it took this time, where it went on."""
+        self._runs.end(self._runs.row(run_id), summary, duration_seconds=duration_seconds, interrupted=interrupted)
 
-        `duration_seconds` is how long it took this time, where it went on.
-        """
-        run = self._runs.row(run_id)
-        self._runs.end(run, summary, duration_seconds=duration_seconds, interrupted=interrupted)
-        forget_old(self._database, run)
+    def forget_old(self, run_id: str) -> None:
+        """Forget what the rules of retention do not keep after this run, the newest."""
+        forget_old(self._database, self._runs.row(run_id))
         self._writer.forget()
 
     def runs(self, limit: int = 50) -> list[StoredRun]:
