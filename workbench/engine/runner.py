@@ -47,8 +47,12 @@ from workbench.store.errors import StoreError
 _STORE_SECONDS = 0.01
 _TELL_SECONDS = 0.25
 
-# Enough to make the cost of a transaction small, few enough to be cancelled soon and to show progress.
+# Few enough to be cancelled soon, and to let others on the engine's loop have their turn.
 _RECORDINGS_AT_ONCE = 256
+
+# Enough to make the cost of a transaction small, unless that would hold up who waits for results.
+_STORED_AT_ONCE = 1024
+_SHOWN_AFTER_SECONDS = 0.2
 
 
 class Recorder(Protocol):
@@ -214,12 +218,17 @@ class Runner:
 
     async def _judge_recordings(self) -> None:
         """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
+        stored_at = time.perf_counter()
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False) for _ in range(count)]
             self._unstored += [(key, planned, await self._result_of(planned, key)) for key, planned in batch]
-            self._store_finished()
+            is_time = time.perf_counter() - stored_at > _SHOWN_AFTER_SECONDS
+            if is_time or len(self._unstored) >= _STORED_AT_ONCE:
+                self._store_finished()
+                stored_at = time.perf_counter()
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in
+        self._store_finished()
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]

@@ -47,14 +47,14 @@ class Fact(BaseModel):
         return made
 
 
-def trusted_maker(cls: type[_Model], *given: str) -> Callable[[dict[str, Any]], _Model]:
+def trusted_maker(cls: type[_Model], given: set[str]) -> Callable[[dict[str, Any]], _Model]:
     """As `Fact.trusted`, for one and the same choice of fields of any of our types: a function that takes them.
 
-    Instances share the set that says which fields were given: ours are frozen, so that nothing is added to it.
+    The `model_fields_set` of all instances is `given` itself: ours are frozen, so that nothing is added to it, and
+    their copies have copies of it.
     """
-    names = set(given)
     defaults, made_anew = _defaults_of(cls)
-    made_anew = tuple((name, make) for name, make in made_anew if name not in names)
+    made_anew = tuple((name, make) for name, make in made_anew if name not in given)
     keeps_others = cls.model_config.get("extra") == "allow"
 
     def trusted(values: dict[str, Any]) -> _Model:
@@ -63,7 +63,7 @@ def trusted_maker(cls: type[_Model], *given: str) -> Callable[[dict[str, Any]], 
             fields[name] = make()
         made = _new(cls)
         _set_fields(made, fields)
-        _set_given(made, names)
+        _set_given(made, given)
         _set_others(made, {} if keeps_others else None)
         _set_private(made, None)
         return made

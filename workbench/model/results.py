@@ -311,7 +311,9 @@ class CaseResult(Fact):
     @property
     def met_outage(self) -> bool:
         """Whether a judge could not be reached: judged again it may have a verdict."""
-        return any(metric.status is MetricStatus.ERROR and metric.met_outage for metric in self.metrics)
+        return self.status is CaseStatus.ERROR and any(
+            metric.status is MetricStatus.ERROR and metric.met_outage for metric in self.metrics
+        )
 
 
 def status_of_case(metrics: Iterable[MetricResult], *, failure: Failure | None = None) -> CaseStatus:

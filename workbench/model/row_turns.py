@@ -12,14 +12,17 @@ from workbench.model.evalset import Content, EvalCase, FunctionCall, Intermediat
 from workbench.model.results import Execution, TurnResult
 from workbench.model.trajectory import ToolCall
 
-_case = trusted_maker(EvalCase, "eval_id", "conversation")
-_invocation = trusted_maker(Invocation, "user_content", "final_response", "intermediate_data")
-_content = trusted_maker(Content, "role", "parts")
-_part = trusted_maker(Part, "text")
-_data = trusted_maker(IntermediateData, "tool_uses")
-_call = trusted_maker(FunctionCall, "name", "args")
-_result = trusted_maker(TurnResult, "invocation", "duration_seconds")
-_execution = trusted_maker(Execution, "turns")
+_OF_TURN = {"user_content", "final_response", "intermediate_data"}
+_OF_EXECUTION = {"turns"}
+
+_case = trusted_maker(EvalCase, {"eval_id", "conversation"})
+_invocation = trusted_maker(Invocation, _OF_TURN)
+_content = trusted_maker(Content, {"role", "parts"})
+_part = trusted_maker(Part, {"text"})
+_data = trusted_maker(IntermediateData, {"tool_uses"})
+_call = trusted_maker(FunctionCall, {"name", "args"})
+_result = trusted_maker(TurnResult, {"invocation", "duration_seconds"})
+_execution = trusted_maker(Execution, _OF_EXECUTION)
 
 
 def prompt_of_row(prompt: str | None) -> Content:
@@ -44,3 +47,13 @@ def case_of_turn(eval_id: str, expected: Invocation) -> EvalCase:
 def execution_of_turn(actual: Invocation, *, seconds: float) -> Execution:
     """What the agent did, in so many seconds."""
     return _execution({"turns": (_result({"invocation": actual, "duration_seconds": seconds}),)})
+
+
+def is_made_of_row(execution: Execution) -> bool:
+    """Whether nothing but a row is in it, as `execution_of_turn` was given what `turn_of_row` made.
+
+    False says nothing: what was copied, or read back, may be the same.
+    """
+    if execution.model_fields_set is not _OF_EXECUTION:
+        return False
+    return execution.turns[0].invocation.model_fields_set is _OF_TURN

@@ -76,9 +76,13 @@ def json_value(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each.
+    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each, and no
+    # comprehension, which is one before Python 3.12.
     if kind is dict:
-        return {str(key): item if type(item) in _PLAIN else json_value(item) for key, item in value.items()}
+        made = {}
+        for key, item in value.items():
+            made[key if type(key) is str else str(key)] = item if type(item) in _PLAIN else json_value(item)
+        return made
     if kind is list:
         return [item if type(item) in _PLAIN else json_value(item) for item in value]
     return _foreign_value(value)

@@ -140,6 +140,8 @@ def fact_data(text: str) -> dict[str, Any]:
 
 def name_to_sql(name: str) -> str | bytes:
     """A name as SQLite can hold it: one with lone surrogates, from a file name that is no UTF-8, becomes bytes."""
+    if name.isascii():  # nearly always, and then in half the time
+        return name
     try:
         name.encode()
     except UnicodeEncodeError:

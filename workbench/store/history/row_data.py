@@ -9,28 +9,16 @@ from typing import Any
 
 from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.results import Execution, TurnResult
-from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
+from workbench.model.row_turns import case_of_turn, execution_of_turn, is_made_of_row, prompt_of_row, turn_of_row
 from workbench.model.trajectory import ToolCall
 
 
 def execution_to_row(execution: Execution) -> dict[str, Any] | None:
     """What a row said, where the execution is exactly what is made of it, else None."""
-    if len(execution.turns) != 1 or not _has_turns_alone(execution):
+    if not is_made_of_row(execution) and not _could_be_of_row(execution):
         return None
     turn = execution.turns[0]
-    invocation = turn.invocation
-    if not _has_invocation_alone(turn) or not _has_words_and_calls_alone(invocation):
-        return None
-    data: dict[str, Any] = {}
-    try:
-        if not _is_silent(invocation.user_content):
-            data["prompt"] = _said(invocation.user_content, role="user")
-        if invocation.final_response is not None:
-            data["response"] = _said(invocation.final_response, role="model")
-        if invocation.intermediate_data is not None:
-            data["calls"] = _calls_of(invocation.intermediate_data)
-    except _NotOfARow:
-        return None
+    data = _said_in(turn.invocation)
     if turn.duration_seconds:
         data["seconds"] = turn.duration_seconds
     return data
@@ -46,7 +34,15 @@ def execution_of_row(data: dict[str, Any]) -> Execution:
 
 def expected_to_row(case: EvalCase) -> dict[str, Any]:
     """What a row said that it expected."""
-    turn = (case.conversation or [])[0]
+    return _said_in((case.conversation or [])[0])
+
+
+def expected_of_row(data: dict[str, Any], eval_id: str) -> EvalCase:
+    """The case of which `expected_to_row` gave this. Raises TypeError or ValueError where it is something else."""
+    return case_of_turn(eval_id, _turn_of(data))
+
+
+def _said_in(turn: Invocation) -> dict[str, Any]:
     data: dict[str, Any] = {}
     if turn.user_content.parts:
         data["prompt"] = turn.user_content.text()
@@ -57,13 +53,19 @@ def expected_to_row(case: EvalCase) -> dict[str, Any]:
     return data
 
 
-def expected_of_row(data: dict[str, Any], eval_id: str) -> EvalCase:
-    """The case of which `expected_to_row` gave this. Raises TypeError or ValueError where it is something else."""
-    return case_of_turn(eval_id, _turn_of(data))
-
-
-class _NotOfARow(Exception):
-    """There is more, or less, to it than rows say."""
+def _could_be_of_row(execution: Execution) -> bool:
+    """Whether there is neither more nor less to it than rows say."""
+    if len(execution.turns) != 1 or not _has_turns_alone(execution):
+        return False
+    (turn,) = execution.turns
+    said, answer = turn.invocation.user_content, turn.invocation.final_response
+    return (
+        _has_invocation_alone(turn)
+        and _has_words_and_calls_alone(turn.invocation)
+        and (_is_silent(said) or _is_one_text(said, role="user"))
+        and (answer is None or _is_one_text(answer, role="model"))
+        and _are_calls_alone(turn.invocation.intermediate_data)
+    )
 
 
 def _has_turns_alone(execution: Execution) -> bool:
@@ -98,27 +100,20 @@ def _is_silent(content: Content) -> bool:
     return content.parts == [] and content.role == "user" and not content.model_extra
 
 
-def _said(content: Content, *, role: str) -> str:
-    """The one text of a content."""
+def _is_one_text(content: Content, *, role: str) -> bool:
     if content.role != role or content.model_extra or content.parts is None or len(content.parts) != 1:
-        raise _NotOfARow
-    part = content.parts[0]
-    if part.text is None or part.thought is not None or part.model_extra:
-        raise _NotOfARow
-    if part.function_call is not None or part.function_response is not None:
-        raise _NotOfARow
-    return part.text
+        return False
+    (part,) = content.parts
+    others = (part.thought, part.function_call, part.function_response)
+    return part.text is not None and not part.model_extra and all(other is None for other in others)
 
 
-def _calls_of(data: IntermediateData | InvocationEvents) -> list[tuple[str, Any]]:
+def _are_calls_alone(data: IntermediateData | InvocationEvents | None) -> bool:
+    if data is None:
+        return True
     if isinstance(data, InvocationEvents) or data.tool_responses or data.intermediate_responses or data.model_extra:
-        raise _NotOfARow
-    calls = []
-    for call in data.tool_uses:
-        if call.id is not None or call.name is None or call.model_extra:
-            raise _NotOfARow
-        calls.append((call.name, call.args))
-    return calls
+        return False
+    return all(call.id is None and call.name is not None and not call.model_extra for call in data.tool_uses)
 
 
 def _turn_of(data: dict[str, Any]) -> Invocation:
