@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from workbench.engine.plan import PlannedCase
+from workbench.model.base import trusted_maker
 from workbench.model.events import CaseFinished
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure
+
+_finished = trusted_maker(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
 
 
 def without_dependencies(result: CaseResult) -> CaseResult:
@@ -25,16 +28,18 @@ def finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
     """What is said of a job that ended."""
-    return CaseFinished(
-        case=key.case,
-        repeat=key.repeat,
-        status=result.status,
-        duration_seconds=result.duration_seconds,
-        failure=result.failure,
-        result=result,
-        source=source,
-        in_history=in_history,
-        is_judged=is_judged,
+    return _finished(
+        {
+            "case": key.case,
+            "repeat": key.repeat,
+            "status": result.status,
+            "duration_seconds": result.duration_seconds,
+            "failure": result.failure,
+            "result": result,
+            "source": source,
+            "in_history": in_history,
+            "is_judged": is_judged,
+        }
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.engine.set_context import SetContext
 from workbench.metrics.fitting import lacking_columns
+from workbench.model.base import trusted_maker
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseAt, CaseKey
 from workbench.model.results import Failure, FailureKind
@@ -24,6 +25,8 @@ from workbench.store.files import relative_name, signature_of
 from workbench.store.names import EVAL_SET_SUFFIXES, is_no_json
 
 _Stamp = Hashable
+
+_key = trusted_maker(CaseKey, {*CaseKey.model_fields})
 
 
 class Reading(NamedTuple):
@@ -202,7 +205,7 @@ def plan_recordings(
     for item in recorded.cases:
         if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
             continue
-        key = CaseKey.trusted(target=target.name, eval_set=name, eval_id=item.eval_id, occurrence=item.occurrence)
+        key = _key({"target": target.name, "eval_set": name, "eval_id": item.eval_id, "occurrence": item.occurrence})
         problem, hashes = None, ("", "")
         if item.problem is not None:
             problem = Failure(kind=FailureKind.FILE, message=item.problem)

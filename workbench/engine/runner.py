@@ -21,6 +21,7 @@ from workbench.engine.run import Run
 from workbench.engine.trees import watched_by, with_watched
 from workbench.engine.users import user_for, why_it_stopped
 from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.model.base import trusted_maker
 from workbench.model.dependencies import Dependency
 from workbench.model.evalset import Content
 from workbench.model.events import (
@@ -43,6 +44,8 @@ from workbench.model.trace import Span
 from workbench.simulation.tools.desk import CaseTools
 from workbench.simulation.tools.recording import add_case
 from workbench.store.errors import StoreError
+
+_result = trusted_maker(CaseResult, {*CaseResult.model_fields})
 
 _STORE_SECONDS = 0.01
 _TELL_SECONDS = 0.25
@@ -277,16 +280,18 @@ class Runner:
         metrics = with_kept(metrics, planned)
         if planned.recorded is None:
             self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
-        return CaseResult.trusted(
-            case=key.case,
-            eval_set_id=planned.eval_set_id,
-            repeat=key.repeat,
-            status=status_of_case(metrics, failure=execution.failure),
-            duration_seconds=execution.duration_seconds,
-            failure=execution.failure,
-            metrics=metrics,
-            execution=execution,
-            expected_by_row=planned.expected_by_row,
+        return _result(
+            {
+                "case": key.case,
+                "eval_set_id": planned.eval_set_id,
+                "repeat": key.repeat,
+                "status": status_of_case(metrics, failure=execution.failure),
+                "duration_seconds": execution.duration_seconds,
+                "failure": execution.failure,
+                "metrics": metrics,
+                "execution": execution,
+                "expected_by_row": planned.expected_by_row,
+            }
         )
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:

@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 def verdict_of(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, tuple((sys.intern(m.name), m.score) for m in result.metrics))
+    return Verdict(result.status, failure, tuple([(sys.intern(m.name), m.score) for m in result.metrics]))
 
 
 def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
@@ -32,7 +32,10 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     for verdict in verdicts:
         statuses[verdict.status] += 1
         for name, score in verdict.scores:
-            metrics.setdefault(name, _Running()).add(score)
+            running = metrics.get(name)
+            if running is None:
+                running = metrics[name] = _Running()
+            running.add(score)
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],

@@ -26,7 +26,7 @@ class Table:
         self, rows: Rows, results: Sequence[CaseResult], metrics: Sequence[AskedMetric], *, asked_agent: bool
     ) -> None:
         self.problems: list[Problem] = []
-        self._metrics = metrics
+        self._metrics = [(asked, _main_column(asked)) for asked in metrics]
         found: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
             cells = dict(row.columns)
@@ -38,7 +38,9 @@ class Table:
         others = dict.fromkeys(name for cells in found for name in cells if name not in own and name not in OUTPUTS)
         outputs = [name for name in OUTPUTS if name not in own and any(name in cells for cells in found)]
         self.columns = (*own, *outputs, *_in_order(others, metrics))
-        self.rows = [{name: cells.get(name) for name in self.columns} for cells in found]
+        self.rows = [
+            cells if (*cells,) == self.columns else {name: cells.get(name) for name in self.columns} for cells in found
+        ]
         if asked_agent:
             self._explain_answers(results)
         self._explain_scores(results)
@@ -54,7 +56,7 @@ class Table:
 
     def _explain_scores(self, results: Sequence[CaseResult]) -> None:
         """Why cells that metrics should have filled are empty."""
-        columns = [(name, asked) for asked in self._metrics for name in self.columns if _belongs(name, asked)]
+        columns = [(name, asked) for asked, _ in self._metrics for name in self.columns if _belongs(name, asked)]
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
             empty = [(name, asked) for name, asked in columns if cells[name] is None]
             if empty:
@@ -65,10 +67,9 @@ class Table:
 
     def _scores(self, result: CaseResult) -> Iterator[tuple[str, Any]]:
         found = {metric.name: metric for metric in result.metrics}
-        for asked in self._metrics:
+        for asked, main in self._metrics:
             metric = found.get(asked.result)
             score = None if metric is None else metric.score
-            main = f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
             yield main, _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
             if asked.kind in ("pairwise", "pointwise"):
                 yield f"{asked.name}/explanation", None if metric is None else _explanation(metric)
@@ -77,6 +78,10 @@ class Table:
                 more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
                 more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
                 yield from ((name, value) for name, value in more.items() if name != main)
+
+
+def _main_column(asked: AskedMetric) -> str:
+    return f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
 
 
 def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:
