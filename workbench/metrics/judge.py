@@ -127,13 +127,12 @@ def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseVie
     assert isinstance(judge, TurnJudge)
     assert prepared.info is not None
     needs_reference = prepared.info.needs_reference
-    score_of = judge.score
-    if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own line
-        scores = [score_of(turn) for turn in view.turns]
-    else:
-        scores = [
-            _nothing_to_judge(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in view.turns
-        ]
+    score_of, turns = judge.score, view.turns
+    if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own lines
+        if len(turns) == 1:  # as in all rows of datasets
+            return result_of_turns(rule, (score_of(turns[0]),))
+        return result_of_turns(rule, tuple([score_of(turn) for turn in turns]))
+    scores = [_nothing_to_judge(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in turns]
     return result_of_turns(rule, tuple(scores))
 
 

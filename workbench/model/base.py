@@ -50,17 +50,20 @@ class Fact(BaseModel):
 def trusted_maker(cls: type[_Model], given: set[str]) -> Callable[[dict[str, Any]], _Model]:
     """As `Fact.trusted`, for one and the same choice of fields of any of our types: a function that takes them.
 
-    The `model_fields_set` of all instances is `given` itself: ours are frozen, so that nothing is added to it, and
-    their copies have copies of it.
+    A dict with all fields, in their order, becomes that of the instance. The `model_fields_set` of all instances is
+    `given` itself: ours are frozen, so that nothing is added to it, and their copies have copies of it.
     """
     defaults, made_anew = _defaults_of(cls)
     made_anew = tuple((name, make) for name, make in made_anew if name not in given)
     keeps_others = cls.model_config.get("extra") == "allow"
+    count = len(defaults)
 
     def trusted(values: dict[str, Any]) -> _Model:
-        fields = {**defaults, **values}
-        for name, make in made_anew:
-            fields[name] = make()
+        fields = values
+        if len(values) < count:
+            fields = {**defaults, **values}
+            for name, make in made_anew:
+                fields[name] = make()
         made = _new(cls)
         _set_fields(made, fields)
         _set_given(made, given)

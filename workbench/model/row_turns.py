@@ -35,7 +35,7 @@ def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolC
     said = None if answer is None else _content({"role": "model", "parts": [_part({"text": answer})]})
     done = None
     if calls is not None:
-        done = _data({"tool_uses": [_call({"name": name, "args": args}) for name, args in calls]})
+        done = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
     return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
 
 

@@ -18,6 +18,8 @@ class ToolCall(NamedTuple):
 
 Trajectory = Sequence[ToolCall]
 
+_call_of = ToolCall._make  # takes two thirds of the time, and calls come by the hundred thousand
+
 _OBJECTS = (dict, Mapping)
 """Nearly all are the first; to be told that of the second takes ten times as long."""
 
@@ -62,7 +64,7 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
             args = args or None  # Vertex sends an empty text for a call without arguments
     if args is not None and not isinstance(args, _OBJECTS):
         raise TrajectoryError(place=f"{place}.{'tool_input' if 'tool_input' in item else 'args'}", expected="an object")
-    return ToolCall(name, args)
+    return _call_of((name, args))
 
 
 def written(calls: Trajectory) -> list[dict[str, Any]]:
@@ -74,7 +76,7 @@ def trajectory_of(invocation: Invocation) -> list[ToolCall]:
     """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
-        return [ToolCall(call.name or "", call.args) for call in data.tool_uses]
+        return [_call_of((call.name or "", call.args)) for call in data.tool_uses]
     if isinstance(data, InvocationEvents):
         return [
             ToolCall(part.function_call.name or "", part.function_call.args)
