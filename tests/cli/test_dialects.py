@@ -71,6 +71,18 @@ def test_a_row_that_cannot_be_read_is_named_and_the_rest_compared(workbench: Com
     assert "3 cases, the dialects disagree on 1" in done.out
 
 
+def test_a_row_that_cannot_be_read_is_there_all_the_same(workbench: CommandLine) -> None:
+    path = write_rows(workbench)
+    with Path(path).open("a") as file:
+        file.write('{"eval_id": "bad", "predicted_trajectory": 3, "reference_trajectory": []}\n')
+
+    bad, same = (workbench("dialects", path, "--case", name) for name in ("bad", "same"))
+
+    assert bad.status == 2
+    assert "rows.jsonl:4" in bad.error and "has no case" not in bad.error
+    assert (same.status, same.error) == (0, "")
+
+
 def test_a_case_that_is_not_there(workbench: CommandLine) -> None:
     done = workbench("dialects", write_rows(workbench), "--case", "twic")
 

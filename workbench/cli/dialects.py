@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from workbench.cli.history import path_option
 from workbench.cli.options import FILE, case_option
 
 if TYPE_CHECKING:
+    from workbench.model.keys import CaseAt
     from workbench.report.dialects import NamedDialects
 
 _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
@@ -51,11 +52,13 @@ def dialects(
     file = Path(what)
     if expected is not None and not file.is_file():
         raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
-    problems: list[str] = []
-    found = list(_of_dataset(file, expected, problems) if file.is_file() else _of_run(what, path))
+    unread: dict[CaseAt, str] = {}
+    found = list(_of_dataset(file, expected, unread) if file.is_file() else _of_run(what, path))
+    chosen = _chosen([*(each.at for each in found), *unread], cases, where=what)
+    found = [each for each in found if each.at in chosen]
+    problems = [problem for at, problem in unread.items() if at in chosen]
     for problem in problems:
         message(problem)
-    found = _chosen(found, cases, where=what)
     if report_format == "json":
         write_document(dump(dialect_record(found), indent=2) + "\n")
     else:
@@ -65,8 +68,8 @@ def dialects(
     return _DISAGREE if any(case.dialects.disagreements for case in found) else _AGREE
 
 
-def _of_dataset(file: Path, expected: Path | None, problems: list[str]) -> Iterator[NamedDialects]:
-    """The rows that can be read; what is wrong with the others goes to `problems`."""
+def _of_dataset(file: Path, expected: Path | None, unread: dict[CaseAt, str]) -> Iterator[NamedDialects]:
+    """The rows that can be read; what is wrong with the others goes to `unread`."""
     from workbench.metrics.dialects import dialects_of
     from workbench.metrics.subject import CaseView, JudgedCase
     from workbench.report.dialects import NamedDialects
@@ -74,7 +77,7 @@ def _of_dataset(file: Path, expected: Path | None, problems: list[str]) -> Itera
 
     for each in read_recorded(file, expected=expected).cases:
         if each.problem is not None:
-            problems.append(each.problem)
+            unread[each.eval_id, each.occurrence] = each.problem
             continue
         turns = (each.case.conversation if each.case is not None else None) or ()
         judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)
@@ -95,15 +98,16 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
         yield NamedDialects((key.eval_id, key.occurrence), dialects_of(CaseView(judged)), case.result.repeat)
 
 
-def _chosen(found: list[NamedDialects], cases: tuple[str, ...], *, where: str) -> list[NamedDialects]:
-    """Those that were asked for, all repeats of them. Raises PlanError for a case that is not there."""
+def _chosen(found: Sequence[CaseAt], cases: tuple[str, ...], *, where: str) -> Set[CaseAt]:
+    """Those that were asked for. Raises PlanError for a case that is not there."""
     from workbench.engine.plan import PlanError
     from workbench.model.keys import cases_by_name
     from workbench.model.text import did_you_mean
 
-    known = cases_by_name(each.at for each in found)
+    if not cases:
+        return frozenset(found)
+    known = cases_by_name(found)
     unknown = [case for case in cases if case not in known]
     if unknown:
         raise PlanError(*(f"{where} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
-    chosen = {at for case in cases for at in known[case]}
-    return [each for each in found if not cases or each.at in chosen]
+    return frozenset(at for case in cases for at in known[case])

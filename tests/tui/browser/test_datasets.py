@@ -91,6 +91,18 @@ async def test_the_history_of_a_recorded_row_says_what_is_judged_and_not_what_is
         await screen.until("changed since the run before it", "what is judged: what was asked, answered or expected")
         await screen.until("changed since then, up to now", "what it is judged by: criteria")
 
+
+async def test_the_history_of_a_row_that_cannot_be_read_any_more_says_so(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    rows = project / "rows.jsonl"
+    main(["run", str(project)])
+    rows.write_text(rows.read_text().replace('"list_lights"', "3"))
+    async with open_app(project) as screen:
+        await _go_to(screen, "off")
+        await screen.press("5")
+        await screen.until("The row as it is now cannot be judged, or is gone.")
+
         assert "what the agent is asked" not in screen.text
 
 

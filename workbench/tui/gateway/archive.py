@@ -143,7 +143,9 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
     except (PlanError, StoreError):
         return None
     planned = next((case for case in plan.cases if case.key == key), None)
-    return None if planned is None else ContentKeys(planned.execution_hash, planned.scoring_hash)
+    if planned is None or planned.problem is not None:
+        return None
+    return ContentKeys(planned.execution_hash, planned.scoring_hash)
 
 
 def _compared(history: History, before: str, after: str) -> RunComparison:
