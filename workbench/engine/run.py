@@ -62,6 +62,10 @@ class Run:
         self._control = control
         self._done = done
 
+    def detach(self) -> None:
+        """Let go of what has carried it out and holds it: both may be large, and cycles stay long. For the engine."""
+        self._control = None
+
     def keep(self, job: JobKey, result: CaseResult) -> None:
         """Note a result; one of the same job replaces it. For the engine."""
         with self._lock:
@@ -81,13 +85,13 @@ class Run:
 
     def cancel(self, job: JobKey | None = None) -> None:
         """Stop one job, or all that have not ended; they end CANCELLED. Returns at once."""
-        if self._control is not None:
-            self._call_engine(self._control.cancel, job)
+        if (control := self._control) is not None:
+            self._call_engine(control.cancel, job)
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
         """Run jobs of this run again, those that are running too; nothing happens once the run is over."""
-        if self._control is not None:
-            self._call_engine(self._control.requeue, tuple(jobs))
+        if (control := self._control) is not None:
+            self._call_engine(control.requeue, tuple(jobs))
 
     def results(self) -> list[CaseResult]:
         """The results so far, in the order of the plan; none where only verdicts are held."""

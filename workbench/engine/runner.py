@@ -149,6 +149,7 @@ class Runner:
             self._send(finished)
             with contextlib.suppress(Exception):  # as above, but nobody listens any more
                 self._recorder.tidy()
+            self._run.detach()
 
     def spending_changed(self) -> None:
         """Models were asked: listeners are told soon, together with what is asked until then."""

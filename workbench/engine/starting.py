@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 from workbench.agents.host import AgentHost, load_hosts
 from workbench.engine.ids import new_run_id
@@ -50,7 +51,10 @@ def start_run(
         from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
 
         resources.cache_warnings.tell_to(run)
-        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=runner.spending_changed, warn=run.warn)
+        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn)
+
+    def changed() -> None:
+        running.spending_changed()
 
     judges = Once(open_judges)
     runner = Runner(
@@ -61,7 +65,7 @@ def start_run(
                 resources.text,
                 lambda: host_of(target),
                 timeout_seconds=plan.limits.timeout_seconds,
-                left=lambda: runner.left_by_agents,
+                left=lambda: running.left_by_agents,
                 ask=lambda: judges.get().ask_for(target),
             )
         ),
@@ -71,6 +75,8 @@ def start_run(
         spending=lambda: judges.get().spending(),
         load=_load,
     )
+    # What it holds asks it in turn, and must not keep it: a run may be large, and nobody looks for cycles soon.
+    running = proxy(runner)
     if plan.options.record_calls is not None or plan.options.replay_calls is not None:
         judges.get()  # a file that will not do is said before anything runs
     run.attach(runner, resources.thread.submit(runner.carry_out()))

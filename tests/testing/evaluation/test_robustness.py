@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from functools import partial
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.testing.evaluation.evaluated import CALL, PROMPTS, column, evaluate, reasons
+from workbench.engine.run import Run
+from workbench.model.results import CaseResult
 from workbench.testing import CustomMetric, EvalTask, TrajectorySingleToolUse
 
 
@@ -302,3 +305,16 @@ def test_objects_with_query_are_asked_and_an_odd_step_is_an_error() -> None:
     assert column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
     (odd,) = reasons(result, "response").values()
     assert odd.startswith("\"intermediate_steps[0]\" is a str ('odd'), expected ")
+
+
+def test_an_evaluation_leaves_nothing_behind_that_only_a_collection_would_find() -> None:
+    rows = [{"prompt": "hello", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]}] * 3
+    task = EvalTask(dataset=rows, metrics=["trajectory_exact_match"])
+    gc.collect()
+    gc.disable()
+    try:
+        task.evaluate()
+
+        assert [held for held in gc.get_objects() if isinstance(held, Run | CaseResult)] == []
+    finally:
+        gc.enable()
