@@ -85,6 +85,7 @@ class HistoryRecorder:
                 scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
                 lacks_baseline=lacks_baseline(planned, result),
                 judged_again=not planned.needs_agent or key in unjudged,
+                recorded=planned.recorded is not None and planned.problem is None,
             )
             for key, planned, result in results
             if result.status is not CaseStatus.CANCELLED

@@ -74,6 +74,20 @@ def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(his
     assert again.execution == stored.execution != fresh.execution
 
 
+def test_what_was_recorded_is_stored_once_for_all_that_judge_it_until_it_is_forgotten(history: History) -> None:
+    job = FinishedJob(make_result("a"), "what was said", "criteria", judged_again=True, recorded=True)
+    stored = []
+    for run in ("first", "again", "anew"):
+        history.begin_run(make_record(run))
+        stored += history.finish_jobs(run, [job])
+        if run == "again":
+            history._database.execute("UPDATE execution SET blob = NULL")
+
+    first, again, anew = (each.execution for each in stored)
+    assert first == again != anew
+    assert list(history.results("anew")) == [job.result]
+
+
 def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(history: History) -> None:
     history.begin_run(make_record("r"))
     ran = make_result("a", answer="héllo")

@@ -54,7 +54,8 @@ class FinishedJob(NamedTuple):
 
     `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
     what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
-    default the target's name does. `judged_again`: the agent did not run, what it did once is judged anew.
+    default the target's name does. `judged_again`: the agent did not run, what it did once is judged anew; `recorded`:
+    so it is, and `execution_key` covers what the agent did and what was expected besides.
     `lacks_baseline`: it was to be compared with an earlier run, and there was none.
     """
 
@@ -63,6 +64,7 @@ class FinishedJob(NamedTuple):
     scoring_key: str = ""
     target_variant: str | None = None
     judged_again: bool = False
+    recorded: bool = False
     lacks_baseline: bool = False
 
 

@@ -25,13 +25,19 @@ _EXECUTIONS = """
     FROM execution JOIN blob ON blob.id = execution.blob
     WHERE target_variant = ? AND execution_key = ? AND repeat = ? ORDER BY execution.id DESC
 """
-_NEWEST = """
-    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at, execution_key, repeat
-    FROM execution JOIN blob ON blob.id = execution.blob
-    WHERE execution.id IN (
+_OF_KEYS = """
+    execution.id IN (
         SELECT max(id) FROM execution
         WHERE target_variant = ? AND execution_key IN (SELECT value FROM json_each(?)) GROUP BY execution_key, repeat
     )
+"""
+_NEWEST = f"""
+    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at, execution_key, repeat
+    FROM execution JOIN blob ON blob.id = execution.blob WHERE {_OF_KEYS}
+"""
+_NEWEST_RECORDED = f"""
+    SELECT NULL, id, dependency_set, tainted = 0, finished_at, execution_key, repeat
+    FROM execution WHERE {_OF_KEYS} AND blob IS NOT NULL
 """
 _ADD_BLOB = "INSERT INTO blob (id, data) VALUES (?, ?)"
 _ADD_EXECUTION = """
@@ -142,16 +148,20 @@ class ResultWriter:
         found = []
         for job in jobs:
             result = job.result
-            text = codec.execution_to_json(result.execution, result.expected_by_row)
             dependencies = result.execution.dependencies
             if not result.metrics and dependencies is None and _says_nothing(result):
                 found.append(_ExecutionRow())
                 continue
-            variant, key, data = _variant_of(job), _key_of(job), codec.to_blob(text)
-            same = (variant, key, result.repeat, data)
+            asked = _variant_of(job), _key_of(job), result.repeat
+            there = newest.get(asked)
+            if job.recorded and there is not None:
+                found.append(there[1])
+                continue
+            data = codec.to_blob(codec.execution_to_json(result.execution, result.expected_by_row))
+            same = (*asked, data)
             known = written.get(same) if job.judged_again else None
-            if known is None and job.judged_again and same[:3] in newest:
-                known = self._stored(same[:3], data, *newest[same[:3]])
+            if known is None and job.judged_again and there is not None:
+                known = self._stored(asked, data, *there)
             if known is None:
                 is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
                 rows = None if dependencies is None else self._sets.store(dependencies)
@@ -160,7 +170,7 @@ class ResultWriter:
                 opaque = dependencies is not None and dependencies.is_opaque
                 number, blob_number = number + 1, blob_number + 1
                 blobs.append((blob_number, data))
-                executions.append((number, *same[:3], finished_at, not is_certain, opaque, rows, blob_number))
+                executions.append((number, *asked, finished_at, not is_certain, opaque, rows, blob_number))
                 known = written[same] = _ExecutionRow(number, rows, is_certain, finished_at)
             found.append(known)
         self._database.execute_many(_ADD_BLOB, blobs)
@@ -169,15 +179,16 @@ class ResultWriter:
 
     def _newest(self, jobs: Sequence[FinishedJob]) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
         """What was stored last, by variant, key and repeat, as far as these jobs judge it again."""
-        keys: dict[str | bytes, list[str]] = {}
+        keys: dict[tuple[str, str | bytes], list[str]] = {}
         for job in jobs:
             if job.judged_again:
-                keys.setdefault(_variant_of(job), []).append(_key_of(job))
+                query = _NEWEST_RECORDED if job.recorded else _NEWEST
+                keys.setdefault((query, _variant_of(job)), []).append(_key_of(job))
         return {
             (variant, key, repeat): (blob, _ExecutionRow(number, dependencies, bool(is_certain), finished_at))
-            for variant, of_variant in keys.items()
+            for (query, variant), of_variant in keys.items()
             for blob, number, dependencies, is_certain, finished_at, key, repeat in self._database.execute(
-                _NEWEST, (variant, json.dumps(of_variant))
+                query, (variant, json.dumps(of_variant))
             )
         }
 
