@@ -28,8 +28,10 @@ def once_each(make: Callable[[Key], T]) -> Callable[[Key], T]:
     made: dict[Key, T] = {}
 
     def get(key: Key) -> T:
-        if key not in made:
-            made[key] = make(key)
-        return made[key]
+        try:
+            return made[key]
+        except KeyError:
+            one = made[key] = make(key)
+            return one
 
     return get

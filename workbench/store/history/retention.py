@@ -14,7 +14,7 @@ SCORED_EXECUTIONS = 10_000
 
 _AT_ONCE = 500
 
-# Only variants that this run has executed can have grown.
+# Only variants that this run has executed can have grown, and most of thousands have not grown beyond the limit.
 _OLD_TRACES = """
     SELECT id FROM (
         SELECT id, blob, row_number() OVER (
@@ -22,10 +22,15 @@ _OLD_TRACES = """
         ) AS age
         FROM execution
         WHERE (target_variant, execution_key, repeat) IN (
-            SELECT execution.target_variant, execution.execution_key, execution.repeat
-            FROM job JOIN execution ON execution.id = job.execution WHERE job.run = ?
+            SELECT this.target_variant, this.execution_key, this.repeat
+            FROM job JOIN execution AS this ON this.id = job.execution
+            WHERE job.run = :run AND :kept < (
+                SELECT count(*) FROM execution AS other
+                WHERE other.target_variant = this.target_variant AND other.execution_key = this.execution_key
+                AND other.repeat = this.repeat
+            )
         )
-    ) WHERE age > ? AND blob IS NOT NULL
+    ) WHERE age > :kept AND blob IS NOT NULL
 """
 # The run that has just ended is kept whole, however large.
 _OLD_EXECUTIONS = """
@@ -38,7 +43,7 @@ _OLD_EXECUTIONS = """
 def forget_old(database: Database, run: int) -> None:
     """Apply the rules after `run` (the id of its row). Raises StoreError."""
     with database.reading():
-        traces = [row[0] for row in database.execute(_OLD_TRACES, (run, TRACES_OF_A_VARIANT))]
+        traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": TRACES_OF_A_VARIANT})]
         executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, (SCORED_EXECUTIONS, run))]
     for ids in _chunks(traces):
         with database.writing():
