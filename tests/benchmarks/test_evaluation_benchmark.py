@@ -52,7 +52,7 @@ def test_ten_thousand_rows(history: bool, tmp_path: Path, monkeypatch: pytest.Mo
     print(f"\n{ROWS:,} rows x six, history {history}: {least[0]:.2f} s CPU, {least[1]:.2f} s")
     print(f"a plain loop: {min(plainly):.2f} s CPU; {ratio:.1f} times that")
     assert result.summary_metrics["row_count"] == ROWS == len(numbers)
-    assert ratio < (14 if history else 10)
+    assert ratio < (9 if history else 7)
 
 
 def test_import_of_the_api() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +55,8 @@ def start_run(
         return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn)
 
     def changed() -> None:
-        running.spending_changed()
+        with suppress(ReferenceError):  # the run is over, and nobody is told any more
+            running.spending_changed()
 
     judges = Once(open_judges)
     runner = Runner(
