@@ -31,7 +31,10 @@ def prompt_of_row(prompt: str | None) -> Content:
 
 
 def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
-    """One of the two sides of a row; None is what the row does not say, which no calls are not."""
+    """One of the two sides of a row with this prompt of `prompt_of_row`.
+
+    None is what the row does not say, which no calls are not.
+    """
     said = None if answer is None else _content({"role": "model", "parts": [_part({"text": answer})]})
     done = None
     if calls is not None:

@@ -101,7 +101,7 @@ async def test_the_history_of_a_row_that_cannot_be_read_any_more_says_so(
     async with open_app(project) as screen:
         await _go_to(screen, "off")
         await screen.press("5")
-        await screen.until("The row as it is now cannot be judged, or is gone.")
+        await screen.until("What was recorded cannot be judged as it is now, or is gone.")
 
         assert "what the agent is asked" not in screen.text
 

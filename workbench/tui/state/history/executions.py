@@ -153,8 +153,9 @@ class Executions(CursorRows):
         if self.history.is_kept:
             yield Whole.of(_KEPT, Tone.MUTED)
         elif self.history.now is None:
-            what = "row as it is now cannot be judged" if self.history.is_recorded else "case as it is now cannot run"
-            yield Whole.of(f"The {what}, or is gone.", Tone.WARNING)
+            recorded = self.history.is_recorded
+            what = "What was recorded cannot be judged as it is now" if recorded else "The case as it is now cannot run"
+            yield Whole.of(f"{what}, or is gone.", Tone.WARNING)
         elif since := list(self._differing(job, self.history.now)):
             yield Whole.of("changed since then, up to now", Tone.HEADING)
             yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
