@@ -17,7 +17,7 @@ _OF_EXECUTION = {"turns"}
 
 _case = trusted_maker(EvalCase, {"eval_id", "conversation"})
 _invocation = trusted_maker(Invocation, _OF_TURN)
-_content = trusted_maker(Content, {"role", "parts"})
+_content = trusted_maker(Content, {"parts", "role"})
 _part = trusted_maker(Part, {"text"})
 _data = trusted_maker(IntermediateData, {"tool_uses"})
 _call = trusted_maker(FunctionCall, {"name", "args"})
@@ -27,7 +27,7 @@ _execution = trusted_maker(Execution, _OF_EXECUTION)
 
 def prompt_of_row(prompt: str | None) -> Content:
     """What the user said; without parts where the row has no prompt."""
-    return _content({"role": "user", "parts": [] if prompt is None else [_part({"text": prompt})]})
+    return _content({"parts": [] if prompt is None else [_part({"text": prompt})], "role": "user"})
 
 
 def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
@@ -35,7 +35,7 @@ def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolC
 
     None is what the row does not say, which no calls are not.
     """
-    said = None if answer is None else _content({"role": "model", "parts": [_part({"text": answer})]})
+    said = None if answer is None else _content({"parts": [_part({"text": answer})], "role": "model"})
     done = None
     if calls is not None:
         done = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
