@@ -57,18 +57,18 @@ class ReportedCase:
     @property
     def judged(self) -> tuple[MetricResult, ...]:
         """The metrics that decide: those with a threshold, and those that could not be computed."""
-        return tuple(
-            metric
-            for metric in self.result.metrics
-            if metric.threshold is not None or metric.status is MetricStatus.ERROR
-        )
+        return tuple(metric for metric in self.result.metrics if _decides(metric))
 
 
 def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> list[MetricResult]:
     """The metrics that were asked for or decide; those that are always reported are left out."""
     wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
     # One criterion may have several results, which begin with its name.
-    return [metric for metric in case.result.metrics if metric in case.judged or metric.name.startswith(wanted)]
+    return [metric for metric in case.result.metrics if _decides(metric) or metric.name.startswith(wanted)]
+
+
+def _decides(metric: MetricResult) -> bool:
+    return metric.threshold is not None or metric.status is MetricStatus.ERROR
 
 
 @dataclass(frozen=True, kw_only=True)
