@@ -7,14 +7,14 @@ import contextlib
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.case import Attempt, Listener, execute
-from workbench.engine.job_results import finished_event, without_dependencies, without_execution
+from workbench.engine.finishing import Finishing, Recorder
+from workbench.engine.job_results import finished_event, without_execution
 from workbench.engine.kept import Asking, criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
@@ -47,31 +47,10 @@ from workbench.store.errors import StoreError
 
 _result = trusted_maker(CaseResult, {*CaseResult.model_fields})
 
-_STORE_SECONDS = 0.01
 _TELL_SECONDS = 0.25
 
 # Few enough to be cancelled soon, and to let others on the engine's loop have their turn.
 _RECORDINGS_AT_ONCE = 256
-
-# Enough to make the cost of a transaction small, unless that would hold up who waits for results.
-_STORED_AT_ONCE = 1024
-_SHOWN_AFTER_SECONDS = 0.2
-
-
-class Recorder(Protocol):
-    """Keeps results where the next start finds them. What cannot be kept is said once, as a notice."""
-
-    def begin(self, run: Run) -> None: ...
-
-    def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
-
-    def keep(self, results: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> Sequence[bool]:
-        """Whether it has kept each of these."""
-
-    def end(self, run: Run, finished: RunFinished) -> None: ...
-
-    def tidy(self) -> None:
-        """Whatever takes its time and nobody waits for. The last that is asked."""
 
 
 class Runner:
@@ -113,8 +92,7 @@ class Runner:
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lane_is_free = asyncio.Event()
-        self._unstored: list[tuple[JobKey, PlannedCase, CaseResult]] = []
-        self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
+        self._finishing = Finishing(run, recorder)
         self._look_at_leftovers = look_at_leftovers
         self._spending = spending
         self._load = load
@@ -134,7 +112,7 @@ class Runner:
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
             self._run.interrupted = True
         finally:
-            self._store_finished()
+            self._finishing.store()
             self._tell_spending()
             finished = RunFinished(
                 run_id=self._run.run_id,
@@ -194,8 +172,8 @@ class Runner:
                 continue
             queue = next((queue for queue in (self._recordings, self._waiting) if key in queue), None)
             if queue is not None:
-                del queue[key]
-                self._finish(self._planned[key], key, without_execution(self._planned[key], key, CaseStatus.CANCELLED))
+                planned = queue.pop(key)
+                self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
         self._lane_is_free.set()
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
@@ -222,17 +200,12 @@ class Runner:
 
     async def _judge_recordings(self) -> None:
         """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
-        stored_at = time.perf_counter()
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False) for _ in range(count)]
-            self._unstored += [(key, planned, await self._result_of(planned, key)) for key, planned in batch]
-            is_time = time.perf_counter() - stored_at > _SHOWN_AFTER_SECONDS
-            if is_time or len(self._unstored) >= _STORED_AT_ONCE:
-                self._store_finished()
-                stored_at = time.perf_counter()
+            self._finishing.add_batch([(key, planned, await self._result_of(planned, key)) for key, planned in batch])
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in
-        self._store_finished()
+        self._finishing.store()
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -243,15 +216,15 @@ class Runner:
             return
         planned = self._planned[key]
         if task.cancelled():
-            self._finish(planned, key, without_execution(planned, key, CaseStatus.CANCELLED))
+            self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
         elif (error := task.exception()) is not None:
             # A fault of our own must cost this case only, and must be seen.
             failure = Failure(kind=FailureKind.CRASH, message=f"workbench itself failed: {error!r}")
-            self._finish(planned, key, without_execution(planned, key, CaseStatus.ERROR, failure))
+            self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.ERROR, failure))
 
     async def _run_job(self, key: JobKey) -> None:
         planned = self._planned[key]
-        self._finish(planned, key, await self._result_of(planned, key))
+        self._finishing.add(key, planned, await self._result_of(planned, key))
 
     async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
@@ -348,11 +321,10 @@ class Runner:
 
     def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
         """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
-        self._store_soon()
         result = without_execution(planned, key, CaseStatus.NOT_EVALUATED)
         told = {"execution": execution, "duration_seconds": execution.duration_seconds}
         told["expected_by_row"] = planned.expected_by_row
-        self._unjudged[key] = planned, result.model_copy(update=told)
+        self._finishing.add_unjudged(key, planned, result.model_copy(update=told))
 
     async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
         """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""
@@ -363,43 +335,6 @@ class Runner:
             await asyncio.to_thread(add_case, path, tools.recorded())
         except StoreError as error:
             self._run.warn(f"tool calls are not recorded: {error}")
-
-    def _finish(self, planned: PlannedCase, key: JobKey, result: CaseResult) -> None:
-        """Note a result."""
-        self._store_soon()
-        self._unstored.append((key, planned, result))
-
-    def _store_soon(self) -> None:
-        """Whatever comes in the next few milliseconds is stored together, in one transaction."""
-        if not self._unstored and not self._unjudged:
-            asyncio.get_running_loop().call_later(_STORE_SECONDS, self._store_finished)
-
-    def _store_finished(self) -> None:
-        """Store what has finished, then show it."""
-        finished, self._unstored = self._unstored, []
-        if self._unjudged:
-            self._store_unjudged({key for key, _, result in finished if result.status is not CaseStatus.CANCELLED})
-        if not finished:
-            return
-        are_kept: Sequence[bool] = [False] * len(finished)
-        try:
-            are_kept = self._recorder.keep(finished)
-        except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
-            self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
-        is_judged = self._plan.options.scores
-        for (key, _, stored), is_kept in zip(finished, are_kept, strict=True):
-            result = without_dependencies(stored)
-            self._run.keep(key, result)
-            self._send(finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged))
-
-    def _store_unjudged(self, judged: Collection[JobKey]) -> None:
-        unjudged, self._unjudged = self._unjudged, {}
-        left = [noted for key, noted in unjudged.items() if key not in judged]
-        if left:
-            try:
-                self._recorder.keep_unjudged(left)
-            except Exception as error:  # as below
-                self._run.warn(f"what agents did could not be stored because workbench itself failed: {error!r}")
 
     def _send(self, event: RunEvent) -> None:
         self._run.log.append(event)
