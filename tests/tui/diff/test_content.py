@@ -175,6 +175,17 @@ def test_a_failure_comes_first_with_the_end_of_stderr_and_without_secrets(make: 
     assert "  ␛[31mred" in shown
 
 
+def test_what_could_not_be_read_no_agent_has_left_unfinished(make: Any) -> None:
+    failure = Failure(kind=FailureKind.FILE, message="rows.jsonl:3:1: is not JSON")
+    case = make.case("a", make.turn("One", "1"))
+    result = make.result(make.key("a"), CaseStatus.ERROR, failure=failure, metrics=[])
+
+    shown = _shown(_blocks(case, result=result))
+
+    assert shown[0] == "! file error  rows.jsonl:3:1: is not JSON"
+    assert "did not finish" not in "\n".join(shown)
+
+
 def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
     metrics = [
         MetricResult(

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from workbench.engine.accepting import turn_comparisons
 from workbench.model.evalset import Content, EvalCase, Invocation
-from workbench.model.results import CaseResult, Execution, Failure, MetricResult, MetricStatus, TurnResult
+from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import redact
 from workbench.model.trace import simulated_calls
 from workbench.model.trajectory import trajectory_of
@@ -71,7 +71,9 @@ class _Diff:
     def _write_turns(self, failure: Failure | None) -> None:
         case, turns = self._source.case, self._source.turns
         expected = (case.conversation if case is not None else None) or []
-        stopped = failure is not None and len(turns) < len(expected)
+        # What could not be read was asked of nobody.
+        ran = failure is not None and failure.kind is not FailureKind.FILE
+        stopped = ran and len(turns) < len(expected)
         for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
             self._write_turn(number, wanted, turn)
             if stopped and number == len(turns):
