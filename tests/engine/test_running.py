@@ -332,3 +332,19 @@ def test_a_workspace_lets_go_of_runs_that_are_over(project: Project) -> None:
     gc.collect()
 
     assert older() is None
+
+
+def test_results_stand_in_the_order_of_the_plan_whichever_ended_first(project: Project) -> None:
+    project.add_agent(
+        "import time\n"
+        "def answer(prompt):\n"
+        "    time.sleep(0.3 if prompt == 'slow' else 0)\n"
+        "    return {'response': prompt, 'predicted_trajectory': []}\n"
+    )
+    project.add_set({"a": [turn("slow")], "b": [turn("fast")], "c": [turn("slow")]})
+
+    run = project.run(concurrency=3)
+
+    ended = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
+    assert ended[0] == "b"
+    assert [result.case.eval_id for result in run.results()] == ["a", "b", "c"]

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from workbench.engine.plan import PlannedCase
 from workbench.metrics.registry import needs_of
+from workbench.model.by_identity import by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import MetricResult
 
 _ASKED = frozenset({"judge", "service", "worker"})
 
 
-class Asking:
-    """Which cases are judged by asking somebody: a model, a service, or a function that may ask one."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[EvalConfig, bool]] = {}  # the config is kept alive, so that its id is its own
-
-    def is_needed_for(self, planned: PlannedCase) -> bool:
-        """Whether judging takes longer than a moment."""
-        config = planned.config
-        if id(config) not in self._known:
-            self._known[id(config)] = config, bool(needs_of(config) & _ASKED)
-        return self._known[id(config)][1]
+@by_identity(at_most=64)
+def asks_somebody(config: EvalConfig) -> bool:
+    """Whether somebody is asked to judge, a model, a service, or a function that may ask one: that takes its time."""
+    return bool(needs_of(config) & _ASKED)
 
 
 def criteria_to_judge(planned: PlannedCase) -> EvalConfig:

@@ -28,9 +28,13 @@ class HistoryRecorder:
     """
 
     def __init__(
-        self, root: Path, *, warn: Callable[[str], None], stored: Callable[[StoredVerdict, CaseResult], None]
+        self,
+        root: Path,
+        *,
+        warn: Callable[[str], None],
+        stored: Callable[[Iterable[tuple[StoredVerdict, CaseResult]]], None],
     ) -> None:
-        """`stored` hears of every result that has been stored."""
+        """`stored` hears of all results that have been stored, together with others; it need not look at them."""
         self._root = root
         self._warn = warn
         self._stored = stored
@@ -95,11 +99,9 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
             return nothing
-        for key, _, result in results if unjudged else ():
-            if result.status is CaseStatus.CANCELLED and key in unjudged:
-                self._stored(*unjudged[key])
-        for verdict, job in zip(verdicts, jobs, strict=True):
-            self._stored(verdict, job.result)
+        cancelled = (key for key, _, result in results if result.status is CaseStatus.CANCELLED)
+        self._stored([unjudged[key] for key in cancelled if key in unjudged] if unjudged else ())
+        self._stored((verdict, job.result) for verdict, job in zip(verdicts, jobs, strict=True))
         return [result.status is not CaseStatus.CANCELLED for _, _, result in results]
 
     def end(self, run: Run, finished: RunFinished) -> None:

@@ -126,4 +126,7 @@ class Run:
 
     def _in_order(self) -> Iterator[_Kept]:
         """What is kept, in the order of the plan. Needs the lock."""
-        return (kept for key, _ in self.plan.jobs if (kept := self._kept.get(key)) is not None)
+        jobs = self.plan.jobs
+        if len(jobs) == len(self._kept) and all(key is job for key, (job, _) in zip(self._kept, jobs, strict=True)):
+            return iter(self._kept.values())  # as rows end: to look up thousands takes longer than to see that
+        return (kept for key, _ in jobs if (kept := self._kept.get(key)) is not None)

@@ -15,7 +15,7 @@ from workbench.agents.host import AgentHost, LeftByAgents
 from workbench.engine.case import Attempt, Listener, execute
 from workbench.engine.finishing import Finishing, Recorder
 from workbench.engine.job_results import finished_event, without_execution
-from workbench.engine.kept import Asking, criteria_to_judge, with_kept
+from workbench.engine.kept import asks_somebody, criteria_to_judge, with_kept
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.run import Run
 from workbench.engine.trees import watched_by, with_watched
@@ -80,14 +80,13 @@ class Runner:
         self._recorder = recorder
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
-        self._asking = Asking()
         # Ordered dictionaries: thousands may be taken out of the middle at once.
         self._recordings: OrderedDict[JobKey, PlannedCase] = OrderedDict()
         self._waiting: OrderedDict[JobKey, PlannedCase] = OrderedDict()
         stored = run.plan.stored
         for key, planned in run.plan.jobs:
             if not stored or key not in stored:
-                waits = planned.needs_agent or self._asking.is_needed_for(planned)
+                waits = planned.needs_agent or asks_somebody(planned.config)
                 (self._waiting if waits else self._recordings)[key] = planned
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
@@ -234,7 +233,7 @@ class Runner:
             execution = await self._execute(planned, key)
             if (why := why_it_stopped(key.case, execution)) is not None:
                 self._run.warn(why)
-            if execution.failure is None and self._asking.is_needed_for(planned):
+            if execution.failure is None and asks_somebody(planned.config):
                 self._will_be_judged(planned, key, execution)
         return await self._judge(planned, key, execution)
 

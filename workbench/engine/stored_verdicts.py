@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.agents.host import LeftByAgents
@@ -35,11 +36,12 @@ class StoredVerdicts:
                     self._verdicts = Verdicts()
             return self._verdicts
 
-    def note(self, stored: StoredVerdict, result: CaseResult) -> None:
-        """A verdict was stored."""
-        with self._lock:  # what is being read meanwhile has it, or gets it now
+    def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
+        """Verdicts were stored."""
+        with self._lock:  # what is being read meanwhile has them, or gets them now
             if self._verdicts is not None:
-                self._verdicts.add(stored, result)
+                for verdict, result in stored:
+                    self._verdicts.add(verdict, result)
 
     def left_by_agents(self) -> LeftByAgents:
         """What agents have left so far; an unreadable history knows nothing of it."""

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from workbench.model.by_identity import by_identity
 from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.results import CaseResult, CaseStatus, FailureKind, MetricScores
+from workbench.model.results import CaseResult, CaseStatus, FailureKind, MetricResult, MetricScores
 
 
 class Verdict(NamedTuple):
@@ -22,7 +23,12 @@ class Verdict(NamedTuple):
 def verdict_of(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, tuple([(sys.intern(m.name), m.score) for m in result.metrics]))
+    return Verdict(result.status, failure, _scores_of(result.metrics))
+
+
+@by_identity(at_most=256)
+def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
+    return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
 
 
 def summarise(verdicts: Iterable[Verdict]) -> RunSummary:

@@ -25,6 +25,7 @@ from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
 from workbench.metrics.text import TextScorer
 from workbench.metrics.text_helper.tasks import TextTask
+from workbench.model.by_identity import by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import MetricResult, Score
 
@@ -65,22 +66,31 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
         )
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
-    return tuple(result for group in groups for result in group)
+    return _one_of_alike([result for group in groups for result in group])
 
 
-_PREPARED_AT_MOST = 64
-_prepared_by_id: dict[int, tuple[EvalConfig, Sequence[PreparedCriterion]]] = {}
-
-
+@by_identity(at_most=64)
 def _prepared(config: EvalConfig) -> Sequence[PreparedCriterion]:
     """The criteria made ready: once for each config object, which judges thousands of cases."""
-    kept = _prepared_by_id.get(id(config))
-    if kept is None:
-        if len(_prepared_by_id) >= _PREPARED_AT_MOST:
-            _prepared_by_id.clear()
-        # The config is kept alive beside its criteria, so that no other object gets its id.
-        kept = _prepared_by_id[id(config)] = (config, prepare(config))
-    return kept[1]
+    return prepare(config)
+
+
+_ALIKE_AT_MOST = 256
+_alike: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
+
+
+def _one_of_alike(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
+    """The results as a tuple, the same one for all cases that share their results: by the thousand those are few.
+
+    What is worked out of such a tuple, `by_identity`, is worked out once.
+    """
+    which = tuple(map(id, results))
+    alike = _alike.get(which)
+    if alike is None:
+        if len(_alike) >= _ALIKE_AT_MOST:
+            _alike.clear()
+        alike = _alike[which] = tuple(results)
+    return alike
 
 
 def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:

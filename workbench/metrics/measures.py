@@ -20,7 +20,7 @@ _NOT_FINISHED = Score.undefined("the turn was not finished")
 _NO_CALLS_REPORTED = Score.undefined("model calls were not reported")
 _NO_TOKENS_REPORTED = Score.undefined("tokens were not reported")
 _NOT_RECORDED = {
-    column: Score.undefined(f"no agent ran, and the row has no {column}")
+    column: CaseScore(Score.undefined(f"no agent ran, and the row has no {column}"))
     for column in ("latency_in_seconds", "failure")
 }
 
@@ -29,7 +29,7 @@ def latency(view: CaseView) -> CaseScore:
     """Seconds that the agent took for the case: the sum of its turns. Undefined where it failed, as in Vertex."""
     execution = view.subject.execution
     if view.subject.recorded:
-        return CaseScore(_recorded(view, "latency_in_seconds"))
+        return _recorded(view, "latency_in_seconds")
     if execution.failure is not None:
         return CaseScore(Score.undefined("the agent did not finish"))
     return CaseScore(Score(sum((turn.duration_seconds for turn in execution.turns), 0.0)))
@@ -38,7 +38,7 @@ def latency(view: CaseView) -> CaseScore:
 def failure(view: CaseView) -> CaseScore:
     """1 where the agent could not finish the case, else 0."""
     if view.subject.recorded:
-        return CaseScore(_recorded(view, "failure"))
+        return _recorded(view, "failure")
     return CaseScore(Score(0.0 if view.subject.execution.failure is None else 1.0))
 
 
@@ -82,10 +82,10 @@ def _sum_of_parts(usage: TokenUsage) -> int | None:
     return sum(known) if known else usage.total
 
 
-def _recorded(view: CaseView, column: str) -> Score:
+def _recorded(view: CaseView, column: str) -> CaseScore:
     """A measure of a dataset row, which only its columns know."""
     value = view.subject.columns.get(column)
-    return Score(float(value)) if is_number(value) else _NOT_RECORDED[column]
+    return _NOT_RECORDED[column] if value is None or not is_number(value) else CaseScore(Score(float(value)))
 
 
 def _of_case(
@@ -100,11 +100,8 @@ def _of_case(
 def _of_turns(
     name: str, score: Callable[[Turn], Score], *, purpose: str, when: str, missing_is_zero: bool = False
 ) -> Definition:
-    def finished(turn: Turn) -> Score:
-        return _NOT_FINISHED if turn.result is None else score(turn)
-
     def prepare(_options: Options) -> Sequence[Judge]:
-        return [TurnJudge(name=name, score=finished, missing_is_zero=missing_is_zero)]
+        return [TurnJudge(name=name, score=score, missing_is_zero=missing_is_zero)]
 
     return Definition(info=_info(name, purpose=purpose, when=when, highest=None), prepare=prepare)
 

@@ -6,13 +6,13 @@ reason), and work that could not be done (ERROR, with its cause).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from workbench.model.base import Fact
+from workbench.model.by_identity import by_identity
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey
@@ -316,10 +316,15 @@ class CaseResult(Fact):
         )
 
 
-def status_of_case(metrics: Iterable[MetricResult], *, failure: Failure | None = None) -> CaseStatus:
+def status_of_case(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
     """ERROR if anything errored, else FAILED if a metric failed, else PASSED if one passed, else NOT_EVALUATED."""
+    return _status_of(metrics) if failure is None else CaseStatus.ERROR
+
+
+@by_identity(at_most=256)
+def _status_of(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     statuses = {metric.status for metric in metrics}
-    if failure is not None or MetricStatus.ERROR in statuses:
+    if MetricStatus.ERROR in statuses:
         return CaseStatus.ERROR
     if MetricStatus.FAILED in statuses:
         return CaseStatus.FAILED

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
+from workbench.model.by_identity import by_identity
 from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, MetricResult, MetricScores
 from workbench.store.history import row_data
@@ -22,9 +23,6 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=F
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metrics = _METRICS.serializer.to_python
-
-_BLOBS_AT_MOST = 256
-_blobs: dict[tuple[int, ...], tuple[tuple[MetricResult, ...], bytes]] = {}
 
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
@@ -95,17 +93,10 @@ def tell_the_same(one: bytes, other: bytes) -> bool:
         return False
 
 
+@by_identity(at_most=256)  # cases that were scored alike share their results, and may do so by the thousand
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """The metrics of a case."""
-    # Cases that were scored alike share their results, and may do so by the thousand.
-    alike = tuple(map(id, metrics))
-    known = _blobs.get(alike)
-    if known is None:
-        if len(_blobs) >= _BLOBS_AT_MOST:
-            _blobs.clear()
-        # The results are kept alive beside their blob, so that no others get their ids.
-        known = _blobs[alike] = metrics, to_blob(_to_json(_dump_metrics(metrics, exclude_defaults=True)))
-    return known[1]
+    return to_blob(_to_json(_dump_metrics(metrics, exclude_defaults=True)))
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:

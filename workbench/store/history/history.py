@@ -105,11 +105,14 @@ class History:
         """Store one result; of a job that is finished twice the second counts. See FinishedJob for the keys."""
         self.finish_jobs(run_id, [FinishedJob(result, execution_key, scoring_key, target_variant)])
 
-    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
-        """Store results in one transaction: for results that come by the thousand. Gives them as they are stored."""
+    def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
+        """Store results in one transaction: for results that come by the thousand.
+
+        Gives them as they are stored, each when it is asked for: not everybody wants to know.
+        """
         return self._written(run_id, jobs, self._writer.insert)
 
-    def keep_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> list[StoredVerdict]:
+    def keep_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
         """Store what agents did before their judges are asked, so that it is not lost with what interrupts those.
 
         No verdict and no job of the run before `finish_jobs` has it.
@@ -299,8 +302,8 @@ class History:
         self,
         run_id: str,
         jobs: Iterable[FinishedJob],
-        insert: Callable[[str, int, Iterable[FinishedJob], float], list[StoredVerdict]],
-    ) -> list[StoredVerdict]:
+        insert: Callable[[str, int, Iterable[FinishedJob], float], Iterator[StoredVerdict]],
+    ) -> Iterator[StoredVerdict]:
         """Write jobs of a run in one transaction."""
         run = self._runs.row(run_id)
         now = time.time()

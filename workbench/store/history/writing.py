@@ -6,7 +6,7 @@ Rows of each table are written together: a statement for each row and table is m
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -71,8 +71,8 @@ class ResultWriter:
         self._database = database
         self._sets = DependencySets(database)
 
-    def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> list[StoredVerdict]:
-        """Store results of the run with this id, whose row is `run`."""
+    def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> Iterator[StoredVerdict]:
+        """Store results of the run with this id, whose row is `run`. Verdicts are made as they are asked for."""
         jobs = list(jobs)
         executions = self._executions(jobs, now)
         verdicts, scores, rows = [], [], []
@@ -102,16 +102,18 @@ class ResultWriter:
                     score,
                 )
             )
-            verdicts.append(_verdict(run_id, job, execution, now, scored_with=scored_with))
+            verdicts.append((job, execution, scored_with))
         self._database.execute_many(_ADD_SCORE, scores)
         self._database.execute_many(_ADD_JOB, rows)
         # Looked at once, and not for each of the thousands of results that may come.
         if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
             judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
             self._database.execute_many(_FORGET_UNJUDGED, judged)
-        return verdicts
+        return (_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
 
-    def insert_unjudged(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> list[StoredVerdict]:
+    def insert_unjudged(
+        self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
+    ) -> Iterator[StoredVerdict]:
         """Store what agents did in jobs whose judges are yet to be asked. `insert` of a job takes its place."""
         jobs = list(jobs)
         executions = self._executions(jobs, now)
@@ -129,10 +131,10 @@ class ResultWriter:
             for job, execution in zip(jobs, executions, strict=True)
         ]
         self._database.execute_many(_ADD_UNJUDGED, rows)
-        return [
+        return (
             _verdict(run_id, job, execution, now)._replace(is_judged=False)
             for job, execution in zip(jobs, executions, strict=True)
-        ]
+        )
 
     def forget(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from workbench.model.by_identity import by_identity
 from workbench.model.events import MetricSummary, RunSummary
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.trajectory import trajectory_of
@@ -27,12 +28,13 @@ class Table:
     ) -> None:
         self.problems: list[Problem] = []
         self._metrics = [(asked, _main_column(asked)) for asked in metrics]
+        scores_of = by_identity(at_most=256)(self._scores)
         found: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
             cells = dict(row.columns)
             if asked_agent:
                 cells.update(_answer(result))
-            cells.update(self._scores(result))
+            cells.update(scores_of(result.metrics))
             found.append(cells)
         own = rows.columns
         others = dict.fromkeys(name for cells in found for name in cells if name not in own and name not in OUTPUTS)
@@ -65,19 +67,21 @@ class Table:
                     Problem(number, name, *_why_empty(found.get(asked.result), result)) for name, asked in empty
                 ]
 
-    def _scores(self, result: CaseResult) -> Iterator[tuple[str, Any]]:
-        found = {metric.name: metric for metric in result.metrics}
+    def _scores(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
+        found = {metric.name: metric for metric in metrics}
+        cells: dict[str, Any] = {}
         for asked, main in self._metrics:
             metric = found.get(asked.result)
             score = None if metric is None else metric.score
-            yield main, _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
+            cells[main] = _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
             if asked.kind in ("pairwise", "pointwise"):
-                yield f"{asked.name}/explanation", None if metric is None else _explanation(metric)
+                cells[f"{asked.name}/explanation"] = None if metric is None else _explanation(metric)
             if asked.kind == "custom" and metric is not None:
                 prefix = f"{asked.name}/"
                 more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
                 more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
-                yield from ((name, value) for name, value in more.items() if name != main)
+                cells |= {name: value for name, value in more.items() if name != main}
+        return cells
 
 
 def _main_column(asked: AskedMetric) -> str:
