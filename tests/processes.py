@@ -14,7 +14,7 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
-def children() -> set[int]:
-    """The processes that this one has started."""
-    tasks = Path("/proc/self/task").iterdir()
+def children(of: int | None = None) -> set[int]:
+    """The processes that this one, or the one with this id, has started."""
+    tasks = Path(f"/proc/{of or 'self'}/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}

@@ -66,16 +66,18 @@ class ForkLauncher:
         self._defined: frozenset[str] = frozenset()
         self._closed = False
 
-    def renew(self) -> None:
+    def renew(self) -> bool:
         """Where `.env` files define other variables than before, begin again with a zygote that imports nothing.
 
-        Libraries that were imported early may have looked at one of them. What has a process goes on in it.
+        Libraries that were imported early may have looked at one of them. What has a process goes on in it. See
+        `leases.Launcher.renew`.
         """
         if self._current is None or self._defined_now() == self._defined:
-            return
+            return False
         self._generation += 1
         self._current, self._todo, self._learned, self._scouted = None, [], [], False
         self._close_retired()
+        return True
 
     def _defined_now(self) -> frozenset[str]:
         with contextlib.suppress(OSError):

@@ -16,8 +16,11 @@ class Launcher(Protocol):
     def prepare(self, *, cases: int) -> None:
         """Start early what `cases` sessions will need."""
 
-    def renew(self) -> None:
-        """What the agent's environment is may have changed: processes started from now on are to know it."""
+    def renew(self) -> bool:
+        """What the agent's environment is may have changed: processes started from now on are to know it.
+
+        Whether it has, so that those that are there may not.
+        """
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """Start a process; `attach` gets it before it can say anything. Raises AgentError."""
@@ -59,8 +62,8 @@ class OwnProcess:
 class SharedProcesses:
     """A lease of processes that serve one session after another, `at_once` of them at a time.
 
-    A process in which something of a session may be left, and after `renew` any process, gets no new sessions, and ends
-    with the last it has.
+    A process in which something of a session may be left, and after `renew` any process that has had one, gets no new
+    sessions, and ends with the last it has.
     """
 
     def __init__(self, launcher: Launcher, *, at_once: int | None) -> None:
@@ -68,12 +71,19 @@ class SharedProcesses:
         self._at_once = at_once
         self._processes: list[Child] = []
         self._load: dict[Child, int] = {}
+        self._unused: set[Child] = set()
         self._starting: asyncio.Task[Child] | None = None
 
-    def renew(self) -> None:
-        """Give no new sessions to the processes there are."""
+    def prepare(self) -> None:
+        """Start a process where there is none, without waiting for it."""
+        if not self._processes:
+            self._begin_start()
+
+    def renew(self, *, unused_too: bool) -> None:
+        """Give no new sessions to the processes there are, `unused_too` also not to those that never had one."""
         for child in list(self._processes):
-            self._retire(child)
+            if unused_too or child not in self._unused:
+                self._retire(child)
 
     async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """See `Lease.take`."""
@@ -93,6 +103,7 @@ class SharedProcesses:
             self._processes.remove(child)
         if not self._load[child]:
             del self._load[child]
+            self._unused.discard(child)
             child.kill()
 
     async def _free_process(self) -> Child:
@@ -101,18 +112,26 @@ class SharedProcesses:
             for child in self._processes:
                 if self._at_once is None or self._load[child] < self._at_once:
                     self._load[child] += 1
+                    self._unused.discard(child)
                     return child
-            if self._starting is None:
-                self._starting = asyncio.create_task(self._start())
+            starting = self._begin_start()
             try:
-                await asyncio.shield(self._starting)
+                await asyncio.shield(starting)
             finally:
-                if self._starting is not None and self._starting.done():
+                if self._starting is starting and starting.done():
                     self._starting = None
+
+    def _begin_start(self) -> asyncio.Task[Child]:
+        """What starts a process; one that failed before anybody asked for it is tried again."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(_heed)
+        return self._starting
 
     async def _start(self) -> Child:
         child = await self._launcher.launch("shared", (), lambda _: None)
         self._load[child] = 0
+        self._unused.add(child)
         self._processes.append(child)
         child.on_exit.append(lambda _: self._forget(child))
         return child
@@ -120,3 +139,9 @@ class SharedProcesses:
     def _forget(self, child: Child) -> None:
         if child in self._processes:
             self._retire(child)
+
+
+def _heed(task: asyncio.Task[Child]) -> None:
+    """Whoever needed the process is told that it could not be started; where nobody did, nobody need be."""
+    if not task.cancelled():
+        task.exception()

@@ -100,8 +100,9 @@ class SpawnLauncher:
         self._spare: asyncio.Task[Child] | None = None
         self._closed = False
 
-    def renew(self) -> None:
+    def renew(self) -> bool:
         """Nothing to do: a process imports nothing of the agent's libraries before it knows their variables."""
+        return False
 
     def prepare(self, *, cases: int) -> None:
         """Have one process ready."""

@@ -39,7 +39,8 @@ class WorkerHost:
             mode=mode,
         )
         self._own = OwnProcess(self._launcher, role="session" if mode == "fork" and isolation == "case" else "shared")
-        self._shared = SharedProcesses(self._launcher, at_once=None if isolation == "worker" else 1)
+        self._shares = isolation == "worker"
+        self._shared = SharedProcesses(self._launcher, at_once=None if self._shares else 1)
         self._lease = self._own if mode == "fork" and isolation == "case" else self._shared
         self._scoring = SharedProcesses(self._launcher, at_once=None)
         self._scoring_alone = OwnProcess(self._launcher, role="shared")
@@ -48,12 +49,14 @@ class WorkerHost:
     def prepare(self, *, cases: int) -> None:
         """See `AgentHost.prepare`."""
         self._launcher.prepare(cases=cases)
+        if self._shares:  # nothing of the agent is imported before the first session, so that it is never too early
+            self._shared.prepare()
 
     def renew(self) -> None:
         """See `AgentHost.renew`."""
-        self._launcher.renew()
-        self._shared.renew()
-        self._scoring.renew()
+        has_changed = self._launcher.renew()
+        self._shared.renew(unused_too=has_changed)
+        self._scoring.renew(unused_too=has_changed)
 
     async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:
         """See `AgentHost.open`."""

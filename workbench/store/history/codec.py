@@ -22,7 +22,7 @@ from workbench.store.history import row_data
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
-_dump_metrics = _METRICS.serializer.to_python
+_dump_metric = MetricResult.__pydantic_serializer__.to_python
 
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
 """What reading back raises where the text is not one of ours."""
@@ -36,7 +36,7 @@ _EXPECTED = "expected"
 # Large traces compress well even so. Small ones, which come by the ten thousand, would take longer to be compressed
 # than all else that storing them takes.
 _COMPRESSION_LEVEL = 1
-_SMALL = 1_000  # bytes
+_SMALL = 2_000  # bytes
 _LARGE = 4_000  # bytes; up to there a small window finds all there is, and setting it up takes a third of the time
 _WINDOW, _MEMORY = 12, 5  # as zlib counts them
 _JSON = (b"{", b"[")  # what no compressed text begins with
@@ -93,10 +93,18 @@ def tell_the_same(one: bytes, other: bytes) -> bool:
         return False
 
 
-@by_identity(at_most=256)  # cases that were scored alike share their results, and may do so by the thousand
+# Cases that were scored alike share their results, all or most of them, and may do so by the thousand.
+
+
+@by_identity(at_most=256)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """The metrics of a case."""
-    return to_blob(_to_json(_dump_metrics(metrics, exclude_defaults=True)))
+    return to_blob(b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]")
+
+
+@by_identity(at_most=256)
+def _metric_to_json(metric: MetricResult) -> bytes:
+    return _to_json(_dump_metric(metric, exclude_defaults=True))
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
