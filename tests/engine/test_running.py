@@ -246,8 +246,13 @@ def test_cancelling_one_case_lets_the_others_go_on(project: Project) -> None:
 
 
 def test_requeued_cases_run_again_on_the_code_as_it_is_now(project: Project) -> None:
-    project.add_agent("def answer(prompt): return {'response': '', 'predicted_trajectory': ['wrong']}")
-    project.add_set({"a": [turn("x")], "b": [turn("x")]})
+    project.add_agent(
+        "import time\n"
+        "def answer(prompt):\n"
+        "    time.sleep(0 if prompt == 'x' else 100)\n"  # the run must not be over before it hears of the change
+        "    return {'response': '', 'predicted_trajectory': ['wrong']}\n"
+    )
+    project.add_set({"a": [turn("x")], "b": [turn("y")]})
     workspace = project.workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=1)))
     mended = threading.Event()
@@ -348,3 +353,17 @@ def test_results_stand_in_the_order_of_the_plan_whichever_ended_first(project: P
     ended = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
     assert ended[0] == "b"
     assert [result.case.eval_id for result in run.results()] == ["a", "b", "c"]
+
+
+def test_nothing_begins_before_the_run_has(project: Project) -> None:
+    project.add_set({name: [turn(name)] for name in "abc"})
+    workspace = project.workspace()
+    plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=2))
+
+    run = workspace.start(plan)
+    run.cancel(plan.jobs[0][0])
+    run.requeue([plan.jobs[1][0]])
+
+    told = [event for event in run.iter_events() if isinstance(event, RunStarted | CaseStarted)]
+    assert isinstance(told[0], RunStarted)
+    assert statuses(run) == {"a": "CANCELLED", "b": "PASSED", "c": "PASSED"}

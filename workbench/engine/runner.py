@@ -90,7 +90,8 @@ class Runner:
                 (self._waiting if waits else self._recordings)[key] = planned
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
-        self._lane_is_free = asyncio.Event()
+        self._lanes = 0  # until everything is ready for jobs to run
+        self._all_have_ended = asyncio.Event()
         self._finishing = Finishing(run, recorder)
         self._look_at_leftovers = look_at_leftovers
         self._spending = spending
@@ -173,7 +174,7 @@ class Runner:
             if queue is not None:
                 planned = queue.pop(key)
                 self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
-        self._lane_is_free.set()
+        self._fill_lanes()
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
         """See Run.requeue."""
@@ -183,19 +184,25 @@ class Runner:
                 self._running[key].cancel()
             elif key in self._planned and key not in self._waiting:
                 self._waiting[key] = self._planned[key]
-        self._lane_is_free.set()
+        self._fill_lanes()
 
     async def _run_all(self) -> None:
         await self._judge_recordings()
-        lanes = self._plan.limits.concurrency
+        self._lanes = self._plan.limits.concurrency
+        self._fill_lanes()
         while self._waiting or self._running:
-            while self._waiting and len(self._running) < lanes:
-                key, _ = self._waiting.popitem(last=False)
-                task = asyncio.get_running_loop().create_task(self._run_job(key))
-                self._running[key] = task
-                task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
-            self._lane_is_free.clear()
-            await self._lane_is_free.wait()
+            self._all_have_ended.clear()
+            await self._all_have_ended.wait()
+
+    def _fill_lanes(self) -> None:
+        """Begin what can begin, at once where something has ended: with many lanes each round of the loop counts."""
+        while self._waiting and len(self._running) < self._lanes:
+            key, _ = self._waiting.popitem(last=False)
+            task = asyncio.get_running_loop().create_task(self._run_job(key))
+            self._running[key] = task
+            task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
+        if not self._waiting and not self._running:
+            self._all_have_ended.set()
 
     async def _judge_recordings(self) -> None:
         """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
@@ -208,11 +215,15 @@ class Runner:
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
-        self._lane_is_free.set()
         if key in self._to_run_again:
             self._to_run_again.discard(key)
             self._waiting[key] = self._planned[key]
-            return
+        else:
+            self._finish_badly_ended(key, task)
+        self._fill_lanes()
+
+    def _finish_badly_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
+        """A job that was cancelled, or in which we failed, has no result of its own."""
         planned = self._planned[key]
         if task.cancelled():
             self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
