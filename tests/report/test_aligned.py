@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,3 +107,25 @@ def test_what_is_as_expected_is_left_out() -> None:
     call: Calls = [("set", {"x": 1})]
 
     assert lines(call, call, says=("a", "a")) == []
+
+
+@pytest.mark.parametrize("expects", [True, False])
+@pytest.mark.parametrize("tells", [True, False])
+def test_of_a_row_calls_differ_only_where_both_sides_tell_of_them(expects: bool, tells: bool) -> None:
+    def side(call: str, *, has_calls: bool) -> Any:
+        return invocation([(call, {})], call) | ({} if has_calls else {"intermediate_data": None})
+
+    conversation = [side("wanted", has_calls=expects)]
+    wanted = EvalCase.model_validate({"eval_id": "c", "conversation": conversation})
+    done = EvalCase.model_validate({"eval_id": "c", "conversation": [side("given", has_calls=tells)]})
+    assert done.conversation is not None
+    execution = Execution(turns=(TurnResult(invocation=done.conversation[0], duration_seconds=0.0),))
+    status = CaseStatus.FAILED
+
+    row = CaseResult(case=KEY, eval_set_id="s", status=status, execution=execution, expected_by_row=wanted)
+    of_eval_set = row.model_copy(update={"expected_by_row": None})
+
+    assert ("  - wanted (not made)" in aligned_lines(ReportedCase(row, wanted))) is (expects and tells)
+    assert ("  + given (not expected)" in aligned_lines(ReportedCase(row, wanted))) is (expects and tells)
+    assert ("  - wanted (not made)" in aligned_lines(ReportedCase(of_eval_set, wanted))) is expects
+    assert ("  + given (not expected)" in aligned_lines(ReportedCase(of_eval_set, wanted))) is tells

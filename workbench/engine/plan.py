@@ -149,10 +149,7 @@ class PlannedCase:
     @property
     def expected_by_row(self) -> EvalCase | None:
         """What the row of a dataset expects, to be kept with its result; see CaseResult."""
-        if not self.columns or not self.expected:
-            return None
-        turn = self.expected[0]
-        return None if turn.final_response is None and turn.intermediate_data is None else self.case
+        return self.case if self.columns else None
 
     @property
     def needs_agent(self) -> bool:

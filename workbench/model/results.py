@@ -294,8 +294,8 @@ MetricScores = tuple[tuple[str, float | None], ...]
 class CaseResult(Fact):
     """One case of one repeat, executed and judged.
 
-    `expected_by_row` is what the row of a dataset expected: no eval set has it, and the row may be gone by now. None
-    where it expected nothing, and of any other case.
+    `expected_by_row` is what the row of a dataset expected, if anything: no eval set has it, and the row may be gone by
+    now. None of any other case.
     """
 
     case: CaseKey
@@ -307,6 +307,11 @@ class CaseResult(Fact):
     metrics: tuple[MetricResult, ...] = ()
     execution: Execution = Execution()
     expected_by_row: EvalCase | None = None
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is of the row of a dataset, where no trajectory means that nothing is known of one."""
+        return self.expected_by_row is not None
 
     @property
     def met_outage(self) -> bool:

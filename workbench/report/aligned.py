@@ -33,15 +33,15 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
             yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
-            yield from _turn_lines(wanted, turn)
+            yield from _turn_lines(wanted, turn, knows_calls=case.knows_calls(wanted, turn))
     if case.state_differences:
         yield "final state"
         for difference in case.state_differences:
             yield from _sides(path_text(difference.path), difference)
 
 
-def _turn_lines(expected: Invocation, turn: TurnResult) -> Iterator[str]:
-    if turn.calls_unknown is None:
+def _turn_lines(expected: Invocation, turn: TurnResult, *, knows_calls: bool) -> Iterator[str]:
+    if knows_calls:
         yield from _call_lines(trajectory_of(expected), trajectory_of(turn.invocation))
     for difference in response_differences(expected, turn.invocation):
         yield from _sides("response", difference)

@@ -77,6 +77,11 @@ def differences(expected: Invocation, actual: Invocation, *, calls_known: bool =
     return (*calls, *response_differences(expected, actual))
 
 
+def tell_calls(expected: Invocation, actual: Invocation) -> bool:
+    """Whether both sides of a row tell of calls. Where one does not, nothing is known of it, and nothing differs."""
+    return expected.intermediate_data is not None and actual.intermediate_data is not None
+
+
 def response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
     """How the final response differs, where one was expected. Thoughts are no part of it."""
     if expected.final_response is not None:

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
-from workbench.report.differences import Difference, differences, state_differences
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, TurnResult
+from workbench.report.differences import Difference, differences, state_differences, tell_calls
 
 if TYPE_CHECKING:
     from workbench.store.history import StoredRun
@@ -43,9 +43,13 @@ class ReportedCase:
         conversation = (self.expected.conversation if self.expected is not None else None) or ()
         turns = self.result.execution.turns
         return tuple(
-            differences(wanted, turn.invocation, calls_known=turn.calls_unknown is None)
+            differences(wanted, turn.invocation, calls_known=self.knows_calls(wanted, turn))
             for wanted, turn in zip(conversation, turns, strict=False)
         )
+
+    def knows_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
+        """Whether the calls of a turn can be held against those that were wanted."""
+        return turn.calls_unknown is None and (not self.result.is_row or tell_calls(wanted, turn.invocation))
 
     @cached_property
     def state_differences(self) -> tuple[Difference, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.cli.main import main
+from workbench.engine.plan import PlannedCase
 from workbench.testing import EvalTask, TrajectorySingleToolUse
 
 CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
@@ -125,17 +126,64 @@ async def test_a_row_whose_agent_failed_shows_what_was_expected(folder: Path, op
         await screen.until("out of lamps", "Light in room 2!", "set_light", "It is on.", "ACTUAL (nothing)")
 
 
-async def test_the_diff_says_where_no_reference_is_stored(folder: Path, open_app: Callable[..., Any]) -> None:
+def _ask_without_reference() -> None:
     rows = [{"prompt": row["prompt"]} for row in ROWS]
     EvalTask(dataset=rows, metrics=[TrajectorySingleToolUse("set_light")], experiment="lights").evaluate(
         runnable=answer
     )
+
+
+async def test_a_row_without_reference_expects_nothing(folder: Path, open_app: Callable[..., Any]) -> None:
+    _ask_without_reference()
+    async with open_app(folder) as screen:
+        await _go_to(screen, "row_2")
+        await screen.press("2")
+        await screen.until("EXPECTED (nothing)", "list_lights", "Which [one]?")
+
+        assert "(not expected)" not in screen.text
+        assert "not stored" not in screen.text
+
+
+async def test_the_diff_says_where_no_reference_is_stored(
+    folder: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlannedCase, "expected_by_row", None)  # as older versions did for rows without reference
+    _ask_without_reference()
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press("2")
         await screen.until("No reference of this row is stored", "EXPECTED (not stored)", "Which [one]?")
 
         assert "(not expected)" not in screen.text
+
+
+async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app: Callable[..., Any]) -> None:
+    call = {"tool_name": "list_lights", "tool_input": {"room": 1}}
+    rows = [
+        {"prompt": "one", "reference": "x", "response": "x", "predicted_trajectory": [call]},
+        {"prompt": "two", "reference": "x", "response": "x", "reference_trajectory": [call]},
+        {"prompt": "three", "reference": "x", "response": "y"},
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = '[targets.rows]\nkind = "recorded"\neval_sets = ["rows.jsonl"]\n'
+    (folder / "workbench.toml").write_text(settings)
+    async with open_app(folder) as screen:
+        await screen.until("row_1", "row_3")
+        await screen.press("r")
+        await screen.until("✗ row_3")
+        await _go_to(screen, "row_1")
+        await screen.press("2")
+        await screen.until("no differences", "no reference_trajectory", "list_lights")
+        await screen.press("1")
+        await _go_to(screen, "row_2")
+        await screen.press("2")
+        await screen.until("no differences", "no predicted_trajectory", "list_lights")
+        await screen.press("1")
+        await _go_to(screen, "row_3")
+        await screen.press("2")
+        await screen.until("difference 1 of 1", "- x", "+ y")
+
+        assert "no tool calls" not in screen.text
 
 
 async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: Callable[..., Any]) -> None:

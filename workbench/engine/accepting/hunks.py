@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.model.text import counted
-from workbench.report.differences import Difference, DifferenceKind, Path, state_differences
+from workbench.report.differences import Difference, DifferenceKind, Path, state_differences, tell_calls
 from workbench.report.turns import TurnComparison, compare_turn
 
 HunkKey = tuple[int | None, DifferenceKind, int | None, int | None, Path]
@@ -58,10 +58,14 @@ def hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
     return (*found, *state_hunks(case, execution))
 
 
-def turn_comparisons(case: EvalCase, execution: Execution) -> list[TurnComparison]:
-    """The turns that both sides have, compared."""
+def turn_comparisons(case: EvalCase, execution: Execution, *, is_row: bool = False) -> list[TurnComparison]:
+    """The turns that both sides have, compared. The calls of a row only where both tell of some."""
     turns: Sequence[Invocation] = case.conversation or ()
-    return [compare_turn(wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False)]
+    pairs = ((wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False))
+    return [
+        compare_turn(wanted, actual, compares_calls=not is_row or tell_calls(wanted, actual))
+        for wanted, actual in pairs
+    ]
 
 
 def state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:

@@ -185,7 +185,7 @@ def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult])
         return ReadCase(key, None, str(error), results)
     if row is None:
         return ReadCase(key, None, "the row is no longer in its file", results)
-    return ReadCase(key, row.case, row.problem or "", results)
+    return ReadCase(key, row.case, row.problem or "", results, is_row=bool(row.columns))
 
 
 def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:

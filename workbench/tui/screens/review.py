@@ -186,6 +186,7 @@ class ReviewScreen(ModalScreen[CaseKey | None]):
                 result=shown.result,
                 head=tuple(self._head(read.problem)),
                 lacks_expected=read.is_kept and read.case is None,
+                is_row=read.is_row or (shown.result is not None and shown.result.is_row),
             )
             view.show(source, about=key)
         self.query_one("#review-progress", StatusLine).show(self._walk.progress())

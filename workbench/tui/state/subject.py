@@ -18,7 +18,8 @@ from workbench.tui.state.standing import Standing
 class ReadCase:
     """A case as its file has it now, or why it could not be read, and its stored results where they were asked for.
 
-    `is_kept`: there is no file, only what a run has stored, and `case` what the row expected then.
+    `is_kept`: there is no file, only what a run has stored, and `case` what the row expected then. `is_row`: it is a
+    row of a dataset, as far as the file tells.
     """
 
     key: CaseKey
@@ -26,6 +27,7 @@ class ReadCase:
     problem: str = ""
     stored: Sequence[CaseResult] = ()
     is_kept: bool = False
+    is_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Subject:
         """Whether it is a row of a dataset of which there are only stored results."""
         is_chat = self.read is not None and self.key != self.read.key
         return self.read is not None and self.read.is_kept and not is_chat
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is a row of a dataset."""
+        return (self.read is not None and self.read.is_row) or (self.result is not None and self.result.is_row)
 
     @property
     def lacks_expected(self) -> bool:

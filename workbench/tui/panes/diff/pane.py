@@ -65,6 +65,7 @@ class DiffPane(Pane):
                 result=subject.result,
                 head=source.head,
                 lacks_expected=subject.lacks_expected,
+                is_row=subject.is_row,
             )
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
 

@@ -30,12 +30,37 @@ def write_lone_calls(
     writer: Writer, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
 ) -> None:
     """The calls of a turn that only one side has."""
+    for row in _told_rows(side, simulated, writer.texts):
+        writer.both(row if is_expected else None, None if is_expected else row)
+
+
+def write_told_calls(
+    writer: Writer,
+    expected: TurnSide,
+    actual: TurnSide,
+    *,
+    told: tuple[bool, bool],
+    simulated: Sequence[str | None] = (),
+) -> None:
+    """The calls of a row of which not both sides tell theirs: those of the other are neither right nor wrong."""
+    left = _told_rows(expected, (), writer.texts) if told[0] else [_untold("reference_trajectory")]
+    right = _told_rows(actual, simulated, writer.texts) if told[1] else [_untold("predicted_trajectory")]
+    for pair in zip_longest(left, right):
+        writer.both(*pair)
+
+
+def _told_rows(side: TurnSide, simulated: Sequence[str | None], texts: Texts) -> Sequence[Side]:
     if not side.calls:
-        none = Side((Piece("no tool calls", Tone.MUTED),))
-        writer.both(none if is_expected else None, None if is_expected else none)
-    for call, source in zip_longest(side.calls, simulated):
-        for row in _call_rows(call, writer.texts, _answered_by(source)):
-            writer.both(row if is_expected else None, None if is_expected else row)
+        return [Side((Piece("no tool calls", Tone.MUTED),))]
+    return [
+        row
+        for call, source in zip_longest(side.calls, simulated)
+        for row in _call_rows(call, texts, _answered_by(source))
+    ]
+
+
+def _untold(column: str) -> Side:
+    return Side((Piece(f"no {column}", Tone.MUTED),))
 
 
 class CallWriter:

@@ -15,7 +15,7 @@ from workbench.report.differences import Difference, DifferenceKind, state_diffe
 from workbench.report.explain import describe_metric
 from workbench.report.turns import Said, TurnComparison, side_of
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
-from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls
+from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls, write_told_calls
 from workbench.tui.state.diff.costs import TurnCosts
 from workbench.tui.state.diff.played import played_blocks, scenario_blocks
 from workbench.tui.state.diff.source import DiffContent, DiffSource, Level
@@ -43,7 +43,9 @@ class _Diff:
         self._writer = Writer(Texts(source.most))
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
         execution = Execution.trusted(turns=tuple(source.turns))
-        self._comparisons = [] if source.case is None else turn_comparisons(source.case, execution)
+        self._comparisons = (
+            [] if source.case is None else turn_comparisons(source.case, execution, is_row=source.is_row)
+        )
         differing = any(comparison.differences for comparison in self._comparisons)
         self._level = source.level if differing else Level.EVERYTHING
 
@@ -86,13 +88,16 @@ class _Diff:
         prompt = _words(asked.user_content if asked is not None else None)
         head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
+        if expected is not None and actual is not None and self._expects_nothing(expected):
+            expected = comparison = None
         unknown = None if turn is None else turn.calls_unknown
         # An agent that never tells of calls says nothing of a turn in which none was expected.
         untold = turn is not None and turn.invocation.intermediate_data is None and _expects_no_call(expected)
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
-            calls = plural(len(comparison.calls), "call") if unknown is None else _UNTOLD
             assert actual is not None
+            is_told = unknown is None and not any(self._tells_no_calls(side) for side in (expected, actual))
+            calls = plural(len(comparison.calls), "call") if is_told else _UNTOLD
             count = sum(source is not None for source in self._simulated(number, actual))
             note = f", {count} simulated" if count else ""
             folded = Piece(f"  as expected ({calls}{note})", Tone.MUTED)
@@ -117,14 +122,26 @@ class _Diff:
             assert actual is not None
             costs = TurnCosts(self._metrics, number, comparison)
             simulated = self._simulated(number, actual)
-            if unknown is None:
+            told = not self._tells_no_calls(expected), not self._tells_no_calls(actual)
+            if unknown is None and all(told):
                 CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
-            elif comparison.expected.calls:  # nobody can say of one that it was not made
+            elif unknown is None and any(told):
+                sides = comparison.expected, comparison.actual
+                write_told_calls(self._writer, *sides, told=told, simulated=simulated)
+            elif unknown is not None and comparison.expected.calls:  # nobody can say of one that it was not made
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_said(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
         else:
             self._write_lone_turn(number, expected, actual)
+
+    def _expects_nothing(self, side: Invocation) -> bool:
+        """Whether it is a row without reference and without trajectory to hold anything against."""
+        return self._tells_no_calls(side) and side.final_response is None
+
+    def _tells_no_calls(self, side: Invocation | None) -> bool:
+        """Whether nothing is known of calls of this side, which only of a row may be."""
+        return self._source.is_row and side is not None and side.intermediate_data is None
 
     def _simulated(self, turn: int, actual: Invocation) -> list[str | None]:
         """Who answered each call in place of its tool, as far as the trace of the execution is there."""
@@ -138,7 +155,8 @@ class _Diff:
         is_expected = expected is not None
         side = side_of(invocation)
         simulated = () if is_expected else self._simulated(turn, invocation)
-        write_lone_calls(self._writer, side, is_expected=is_expected, simulated=simulated)
+        if not self._tells_no_calls(invocation):
+            write_lone_calls(self._writer, side, is_expected=is_expected, simulated=simulated)
         rows = [_said_side(said, self._writer.texts) for said in side.said]
         if invocation.final_response is not None:
             rows.append(Side(self._response(invocation.final_response)))

@@ -28,7 +28,8 @@ class DiffSource:
 
     `spoken` is what a simulated user has said and the agent not answered yet; `is_live` whether the agent runs. `case`
     is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one text
-    (None: all). `lacks_expected`: of what the turns may have been held against nothing is stored.
+    (None: all). `lacks_expected`: of what the turns may have been held against nothing is stored. `is_row`: it is a row
+    of a dataset, where a side without trajectory tells nothing of calls.
     """
 
     case: EvalCase | None
@@ -40,6 +41,7 @@ class DiffSource:
     level: Level = Level.EVERYTHING
     most: int | None = MOST_CHARACTERS
     lacks_expected: bool = False
+    is_row: bool = False
 
     @property
     def is_scenario(self) -> bool:
