@@ -172,7 +172,10 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
     assert not document.entries and not document.dirty
 
 
-def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them() -> None:
+@pytest.mark.parametrize(
+    "steps", [{}, {"intermediate_data": {"intermediate_responses": [["agent", [{"text": "..."}]]]}}]
+)
+def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them(steps: dict[str, Any]) -> None:
     data = {"eval_set_id": "lights", "eval_cases": []}
     document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
     said = TurnResult.model_validate(
@@ -180,14 +183,17 @@ def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them
             "invocation": {
                 "user_content": {"role": "user", "parts": [{"text": "on"}]},
                 "final_response": {"role": "model", "parts": [{"text": "It is on."}]},
+                **steps,
             },
             "duration_seconds": 1.0,
             "calls_unknown": "the answer does not say",
+            "calls_untold": True,
         }
     )
 
     write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
 
     (written,) = document.case(0).conversation or ()
-    assert written.intermediate_data is None
+    assert (written.intermediate_data is not None) is bool(steps)
+    assert "tool_uses" not in document.case_text(0)
     assert written.final_response is not None and written.final_response.text() == "It is on."

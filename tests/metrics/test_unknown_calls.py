@@ -10,6 +10,7 @@ from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.dialects import dialects_of
 from workbench.metrics.judge import JudgedCase, judge_case
 from workbench.metrics.subject import CaseView
+from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, status_of_case
 from workbench.report.differences import DifferenceKind, differences
 
@@ -53,6 +54,22 @@ async def test_an_agent_that_never_tells_of_calls_has_no_score_where_none_was_ex
     found = {each.name: each for each in await judge_case(case, config({name: 1.0}), services)}
 
     assert (found[name].status, found[name].score, found[name].reason) == (status, None, REASON)
+
+
+@pytest.mark.parametrize(
+    ("untold", "status"), [(True, MetricStatus.UNDEFINED), (False, MetricStatus.ERROR)], ids=["never", "lost"]
+)
+async def test_what_is_told_beside_calls_makes_no_outage_of_an_agent_that_never_tells_of_them(
+    untold: bool, status: MetricStatus, turn: Any, config: Any, services: Any
+) -> None:
+    said = {"intermediate_responses": [["agent", [{"text": "looking"}]]]}
+    told = Invocation.model_validate({**turn("a").model_dump(), "intermediate_data": said})
+    result = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=REASON, calls_untold=untold)
+    case = JudgedCase(case=None, expected=[turn("a")], execution=Execution(turns=(result,)))
+
+    found = {each.name: each for each in await judge_case(case, config({KNOWS_CALLS[0]: 1.0}), services)}
+
+    assert found[KNOWS_CALLS[0]].status is status
 
 
 async def test_what_does_not_counts_and_measures_fail_nothing(turn: Any, config: Any, services: Any) -> None:

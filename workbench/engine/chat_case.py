@@ -58,7 +58,7 @@ def form_of(document: EvalSetDocument) -> CaseForm:
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
     """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
     knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
-    told = [pair for pair in enumerate(case.turns) if pair[1].invocation.intermediate_data is not None]
+    told = [pair for pair in enumerate(case.turns) if not pair[1].is_untold]
     unknown = next(filter(None, (why_unknown(turn, number) for number, turn in told)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
@@ -84,7 +84,7 @@ def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
     data: dict[str, Any] = {
         "eval_id": case.eval_id,
         "conversation": [
-            _turn_data(turn.invocation, form, invocation_id=f"{case.eval_id}_{number}")
+            _turn_data(turn, form, invocation_id=f"{case.eval_id}_{number}")
             for number, turn in enumerate(case.turns, start=1)
         ],
         "session_input": _session_data(case.session_input),
@@ -95,19 +95,22 @@ def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
     return data
 
 
-def _turn_data(invocation: Invocation, form: CaseForm, *, invocation_id: str) -> dict[str, Any]:
+def _turn_data(turn: TurnResult, form: CaseForm, *, invocation_id: str) -> dict[str, Any]:
+    invocation = turn.invocation
     data = {"invocation_id": invocation_id, "user_content": _dumped(invocation.user_content)}
     response = _without_thoughts(invocation.final_response)
     if response is not None:
         data["final_response"] = response
     if invocation.intermediate_data is not None:
-        data["intermediate_data"] = _events_data(invocation, form) if form.as_events else _flat_data(invocation, form)
+        data["intermediate_data"] = _events_data(invocation, form) if form.as_events else _flat_data(turn, form)
     return data
 
 
-def _flat_data(invocation: Invocation, form: CaseForm) -> dict[str, Any]:
-    data: dict[str, Any] = {"tool_uses": [_call(call.name, call.args) for call in trajectory_of(invocation)]}
-    if form.tool_responses:
+def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
+    invocation, data = turn.invocation, dict[str, Any]()
+    if not turn.is_untold:
+        data["tool_uses"] = [_call(call.name, call.args) for call in trajectory_of(invocation)]
+    if form.tool_responses and not turn.is_untold:
         data["tool_responses"] = [_response(item.name, item.response) for item in responses_of(invocation)]
     data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in said_in(invocation)]
     return data

@@ -94,8 +94,8 @@ class Turn:
 
     @property
     def is_untold(self) -> bool:
-        """Whether nothing of the steps between question and answer is known: no trajectory, and none that was lost."""
-        return self.result is not None and self.result.invocation.intermediate_data is None
+        """Whether nothing was to tell of calls: there is no trajectory, and none that was lost."""
+        return self.result is not None and self.result.is_untold
 
     @property
     def arguments_unknown(self) -> str | None:

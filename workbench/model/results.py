@@ -103,7 +103,8 @@ class TurnResult(Fact):
     """One turn as the agent did it. `invocation.user_content` is what it was told.
 
     `calls_unknown`: why nobody knows which tools were called, where what was to tell it did not come;
-    `arguments_unknown`: why of the calls nobody knows more than their names.
+    `arguments_unknown`: why of the calls nobody knows more than their names. `calls_untold`: the agent has no place to
+    tell of calls in, so that it is no outage that they are unknown.
     """
 
     invocation: Invocation
@@ -112,6 +113,12 @@ class TurnResult(Fact):
     usage: TokenUsage | None = None
     calls_unknown: str | None = None
     arguments_unknown: str | None = None
+    calls_untold: bool = False
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether nothing was to tell of calls, which is not the same as that what was to tell did not come."""
+        return self.calls_untold or self.invocation.intermediate_data is None
 
 
 class ConversationEnd(StrEnum):

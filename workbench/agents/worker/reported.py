@@ -21,6 +21,8 @@ def turn_result(
     response = answer["response"]
     steps = {name: answer[name] for name in ("tool_uses", "tool_responses", "intermediate_responses")}
     untold = answer.get("calls_untold")
+    # What tools gave back was called for: then a case that expects no call is in doubt, too.
+    never_told = untold is not None and not steps["tool_uses"] and not steps["tool_responses"]
     return {
         "invocation": {
             "user_content": content,
@@ -34,6 +36,7 @@ def turn_result(
         "calls_unknown": answer.get("calls_unknown") or untold,
         "arguments_unknown": answer.get("arguments_unknown"),
         "spans": spans,
+        **({"calls_untold": True} if never_told else {}),
     }
 
 

@@ -82,7 +82,7 @@ def _has_turns_alone(execution: Execution) -> bool:
 
 def _has_invocation_alone(turn: TurnResult) -> bool:
     told = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
-    return all(each is None for each in told)
+    return all(each is None for each in told) and not turn.calls_untold
 
 
 def _has_words_and_calls_alone(invocation: Invocation) -> bool:

@@ -88,6 +88,7 @@ class _FunctionSession(function.Session):
         if not tells_trajectory(value):
             told["invocation"]["intermediate_data"] = None
             told["calls_unknown"] = None
+            told.pop("calls_untold", None)
         return told
 
 

@@ -92,7 +92,7 @@ class _Diff:
             expected = comparison = None
         unknown = None if turn is None else turn.calls_unknown
         # An agent that never tells of calls says nothing of a turn in which none was expected.
-        untold = turn is not None and turn.invocation.intermediate_data is None and _expects_no_call(expected)
+        untold = turn is not None and turn.is_untold and _expects_no_call(expected)
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
             assert actual is not None
