@@ -14,7 +14,9 @@ import pytest
 
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import MetricSummary
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
 from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
 
@@ -159,6 +161,25 @@ def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
     assert json.loads(wrong["prompts"]) == ["turn it off"]
     assert (wrong["tool_trajectory_avg_score"], wrong["tool_trajectory_avg_score.status"]) == ("0.0", "FAILED")
     assert rows[0]["response_match_score"] == ""
+
+
+@pytest.mark.parametrize(("calls", "told"), [(None, None), ([], [])])
+def test_a_row_that_tells_no_trajectory_is_not_said_to_have_called_nothing(
+    calls: list[Any] | None, told: list[Any] | None, make_report: MakeReport
+) -> None:
+    wanted = case_of_turn("row_1", turn_of_row(prompt_of_row("a"), "a", None))
+    execution = execution_of_turn(turn_of_row(prompt_of_row("a"), "a", calls), seconds=0.0)
+    key = CaseKey(target="t", eval_set="rows.jsonl", eval_id="row_1")
+    result = CaseResult(
+        case=key, eval_set_id="rows", status=CaseStatus.PASSED, execution=execution, expected_by_row=wanted
+    )
+    report = make_report([ReportedCase(result, wanted)])
+
+    (case,) = json.loads(write_report(report, "json"))["cases"]
+    (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
+
+    assert [turn["trajectory"] for turn in case["turns"]] == [told]
+    assert json.loads(row["trajectories"]) == [told]
 
 
 @pytest.mark.parametrize("report_format", ["json", "csv"])

@@ -320,6 +320,10 @@ class CaseResult(Fact):
         """Whether it is of the row of a dataset, where no trajectory means that nothing is known of one."""
         return self.expected_by_row is not None
 
+    def knows_calls(self, turn: TurnResult) -> bool:
+        """Whether anybody knows which tools were called in one of its turns."""
+        return turn.calls_unknown is None and not (self.is_row and turn.invocation.intermediate_data is None)
+
     @property
     def met_outage(self) -> bool:
         """Whether a judge could not be reached: judged again it may have a verdict."""

@@ -32,7 +32,7 @@ def csv_table(report: RunReport) -> str:
 
 def _row(report: RunReport, case: ReportedCase, metrics: list[str]) -> list[Any]:
     result = case.result
-    turns = [turn_record(turn) for turn in result.execution.turns]
+    turns = [turn_record(turn, result) for turn in result.execution.turns]
     expected = (case.expected.conversation if case.expected is not None else None) or []
     error = error_record(result)
     row: list[Any] = [

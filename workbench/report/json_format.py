@@ -100,7 +100,7 @@ def case_record(case: ReportedCase) -> dict[str, Any]:
         "duration_seconds": result.duration_seconds,
         "metrics": [metric_record(metric) for metric in result.metrics],
         "simulation": simulation_record(result.execution),
-        "turns": [turn_record(turn) for turn in result.execution.turns],
+        "turns": [turn_record(turn, result) for turn in result.execution.turns],
         "differences": difference_records(case),
     }
 
@@ -146,14 +146,14 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
     return {**score.model_dump(mode="json"), "agreement": None if agreement is None else agreement.share}
 
 
-def turn_record(turn: TurnResult) -> dict[str, Any]:
-    """One turn as the agent did it."""
+def turn_record(turn: TurnResult, of: CaseResult) -> dict[str, Any]:
+    """One turn of a result as the agent did it."""
     response = turn.invocation.final_response
     calls = [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)]
     return {
         "user": turn.invocation.user_content.text(),
         "response": response.text() if response is not None else None,
-        "trajectory": calls if turn.calls_unknown is None else None,
+        "trajectory": calls if of.knows_calls(turn) else None,
         "duration_seconds": turn.duration_seconds,
         "inference_calls": turn.inference_calls,
         "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,

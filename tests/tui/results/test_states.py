@@ -116,13 +116,25 @@ def test_no_row_is_wider_than_its_list(width: int) -> None:
             assert max(cell_len(text_of([line])) for line in lines) <= width
 
 
-@pytest.mark.parametrize(("unknown", "shown"), [(None, "0/1"), ("it never tells", "?/1")])
-def test_calls_that_nobody_knows_are_not_counted(unknown: str | None, shown: str) -> None:
-    wanted = {"user_content": {"parts": []}, "intermediate_data": {"tool_uses": ["look"]}}
+@pytest.mark.parametrize(
+    ("unknown", "of_row", "expects", "shown"),
+    [
+        (None, False, ["look"], "0/1"),
+        ("it never tells", False, ["look"], "?/1"),
+        (None, True, ["look"], "?/1"),
+        (None, True, None, "?"),
+    ],
+)
+def test_calls_that_nobody_knows_are_not_counted(
+    unknown: str | None, of_row: bool, expects: list[str] | None, shown: str
+) -> None:
+    steps = {} if expects is None else {"intermediate_data": {"tool_uses": [{"name": name} for name in expects]}}
+    wanted = {"user_content": {"parts": []}, **steps}
     case = EvalCase.model_validate({"eval_id": "a", "conversation": [wanted]})
     told = Invocation.model_validate({"user_content": {"parts": []}})
     turn = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=unknown)
-    ran = result("a").model_copy(update={"execution": Execution(turns=(turn,))})
+    told_of = {"execution": Execution(turns=(turn,)), "expected_by_row": case if of_row else None}
+    ran = result("a").model_copy(update=told_of)
 
     calls = next(column for column in columns_of([]) if column.id == "calls")
 

@@ -66,8 +66,10 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
     """The row of one result; `expected` is the case as it is now, None where it is gone."""
     turns = [turn.invocation for turn in result.execution.turns]
     calls = [call.name for turn in turns for call in trajectory_of(turn)]
-    unknown = any(turn.calls_unknown is not None for turn in result.execution.turns)
+    unknown = not all(map(result.knows_calls, result.execution.turns))
     wanted = expected.conversation if expected is not None else None
+    if result.is_row and any(turn.intermediate_data is None for turn in wanted or ()):
+        wanted = None
     responses = [turn.final_response.text() for turn in turns if turn.final_response is not None]
     response, trajectory = _short(" ⏎ ".join(responses)), _short(", ".join(calls))
     failure = _short(result.failure.message) if result.failure is not None else ""
