@@ -147,6 +147,21 @@ async def test_an_interpreter_that_may_not_be_executed_is_named(bench: Any, way:
     assert talk.message == f"the interpreter of target 'bench' may not be executed: {python}"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a script as a program")
+async def test_an_interpreter_that_is_there_is_not_said_to_be_missing(
+    bench: Any, tmp_path: Path, way: dict[str, Any]
+) -> None:
+    bench.agent("def answer(prompt): return prompt")
+    python = tmp_path / "python"
+    python.write_text("#!/no/such/program\n")
+    python.chmod(0o755)
+
+    talk = await bench.talk_once("hi", python=python, **way)
+
+    assert talk.message.startswith("the interpreter of target 'bench' needs a program that does not exist")
+    assert talk.message.endswith(str(python))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
 async def test_an_interpreter_that_is_too_old_says_so(bench: Any, way: dict[str, Any]) -> None:
     launch = Path(__file__).parents[2] / "workbench/agents/worker/launch.py"

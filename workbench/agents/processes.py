@@ -222,6 +222,8 @@ def start_failure(target: Target, error: OSError) -> Failure:
         FileNotFoundError: "does not exist",
         PermissionError: "may not be executed",
     }.get(type(error), f"cannot be started: {error.strerror}")
+    if isinstance(error, FileNotFoundError) and Path(interpreter).exists():
+        found = "needs a program that does not exist (the one that its first line names, or that loads it)"
     return setup_failure(f"the interpreter of target {target.name!r} {found}: {interpreter}")
 
 
