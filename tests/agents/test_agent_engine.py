@@ -122,6 +122,25 @@ CALL = {"type": "ai", "content": "", "tool_calls": [{"id": "1", "name": "look", 
 EVENT = {"author": "a", "content": {"parts": [{"function_call": {"name": "look", "args": {}}}]}}
 
 
+@pytest.mark.parametrize(
+    ("chunks", "calls"),
+    [
+        ([{"output": "x"}], None),
+        ([{"output": "x", "messages": [{"type": "ai", "content": "x"}]}], []),
+        ([{"actions": []}, {"steps": []}, {"output": "x"}], []),
+        ([{"output": "x", "intermediate_steps": []}], []),
+        ([{"output": "x", "intermediate_steps": [[{"kwargs": {"tool": "look", "tool_input": {}}}, 1]]}], ["look"]),
+        ([{"steps": [{"action": {"tool": "look", "tool_input": {}}, "observation": 1}]}, {"output": "x"}], ["look"]),
+    ],
+)
+def test_a_stream_says_that_no_tool_was_called_only_where_it_would_tell_of_one(
+    chunks: list[Any], calls: list[str] | None
+) -> None:
+    told = read_output(chunks, is_stream=True)["predicted_trajectory"]
+
+    assert (None if told is None else [call["name"] for call in told]) == calls
+
+
 @pytest.mark.parametrize("before", [[], [{"agent": {"messages": [CALL]}}], [{"actions": []}, {"steps": []}], [EVENT]])
 @pytest.mark.parametrize("error", [{"code": 503, "message": "down"}, {"error": {"code": 503, "message": "down"}}])
 def test_an_error_in_a_stream_is_never_part_of_an_answer(before: list[Any], error: dict[str, Any]) -> None:

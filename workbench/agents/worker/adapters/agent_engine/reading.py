@@ -15,6 +15,7 @@ _SHAPES = (
     '"messages"'
 )
 _ANSWER_KEYS = ("response", "predicted_trajectory", "messages")
+_OF_EXECUTOR = frozenset({"steps", "actions", "messages"})
 _ERROR_KEYS = {"code", "message", "status", "details"}
 _PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
 _MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
@@ -182,9 +183,8 @@ def _joined(chunks: list[Any]) -> Any:
     if not all(isinstance(chunk, dict) for chunk in chunks):
         return chunks
     if any("steps" in chunk or "output" in chunk or "actions" in chunk for chunk in chunks):  # of an AgentExecutor
-        steps = [step for chunk in chunks for step in chunk.get("steps") or ()]
         said = next((chunk["output"] for chunk in reversed(chunks) if "output" in chunk), None)
-        return {"output": said, "intermediate_steps": [_unpacked(step) for step in steps]}
+        return {"output": said, "intermediate_steps": _steps_in(chunks)}
     # A node of a graph may have any name: what it wrote is a dict, and an answer is none.
     if len(chunks) == 1 and any(not isinstance(chunks[0].get(key, {}), dict) for key in _ANSWER_KEYS):
         return chunks[0]
@@ -192,6 +192,16 @@ def _joined(chunks: list[Any]) -> Any:
     written = [part for chunk in chunks for part in chunk.values() if isinstance(part, dict)]
     messages = [message for part in written for message in part.get("messages") or ()]
     return {"messages": messages} if messages else chunks[0] if len(chunks) == 1 else chunks
+
+
+def _steps_in(chunks: list[dict[str, Any]]) -> list[Any] | None:
+    """The steps that were streamed, or else told at the end; None where no chunk is such that it would tell of any."""
+    steps = [_unpacked(step) for chunk in chunks for step in chunk.get("steps") or ()]
+    at_end = next((chunk["intermediate_steps"] for chunk in reversed(chunks) if "intermediate_steps" in chunk), None)
+    if steps or at_end is None:
+        # An AgentExecutor streams its steps, and has its messages in each chunk.
+        return steps if any(not _OF_EXECUTOR.isdisjoint(chunk) for chunk in chunks) else None
+    return at_end  # type: ignore[no-any-return]  # what is no list is refused where steps are read
 
 
 def _unpacked(step: Any) -> Any:
