@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
+from workbench.engine.summary import verdict_of
 from workbench.model.by_identity import by_identity
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    InvocationScore,
+    Judgement,
+    MetricResult,
+    MetricStatus,
+    status_of_case,
+)
+from workbench.store.history.codec import metrics_from_blob, metrics_to_blob
 
 
 def test_works_out_once_for_each_object_however_equal_they_are() -> None:
@@ -41,3 +55,37 @@ def test_keeps_no_more_than_it_may() -> None:
         first(each)
 
     assert asked == ["a", "b", "c", "a"]
+
+
+def test_keeps_nothing_alive_that_it_is_not_to_keep() -> None:
+    class Prompt(str): ...
+
+    @by_identity(at_most=2, but=lambda text: len(text) > 3)
+    def length(text: str) -> int:
+        return len(text)
+
+    short, long = Prompt("abc"), Prompt("abcdef")
+    kept, gone = weakref.ref(short), weakref.ref(long)
+    found = [length(each) for each in (short, long, short, long)]
+    del short, long
+    gc.collect()
+
+    assert found == [3, 6, 3, 6]
+    assert kept() is not None
+    assert gone() is None
+
+
+def test_the_prompts_of_judges_do_not_outlive_their_results() -> None:
+    judgement = Judgement(model="m", prompt="Is that right? " * 1_000)
+    scores = (InvocationScore(score=1.0, judgement=judgement),)
+    metric = MetricResult(name="judged", score=1.0, threshold=0.5, status=MetricStatus.PASSED, per_invocation=scores)
+    result = CaseResult.trusted(case=None, eval_set_id="s", status=CaseStatus.PASSED, metrics=(metric,))
+    held = weakref.ref(judgement)
+
+    assert status_of_case(result.metrics) is CaseStatus.PASSED
+    assert verdict_of(result).scores == (("judged", 1.0),)
+    assert metrics_from_blob(metrics_to_blob(result.metrics)) == result.metrics
+    del judgement, scores, metric, result
+    gc.collect()
+
+    assert held() is None

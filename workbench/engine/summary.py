@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from workbench.model.by_identity import by_identity
 from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.results import CaseResult, CaseStatus, FailureKind, MetricResult, MetricScores
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    FailureKind,
+    MetricResult,
+    MetricScores,
+    were_asked_of_models,
+)
 
 
 class Verdict(NamedTuple):
@@ -26,7 +33,7 @@ def verdict_of(result: CaseResult) -> Verdict:
     return Verdict(result.status, failure, _scores_of(result.metrics))
 
 
-@by_identity(at_most=256)
+@by_identity(at_most=256, but=were_asked_of_models)
 def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
     return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
 

@@ -27,7 +27,7 @@ from workbench.metrics.text import TextScorer
 from workbench.metrics.text_helper.tasks import TextTask
 from workbench.model.by_identity import by_identity
 from workbench.model.criteria import EvalConfig
-from workbench.model.results import MetricResult, Score
+from workbench.model.results import MetricResult, Score, were_asked_of_models
 
 __all__ = ["JudgedCase", "MetricServices", "judge_case"]
 
@@ -87,6 +87,8 @@ def _one_of_alike(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
     which = tuple(map(id, results))
     alike = _alike.get(which)
     if alike is None:
+        if were_asked_of_models(results):
+            return tuple(results)
         if len(_alike) >= _ALIKE_AT_MOST:
             _alike.clear()
         alike = _alike[which] = tuple(results)

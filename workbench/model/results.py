@@ -6,6 +6,7 @@ reason), and work that could not be done (ERROR, with its cause).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -337,7 +338,12 @@ def status_of_case(metrics: tuple[MetricResult, ...], *, failure: Failure | None
     return _status_of(metrics) if failure is None else CaseStatus.ERROR
 
 
-@by_identity(at_most=256)
+def were_asked_of_models(metrics: Iterable[MetricResult]) -> bool:
+    """Whether a model judged: its prompts are long, and no other case has the same."""
+    return any(score.judgement is not None for metric in metrics for score in metric.per_invocation)
+
+
+@by_identity(at_most=256, but=were_asked_of_models)
 def _status_of(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     statuses = {metric.status for metric in metrics}
     if MetricStatus.ERROR in statuses:

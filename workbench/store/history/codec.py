@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from workbench.model.by_identity import by_identity
 from workbench.model.evalset import EvalCase
-from workbench.model.results import Execution, Failure, MetricResult, MetricScores
+from workbench.model.results import Execution, Failure, MetricResult, MetricScores, were_asked_of_models
 from workbench.store.history import row_data
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
@@ -96,13 +96,13 @@ def tell_the_same(one: bytes, other: bytes) -> bool:
 # Cases that were scored alike share their results, all or most of them, and may do so by the thousand.
 
 
-@by_identity(at_most=256)
+@by_identity(at_most=256, but=were_asked_of_models)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """The metrics of a case."""
     return to_blob(b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]")
 
 
-@by_identity(at_most=256)
+@by_identity(at_most=256, but=lambda metric: were_asked_of_models((metric,)))
 def _metric_to_json(metric: MetricResult) -> bytes:
     return _to_json(_dump_metric(metric, exclude_defaults=True))
 
