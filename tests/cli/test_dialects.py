@@ -30,7 +30,21 @@ def test_rows_on_which_the_dialects_disagree_say_why(workbench: CommandLine) -> 
     assert "a call occurs more often on one side" in done.out
     assert "none\n  not compared: no predicted_trajectory" in done.out
     assert "duplicates: unspecified" in done.out
-    assert done.out.endswith("3 cases, the dialects disagree on 1\n")
+    assert done.out.endswith("3 cases, the dialects disagree on 1, 1 not compared\n")
+
+
+def test_a_row_that_tells_no_trajectory_is_not_compared_in_its_run_either(workbench: CommandLine) -> None:
+    rows = write_rows(workbench)
+    workbench.write("half.jsonl", json.dumps({"prompt": "hi", "response": "x", "predicted_trajectory": ["a"]}))
+    workbench("score", "half.jsonl", "--metric", "trajectory_recall=1", "--metric", "failure")
+
+    half = workbench("dialects", "latest")
+    workbench("score", rows, "--metric", "trajectory_recall=1")
+    none = workbench("dialects", "latest", "--case", "none")
+
+    assert "not compared: no reference_trajectory" in half.out
+    assert half.out.endswith("1 case, the dialects disagree on 0, 1 not compared\n")
+    assert "not compared: no predicted_trajectory" in none.out
 
 
 def test_only_disagreements(workbench: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 from functools import partial
@@ -82,6 +83,25 @@ def test_nobody_knows_how_long_a_row_took_that_does_not_say(workbench: CommandLi
 
     metrics = [case["metrics"][0] for case in done.data["cases"]]
     assert [(metric["score"], metric["status"]) for metric in metrics] == [(None, "UNDEFINED"), (0.25, "PASSED")]
+
+
+def test_nobody_knows_which_calls_a_row_had_that_tells_none(workbench: CommandLine) -> None:
+    rows: list[dict[str, Any]] = [
+        {"prompt": "a", "response": "x", "reference": "x"},
+        {"prompt": "a", "response": "x", "reference": "x", "predicted_trajectory": []},
+        {},
+    ]
+    workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    metrics = "rouge_1=1,trajectory_exact_match,tool_trajectory_avg_score,tool_call_count_v1"
+
+    done = workbench("score", "rows.jsonl", "--metrics", metrics, "--format", "json")
+    table = csv.DictReader(workbench("report", "latest", "--format", "csv").out.splitlines())
+
+    cases = done.data["cases"]
+    assert [case["turns"][0]["trajectory"] for case in cases] == [None, [], None]
+    assert [row["trajectories"] for row in table] == ["[null]", "[[]]", "[null]"]
+    assert {metric["status"] for metric in cases[2]["metrics"]} == {"UNDEFINED"}
+    assert cases[2]["status"] == "NOT_EVALUATED"
 
 
 def test_several_metrics_in_one_option(workbench: CommandLine, dataset: str) -> None:

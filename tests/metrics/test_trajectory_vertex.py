@@ -206,7 +206,7 @@ def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[
         )
         for side in (predicted, reference)
     ]
-    pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), columns={})
+    pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), is_row=False)
 
     def count(pairing: CanonicalEquality, turn: Turn) -> Membership:
         matched = pairing.matched(turn)

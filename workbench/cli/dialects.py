@@ -93,7 +93,8 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
 
     for case in stored_report(find_root(path), run).cases:
         turns = (case.expected.conversation if case.expected is not None else None) or ()
-        judged = JudgedCase(case=case.expected, expected=turns, execution=case.result.execution)
+        result = case.result
+        judged = JudgedCase(case=case.expected, expected=turns, execution=result.execution, is_row=result.is_row)
         key = case.result.case
         yield NamedDialects((key.eval_id, key.occurrence), dialects_of(CaseView(judged)), case.result.repeat)
 

@@ -19,9 +19,10 @@ class JudgedCase:
     """What is to be judged.
 
     `expected` holds the turns that were expected, in order; it is empty where the case has no reference. `columns` is
-    the row of a dataset, if the case came from one. `baselines` are what agents did in earlier runs of the case, the
-    newest first, by the judge metric that compares with it. `recorded` is True where no agent ran, so that nothing is
-    known about its time and failures except what the columns say.
+    the row of a dataset, if the case came from one; `is_row` says so where the columns are not at hand.
+    `baselines` are what agents did in earlier runs of the case, the newest first, by the judge metric that compares
+    with it. `recorded` is True where no agent ran, so that nothing is known about its time and failures except what the
+    columns say.
     """
 
     case: EvalCase | None
@@ -30,6 +31,7 @@ class JudgedCase:
     columns: Mapping[str, Any] = field(default_factory=dict)
     baselines: Mapping[str, Sequence[Execution]] = field(default_factory=dict)
     recorded: bool = False
+    is_row: bool = False
 
 
 class CallsUnknown(Exception):
@@ -56,15 +58,15 @@ class Turn:
         "result",
     )
 
-    def __init__(self, *, expected: Invocation | None, result: TurnResult | None, columns: Mapping[str, Any]) -> None:
+    def __init__(self, *, expected: Invocation | None, result: TurnResult | None, is_row: bool) -> None:
         self.expected = expected
         self.result = result
         self.calls_unknown = None if result is None else result.calls_unknown
         """Why nobody knows what the agent called; None where that is known, or was not recorded."""
-        self.is_row = bool(columns)
+        self.is_row = is_row
         self._predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
         self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
-        if columns:
+        if is_row:
             if result is not None and result.invocation.intermediate_data is None:
                 self._predicted = None
             if expected is not None and expected.intermediate_data is None:
@@ -76,7 +78,7 @@ class Turn:
     @classmethod
     def of_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
         """A turn of which nothing but its calls is known."""
-        turn = cls(expected=None, result=None, columns={})
+        turn = cls(expected=None, result=None, is_row=False)
         turn._predicted, turn.reference = predicted, reference
         return turn
 
@@ -130,10 +132,11 @@ class CaseView:
     __slots__ = ("is_expected", "is_finished", "subject", "turns")
 
     def __init__(self, subject: JudgedCase) -> None:
-        expected, results, columns = subject.expected, subject.execution.turns, subject.columns
+        expected, results = subject.expected, subject.execution.turns
+        is_row = subject.is_row or bool(subject.columns)
         self.subject = subject
         self.turns = [
-            Turn(expected=of_case, result=of_agent, columns=columns)
+            Turn(expected=of_case, result=of_agent, is_row=is_row)
             for of_case, of_agent in zip_longest(expected, results)
         ]
         self.is_finished = len(results) >= len(expected)

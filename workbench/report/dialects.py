@@ -47,7 +47,9 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
         yield from _policy_lines()
         yield ""
     disagreeing = sum(bool(case.dialects.disagreements) for case in cases)
-    yield f"{counted(len(cases), 'case')}, the dialects disagree on {disagreeing}"
+    unknown = sum(bool(case.dialects.reason) for case in cases)
+    note = f", {unknown} not compared" if unknown else ""
+    yield f"{counted(len(cases), 'case')}, the dialects disagree on {disagreeing}{note}"
 
 
 def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from workbench.store.names import EVAL_SET_SUFFIXES
 if TYPE_CHECKING:
     from workbench.store.documents import EvalSetDocument
 
+_TELLS_NOTHING: Mapping[str, Any] = {"prompt": None}
+"""The columns of a row without any: a case without columns is none of a dataset, and made no calls."""
 _CASES = frozenset({"eval_cases", "evalCases"})
 
 
@@ -114,7 +116,7 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
             occurrence=occurrence,
             case=case_of_turn(row.eval_id, expected),
             execution=execution_of_turn(actual, seconds=_seconds(row)),
-            columns=row.columns,
+            columns=row.columns or _TELLS_NOTHING,
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,
         )

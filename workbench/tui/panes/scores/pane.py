@@ -80,7 +80,7 @@ class ScoresPane(Pane):
         note = played_note(subject)
         if (result, *repeats) != self._results or subject.case is not self._held_against or note != self._note:
             self._note = note
-            self._show_case(result, repeats, subject.case)
+            self._show_case(result, repeats, subject)
 
     def focus_first(self) -> None:
         """The criteria."""
@@ -136,12 +136,12 @@ class ScoresPane(Pane):
         if outcome is not None:
             say(self, f"judged again\n{outcome}")
 
-    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], case: EvalCase | None) -> None:
-        shown = CaseScores(result, repeats, case, note=self._note)
+    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
+        shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, note=self._note)
         is_same = self._case is not None and self._results[0].case == result.case
         if self._case is not None and self._case.selected is not None:
             shown.select(self._case.selected.name)
-        self._case, self._results, self._held_against = shown, (result, *repeats), case
+        self._case, self._results, self._held_against = shown, (result, *repeats), subject.case
         if len(shown):
             self.query_one(RowsAndText).show(shown, from_top=not is_same)
         else:

@@ -22,13 +22,20 @@ class CaseScores(CursorRows):
     """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
 
     def __init__(
-        self, result: CaseResult, repeats: Sequence[CaseResult], case: EvalCase | None = None, *, note: str = ""
+        self,
+        result: CaseResult,
+        repeats: Sequence[CaseResult],
+        case: EvalCase | None = None,
+        *,
+        is_row: bool = False,
+        note: str = "",
     ) -> None:
         """`result` is the repeat that is looked at, `repeats` all that have ended, with it; `case` what it is held
-        against, where that is known; `note` stands above."""
+        against, where that is known; `is_row`: it is the row of a dataset; `note` stands above."""
         self._note = note
         self._result = result
         self._case = case
+        self._is_row = is_row
         self._repeats = [other for other in repeats if other.status not in _NEVER_RAN]
         deciding = [metric for metric in result.metrics if metric.threshold is not None]
         reported = [metric for metric in result.metrics if metric.threshold is None]
@@ -67,7 +74,8 @@ class CaseScores(CursorRows):
         if self.selected is not None:
             blocks += metric_blocks(self.selected, self._repeats)
             if self._case is not None:
-                blocks += dialect_blocks(self.selected.name, self._result.execution, self._case)
+                execution = self._result.execution
+                blocks += dialect_blocks(self.selected.name, execution, self._case, is_row=self._is_row)
         elif failure is None:
             blocks.append(Whole.of("Nothing was scored: no criterion had anything to judge.", Tone.WARNING))
         return blocks

@@ -13,15 +13,19 @@ from workbench.tui.state.pieces import Piece, Tone
 from workbench.tui.state.scores.meaning import info_of
 
 
-def dialect_blocks(metric: str, execution: Execution, case: EvalCase) -> Iterator[Block]:
-    """The dialects side by side below a metric on trajectories; nothing below others, or where nothing compares."""
+def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row: bool) -> Iterator[Block]:
+    """The dialects side by side below a metric on trajectories; nothing below others, or where nothing compares.
+
+    `is_row`: the case is the row of a dataset.
+    """
     info = info_of(metric)
     if info is None or info.family != "trajectory" or not case.conversation:
         return
     from workbench.metrics.dialects import dialects_of  # the start of the screen need not wait for metrics
     from workbench.metrics.subject import CaseView, JudgedCase
 
-    found = dialects_of(CaseView(JudgedCase(case=case, expected=case.conversation, execution=execution)))
+    judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
+    found = dialects_of(CaseView(judged))
     yield BLANK
     yield Whole.of("the same calls in other dialects", Tone.HEADING)
     if found.reason:
