@@ -140,7 +140,7 @@ def test_parts_of_a_message_that_are_calls_and_results_are_read_as_such() -> Non
     )
     assert [tuple(result) for result in first.results] == [("set_light", "ok")] * 2
     assert first.left_out == ["image"]
-    assert (second.prompt, second.calls) == ("and more", [])
+    assert (second.prompt, second.calls) == ("and more", None)
     assert [turn.prompt for turn in read_messages([again]).turns] == [None, "and more"]
 
 
@@ -150,8 +150,24 @@ def test_calls_that_a_field_and_a_part_say_are_made_once() -> None:
     assert read_messages([LANGCHAIN[1], both]).calls == [CALL]
 
 
+def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> None:
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "light"}]
+    rows = [
+        {"messages": asked, "response": "done"},
+        {"messages": asked, "reference_messages": [*asked, {"role": "assistant", "content": "done"}]},
+    ]
+
+    first, second = dataset_of_rows(rows).rows
+
+    assert (first.prompt, first.response, first.predicted_trajectory) == ("light", "done", None)
+    assert (second.predicted_trajectory, second.reference_trajectory) == (None, [])
+
+
 def test_an_agent_may_speak_first() -> None:
-    assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [Turn(answer="hello"), Turn(prompt="hi")]
+    assert read_messages([["ai", "hello"], ["human", "hi"]]).turns == [
+        Turn(answer="hello"),
+        Turn(prompt="hi", calls=None),
+    ]
 
 
 def test_the_json_text_of_messages_is_those_messages() -> None:

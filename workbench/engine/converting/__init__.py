@@ -130,8 +130,11 @@ def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> 
 
 
 def _lost_of_messages(turn: Turn) -> Iterator[str]:
-    if turn.calls is None:
+    speaks = bool(turn.answer is not None or turn.said or turn.calls)
+    if turn.calls is None and speaks:
         yield "that it is not known which tools were called: in messages none were"
+    if turn.calls == [] and not speaks:
+        yield "that no tool was called: messages without an answer do not say so"
     if any(call.args is None for call in turn.calls or ()):
         yield "that a call was written without arguments: in messages they are empty"
     if turn.calls and turn.said:

@@ -78,9 +78,10 @@ class Conversation:
         return self.turns[-1].answer if self.turns else None
 
     @property
-    def calls(self) -> list[ToolCall]:
-        """The calls of all turns, in order."""
-        return [call for turn in self.turns for call in turn.calls or ()]
+    def calls(self) -> list[ToolCall] | None:
+        """The calls of all turns, in order; None where nobody knows those of any."""
+        known = [turn.calls for turn in self.turns if turn.calls is not None]
+        return [call for calls in known for call in calls] if known else None
 
 
 def is_messages(value: Any) -> bool:
@@ -145,7 +146,7 @@ class _Reader:
             turn = self.conversation.turns[-1]
             turn.prompt = joined((turn.prompt, text))
         else:
-            self.conversation.turns.append(Turn(prompt=text))
+            self.conversation.turns.append(Turn(prompt=text, calls=None))  # known as soon as an assistant speaks
 
     def _take_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
         calls = list(_calls_of(fields, place=place)) or [_call_of(part, place=where) for where, part in content.calls]
@@ -154,8 +155,8 @@ class _Reader:
         turn.answer = None if calls else content.text
         if calls and content.text:
             turn.said.append(content.text)
+        turn.calls = [*(turn.calls or ()), *(call for _, call in calls)]
         for call_id, call in calls:
-            turn.calls = [*(turn.calls or ()), call]
             self._names[call_id] = call.name
 
 

@@ -146,7 +146,8 @@ def _read_conversation(
     except MessageError as error:
         problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
         return
-    said = (conversation.prompt, conversation.answer, written(conversation.calls))
+    known = conversation.calls
+    said = (conversation.prompt, conversation.answer, None if known is None else written(known))
     for name, found in zip((prompt, answer, calls), said, strict=True):
         if columns.get(name) is None:
             columns[name] = found
