@@ -199,8 +199,12 @@ async def test_a_row_without_response_or_reference_is_undefined(config: Any, jud
     criteria = config(dict.fromkeys(names, 0.8))
 
     no_reference = await judge(criteria, actual=[turn("a")], expected=[turn(None)], columns={"response": "a"})
-    no_response = await judge(criteria, actual=[turn(None)], expected=[turn("a")], columns={"reference": "a"})
+    sides: dict[str, Any] = {"actual": [turn(None)], "expected": [turn("a")], "columns": {"reference": "a"}}
+    no_response = await judge(criteria, **sides, recorded=True)
+    silent_agent = await judge(criteria, **sides)
 
     assert {no_reference[name].status for name in names} == {MetricStatus.UNDEFINED}
     assert {no_reference[name].reason for name in names} == {"the row has no reference"}
-    assert no_response["exact_match"].reason == "the row has no response"
+    assert {no_response[name].reason for name in names} == {"the row has no response"}
+    assert {silent_agent[name].score for name in names[:-1]} == {0.0}
+    assert silent_agent["tool_name_match"].reason == "the agent gave no response"

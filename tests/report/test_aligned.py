@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.report.aligned import aligned_lines
@@ -107,6 +107,19 @@ def test_what_is_as_expected_is_left_out() -> None:
     call: Calls = [("set", {"x": 1})]
 
     assert lines(call, call, says=("a", "a")) == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_a_response_that_a_row_does_not_tell_was_not_withheld_by_an_agent(seconds: float) -> None:
+    wanted = EvalCase.model_validate({"eval_id": "c", "conversation": [invocation([], "a")]})
+    done = Invocation.model_validate(invocation([], "") | {"final_response": None})
+    turn = TurnResult(invocation=done, duration_seconds=seconds)
+    execution = Execution(turns=(turn,), duration_seconds=seconds)
+    row = CaseResult(case=KEY, eval_set_id="s", status=CaseStatus.FAILED, execution=execution, expected_by_row=wanted)
+
+    asked = seconds > 0
+    assert ("  + response: (none)" in aligned_lines(ReportedCase(row, wanted))) is asked
+    assert bool(ReportedCase(row, wanted).differences[0]) is asked
 
 
 @pytest.mark.parametrize("expects", [True, False])

@@ -29,6 +29,8 @@ def ask_response_match(turn: Turn) -> TextQuestion | Score:
     actual, expected = _responses(turn)
     if expected is None and turn.is_row:
         return _NO_COLUMN
+    if actual is None and turn.is_recorded:
+        return _NO_RESPONSE
     texts = [(_text(actual, thoughts=True), _text(expected, thoughts=True))]
     if _has_thoughts(actual) or _has_thoughts(expected):
         texts.append((_text(actual, thoughts=False), _text(expected, thoughts=False)))
@@ -92,7 +94,7 @@ def _comparable(turn: Turn) -> tuple[str, str] | Score:
     actual, expected = _responses(turn)
     if expected is None:
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE
-    if actual is None and turn.is_row:
+    if actual is None and turn.is_recorded:
         return _NO_RESPONSE
     return _text(actual, thoughts=False), _text(expected, thoughts=False)
 

@@ -43,7 +43,8 @@ class Turn:
 
     `predicted` and `reference` are the tool calls of the two sides; None where a dataset row, or the agent that
     answered it, tells no trajectory, which is not the same as an empty one. `is_row`: it comes from a dataset, where
-    what is absent was not recorded.
+    what is absent was not recorded. `is_recorded`: no agent was asked, so that the row does not tell a response that is
+    absent.
     """
 
     __slots__ = (
@@ -53,17 +54,21 @@ class Turn:
         "_shared",
         "calls_unknown",
         "expected",
+        "is_recorded",
         "is_row",
         "reference",
         "result",
     )
 
-    def __init__(self, *, expected: Invocation | None, result: TurnResult | None, is_row: bool) -> None:
+    def __init__(
+        self, *, expected: Invocation | None, result: TurnResult | None, is_row: bool, is_recorded: bool = False
+    ) -> None:
         self.expected = expected
         self.result = result
         self.calls_unknown = None if result is None else result.calls_unknown
         """Why nobody knows what the agent called; None where that is known, or was not recorded."""
         self.is_row = is_row
+        self.is_recorded = is_row and is_recorded
         self._predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
         self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
         if is_row:
@@ -136,7 +141,7 @@ class CaseView:
         is_row = subject.is_row or bool(subject.columns)
         self.subject = subject
         self.turns = [
-            Turn(expected=of_case, result=of_agent, is_row=is_row)
+            Turn(expected=of_case, result=of_agent, is_row=is_row, is_recorded=subject.recorded)
             for of_case, of_agent in zip_longest(expected, results)
         ]
         self.is_finished = len(results) >= len(expected)
@@ -149,7 +154,7 @@ class CaseView:
 
         An agent that was asked and says nothing has told that.
         """
-        if turn.actual is None or not turn.is_row or not self.subject.recorded:
+        if turn.actual is None or not turn.is_recorded:
             return True
         told = {"response": turn.actual.final_response, "predicted_trajectory": turn.actual.intermediate_data}
         return told[column] is not None

@@ -100,7 +100,7 @@ def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -
 
 
 def _no_response(turn: Turn) -> Score:
-    return Score.undefined("the row has no response" if turn.is_row else "the agent gave no response")
+    return Score.undefined("the row has no response" if turn.is_recorded else "the agent gave no response")
 
 
 def _text(invocation: Invocation) -> str:

@@ -326,6 +326,11 @@ class CaseResult(Fact):
         return turn.calls_unknown is None and not (self.is_row and turn.invocation.intermediate_data is None)
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it is of a row that was judged as it stands. An agent that was asked took some time."""
+        return self.is_row and not self.execution.duration_seconds
+
+    @property
     def met_outage(self) -> bool:
         """Whether a judge could not be reached: judged again it may have a verdict."""
         return self.status is CaseStatus.ERROR and any(

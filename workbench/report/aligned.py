@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.model.evalset import Invocation
-from workbench.model.results import TurnResult
 from workbench.model.trajectory import ToolCall, Trajectory, trajectory_of
 from workbench.report.differences import (
     Difference,
     DifferenceKind,
     align,
     moves,
-    response_differences,
     value_differences,
 )
 from workbench.report.explain import both_texts, path_text, safe, value_text
@@ -33,18 +30,15 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
             yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
-            yield from _turn_lines(wanted, turn, knows_calls=case.knows_calls(wanted, turn))
+            if case.knows_calls(wanted, turn):
+                yield from _call_lines(trajectory_of(wanted), trajectory_of(turn.invocation))
+            for difference in case.differences[index]:
+                if difference.kind is DifferenceKind.RESPONSE_CHANGED:
+                    yield from _sides("response", difference)
     if case.state_differences:
         yield "final state"
         for difference in case.state_differences:
             yield from _sides(path_text(difference.path), difference)
-
-
-def _turn_lines(expected: Invocation, turn: TurnResult, *, knows_calls: bool) -> Iterator[str]:
-    if knows_calls:
-        yield from _call_lines(trajectory_of(expected), trajectory_of(turn.invocation))
-    for difference in response_differences(expected, turn.invocation):
-        yield from _sides("response", difference)
 
 
 def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:

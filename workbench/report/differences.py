@@ -71,10 +71,12 @@ class Pair:
     moved: bool = False
 
 
-def differences(expected: Invocation, actual: Invocation, *, calls_known: bool = True) -> tuple[Difference, ...]:
-    """How one turn differs: its calls in order, as far as they are known, then its response where one was expected."""
+def differences(
+    expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
+) -> tuple[Difference, ...]:
+    """How one turn differs: its calls in order, then its response where one was expected, as far as they are known."""
     calls = call_differences(trajectory_of(expected), trajectory_of(actual)) if calls_known else ()
-    return (*calls, *response_differences(expected, actual))
+    return (*calls, *(response_differences(expected, actual) if response_known else ()))
 
 
 def tell_calls(expected: Invocation, actual: Invocation) -> bool:

@@ -43,7 +43,12 @@ class ReportedCase:
         conversation = (self.expected.conversation if self.expected is not None else None) or ()
         turns = self.result.execution.turns
         return tuple(
-            differences(wanted, turn.invocation, calls_known=self.knows_calls(wanted, turn))
+            differences(
+                wanted,
+                turn.invocation,
+                calls_known=self.knows_calls(wanted, turn),
+                response_known=turn.invocation.final_response is not None or not self.result.is_recorded,
+            )
             for wanted, turn in zip(conversation, turns, strict=False)
         )
 

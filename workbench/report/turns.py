@@ -65,7 +65,9 @@ def side_of(invocation: Invocation | None) -> TurnSide:
     )
 
 
-def compare_turn(expected: Invocation, actual: Invocation, *, compares_calls: bool = True) -> TurnComparison:
+def compare_turn(
+    expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
+) -> TurnComparison:
     """Both sides of a turn, aligned, with every difference in the order in which it is read."""
     left, right = side_of(expected), side_of(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
@@ -75,7 +77,7 @@ def compare_turn(expected: Invocation, actual: Invocation, *, compares_calls: bo
         *call_differences(left.calls, right.calls, rows),
         *_tool_response_differences(left, right, rows, moved),
         *_said_differences(left.said, right.said, said),
-        *response_differences(expected, actual),
+        *(response_differences(expected, actual) if compares_response else ()),
     )
     return TurnComparison(left, right, rows, said, moved, found)
 

@@ -163,6 +163,7 @@ async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app:
         {"prompt": "one", "reference": "x", "response": "x", "predicted_trajectory": [call]},
         {"prompt": "two", "reference": "x", "response": "x", "reference_trajectory": [call]},
         {"prompt": "three", "reference": "x", "response": "y"},
+        {"prompt": "four", "reference": "x", "predicted_trajectory": [call], "reference_trajectory": [call]},
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = '[targets.rows]\nkind = "recorded"\neval_sets = ["rows.jsonl"]\n'
@@ -184,6 +185,10 @@ async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app:
         await _go_to(screen, "row_3")
         await screen.press("2")
         await screen.until("difference 1 of 1", "- x", "+ y")
+        await screen.press("1")
+        await _go_to(screen, "row_4")
+        await screen.press("2")
+        await screen.until("no differences", "no response", "the row has no response")
 
         assert "no tool calls" not in screen.text
 

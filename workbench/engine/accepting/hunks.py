@@ -58,12 +58,22 @@ def hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
     return (*found, *state_hunks(case, execution))
 
 
-def turn_comparisons(case: EvalCase, execution: Execution, *, is_row: bool = False) -> list[TurnComparison]:
-    """The turns that both sides have, compared. The calls of a row only where both tell of some."""
+def turn_comparisons(
+    case: EvalCase, execution: Execution, *, is_row: bool = False, is_recorded: bool = False
+) -> list[TurnComparison]:
+    """The turns that both sides have, compared.
+
+    The calls of a row only where both tell of some, and its response where one is recorded or an agent was asked.
+    """
     turns: Sequence[Invocation] = case.conversation or ()
     pairs = ((wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False))
     return [
-        compare_turn(wanted, actual, compares_calls=not is_row or tell_calls(wanted, actual))
+        compare_turn(
+            wanted,
+            actual,
+            compares_calls=not is_row or tell_calls(wanted, actual),
+            compares_response=not is_recorded or actual.final_response is not None,
+        )
         for wanted, actual in pairs
     ]
 

@@ -44,7 +44,9 @@ class _Diff:
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
         execution = Execution.trusted(turns=tuple(source.turns))
         self._comparisons = (
-            [] if source.case is None else turn_comparisons(source.case, execution, is_row=source.is_row)
+            []
+            if source.case is None
+            else turn_comparisons(source.case, execution, is_row=source.is_row, is_recorded=source.is_recorded)
         )
         differing = any(comparison.differences for comparison in self._comparisons)
         self._level = source.level if differing else Level.EVERYTHING
@@ -193,8 +195,9 @@ class _Diff:
             self._writer.difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
         elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
             left = None if wanted is None else Side(self._response(wanted))
-            self._writer.both(left, None if given is None else Side(self._response(given)))
-        elif wanted is not None:
+            right = Side((Piece("no response", Tone.MUTED),)) if given is None and self._source.is_recorded else None
+            self._writer.both(left, right if given is None else Side(self._response(given)))
+        elif wanted is not None and (given is not None or not self._source.is_recorded):
             self._writer.add(Whole.of("… the response is as expected", Tone.MUTED, indent=2))
 
     def _response(self, content: Content | None) -> tuple[Piece, ...]:

@@ -44,6 +44,11 @@ class DiffSource:
     is_row: bool = False
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it is a row that was judged as it stands; see CaseResult."""
+        return self.is_row and self.result is not None and not self.result.execution.duration_seconds
+
+    @property
     def is_scenario(self) -> bool:
         """Whether a simulated user holds the conversation."""
         return self.case is not None and self.case.conversation_scenario is not None
