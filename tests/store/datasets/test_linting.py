@@ -31,6 +31,7 @@ def test_a_sound_dataset_has_no_findings() -> None:
         ({"prompt": 5}, "unreadable", "row 2: prompt: found a number, expected text"),
         ({"reference": None}, "missing-reference", "reference is missing, which other rows have"),
         ({"reference_trajectory": None}, "missing-reference", "reference_trajectory is missing, which other rows have"),
+        ({"reference_trajectory": ""}, "missing-reference", "reference_trajectory is missing, which other rows have"),
         ({"prompt": None}, "missing-value", "prompt is missing, which other rows have"),
         ({"reference_trajectory": []}, "empty-trajectory", "reference_trajectory is empty: recall has no score"),
         ({"context": "[{'a': 1}]"}, "python-repr", "context: found a value as Python prints it, which stays text; "),

@@ -177,6 +177,8 @@ async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app:
         await screen.until("no differences", "no reference_trajectory", "list_lights")
         await screen.press("4")
         await screen.until("not compared: no reference_trajectory")
+        await screen.press("3")
+        await screen.until("There are no steps of this row.", "no agent ran")
         await screen.press("1")
         await _go_to(screen, "row_2")
         await screen.press("2")

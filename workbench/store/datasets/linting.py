@@ -82,7 +82,7 @@ def _unreadable(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _missing(rows: Sequence[Row]) -> Iterator[Finding]:
     """Values that other rows have; and references where no row has any."""
-    columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(row.columns.get(name) is not None for row in rows)]
+    columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_tells(row, name) for row in rows)]
     if rows and not any(name in columns for name in _REFERENCES):
         message = "no row has a reference or a reference_trajectory: what compares with one has no score"
         yield Finding(rule="missing-reference", message=message)
@@ -90,9 +90,15 @@ def _missing(rows: Sequence[Row]) -> Iterator[Finding]:
         if row.problems:
             continue
         for name in columns:
-            if row.columns.get(name) is None:
+            if not _tells(row, name):
                 rule: Rule = "missing-reference" if name in _REFERENCES else "missing-value"
                 yield _of(row, rule, f"{name} is missing, which other rows have")
+
+
+def _tells(row: Row, name: str) -> bool:
+    """Whether a column has a value: a text may be empty, while an empty text is no trajectory."""
+    value = row.columns.get(name)
+    return value is not None and (value != "" or name in TEXTS)
 
 
 def _empty(rows: Sequence[Row]) -> Iterator[Finding]:

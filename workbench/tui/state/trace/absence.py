@@ -48,6 +48,10 @@ def _blocks(subject: Subject) -> Iterator[Block]:
         yield Whole.of(f"! {redact(safe(result.failure.message))}", Tone.ERROR)
     elif not result.execution.turns:
         yield Whole.of("The agent was not run in this case, so there is nothing to trace.", Tone.STRONG)
+    elif result.is_recorded:
+        yield Whole.of("There are no steps of this row.", Tone.STRONG)
+        yield BLANK
+        yield Whole.of("It was judged as it stands: no agent ran.")
     else:
         yield Whole.of("There are no steps of this execution.", Tone.STRONG)
         yield BLANK
