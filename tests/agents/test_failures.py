@@ -229,3 +229,36 @@ async def test_only_failures_of_the_infrastructure_are_called_so(bench: Any, rai
     """)
 
     assert (await bench.talk_once("hi")).kind == kind
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
+async def test_what_an_interpreter_has_started_ends_with_it(
+    bench: Any, way: dict[str, Any], eventually: Any, running: Any
+) -> None:
+    bench.agent("def answer(prompt): return prompt")
+    started = bench.folder / "started"
+    python = bench.write("python", f"#!/bin/sh\nsleep 1000 &\necho $! > {started}\nwait\n")
+    python.chmod(0o755)
+
+    talk = await bench.talk_once("hi", python=python, start_timeout=1.0, **way)
+
+    assert talk.kind == "setup"
+    assert await eventually(lambda: not running(int(started.read_text())))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
+async def test_what_an_interpreter_has_started_ends_where_nobody_waits_for_it(
+    bench: Any, way: dict[str, Any], eventually: Any, running: Any
+) -> None:
+    started = bench.folder / "started"
+    python = bench.write(
+        "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {started}.new\nmv {started}.new {started}\nwait\n"
+    )
+    python.chmod(0o755)
+    host = bench.host(python=python, **way)
+
+    host.prepare(cases=1)
+    await eventually(started.exists)
+    await host.close()
+
+    assert await eventually(lambda: not running(int(started.read_text())))

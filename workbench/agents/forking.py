@@ -266,8 +266,8 @@ class ForkLauncher:
                 process = self._spawn(config, stderr)
                 try:
                     channel, hello = await self._first_words(process, ready, stderr)
-                except asyncio.CancelledError:  # closed before it was there: nothing is below it yet
-                    process.kill()
+                except asyncio.CancelledError:  # closed before it was there
+                    _kill_group(process)
                     raise
         finally:
             self._listener.forget(token)
@@ -303,7 +303,7 @@ class ForkLauncher:
             if code is None and asyncio.get_running_loop().time() < deadline:
                 continue
             if code is None:
-                process.kill()
+                _kill_group(process)
             stderr.seek(0)
             text = stderr.read()[-16_384:].decode("utf-8", "replace")
             raise AgentError(early_end(self._target, code=code, stderr=text), stderr_tail=text)
@@ -323,9 +323,14 @@ class ForkLauncher:
             if process.poll() is not None:
                 return
             await asyncio.sleep(0.005)
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill_group(process)
         process.wait()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it has started: the interpreter may be a script, and Python run below that."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Slot:

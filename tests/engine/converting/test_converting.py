@@ -205,7 +205,7 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
 def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"eval_id": "x", "prompt": "a", "reference": "b", "response": "c", "cost": 2},
-        {"eval_id": "x", "prompt": "d", "reference": "e"},
+        {"eval_id": "x", "prompt": "d", "reference": "e", "response": "f"},
         {"prompt": 7},
     ]
 
@@ -215,9 +215,9 @@ def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
     assert [case["eval_id"] for case in cases] == ["x", "x_2"]
     assert result.number == 2
     assert list(result.losses) == [
-        "the column response (1 case: x)",
+        "the column response (2 cases, the first: x)",
         "the column cost (1 case: x)",
-        "an id that another case has: it is numbered (1 case: x)",
+        "an id that another case has: it is numbered (1 case: x#2)",
         f"a row that cannot be read is left out: {tmp_path / 'rows.jsonl'}:3:12: prompt: found a number, expected text "
         "(1 case: row_3)",
     ]

@@ -14,6 +14,7 @@ from workbench.engine.converting.sessions import (
     COLUMNS,
     Session,
     Side,
+    names_of,
     sessions_of_rows,
     sessions_of_set,
     side_in,
@@ -76,7 +77,7 @@ def convert(
     if form == "rows":
         if side is not None:
             raise PlanError("--side: rows keep both sides; expected it only with an eval set or messages")
-        rows = [_own_columns(row.columns, losses, case=row.eval_id) for row in sound_rows(dataset, losses)]
+        rows = [_own_columns(row.columns, losses, case=name) for name, row in sound_rows(dataset, losses)]
         return _as_file(to, rows, losses)
     if form == "evalset":
         chosen = side or side_in(dataset.rows)
@@ -86,8 +87,9 @@ def convert(
 
 
 def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Converted:
+    names = list(names_of(str(row.get(ID) or f"row_{number}") for number, row in enumerate(rows, start=1)))
     for what, number in losses_of(to, rows):
-        losses.add(what, case=str(rows[number - 1].get(ID) or f"row_{number}"))
+        losses.add(what, case=names[number - 1])
     return Converted(content=content_of(to, rows), number=len(rows), losses=tuple(losses.lines()), unread=losses.unread)
 
 
@@ -106,12 +108,12 @@ def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iter
     for session in sessions:
         turns = session.conversation.turns
         if len(turns) > 1:
-            losses.add("that turns belong together: each becomes a row of its own", case=session.eval_id)
+            losses.add("that turns belong together: each becomes a row of its own", case=session.name)
         for number, turn in enumerate(turns, start=1):
             if turn.results:
-                losses.add("what tools gave back", case=session.eval_id)
+                losses.add("what tools gave back", case=session.name)
             if turn.said:
-                losses.add("what was said on the way", case=session.eval_id)
+                losses.add("what was said on the way", case=session.name)
             yield {
                 ID: session.eval_id if len(turns) == 1 else f"{session.eval_id}_turn_{number}",
                 "prompt": turn.prompt,
@@ -124,7 +126,7 @@ def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> 
     for session in sessions:
         for turn in session.conversation.turns:
             for what in _lost_of_messages(turn):
-                losses.add(what, case=session.eval_id)
+                losses.add(what, case=session.name)
         messages = _WRITE_MESSAGES[form](session.conversation)
         yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
 
@@ -148,15 +150,15 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
     cases = []
     for session in sessions:
         for name in session.columns:
-            losses.add(f"the column {name}", case=session.eval_id)
+            losses.add(f"the column {name}", case=session.name)
         if session.conversation.system is not None:
-            losses.add("the instructions (system messages)", case=session.eval_id)
+            losses.add("the instructions (system messages)", case=session.name)
         eval_id = _free_id(session.eval_id, taken)
         if eval_id != session.eval_id:
-            losses.add("an id that another case has: it is numbered", case=session.eval_id)
+            losses.add("an id that another case has: it is numbered", case=session.name)
         case = _case_of(replace(session, eval_id=eval_id))
         for what in lost_in_json(case):
-            losses.add(what, case=session.eval_id)
+            losses.add(what, case=session.name)
         cases.append(case)
     name = name_of_file(to)
     whole = as_json({"eval_set_id": name, "name": name, "eval_cases": cases})

@@ -15,7 +15,7 @@ class Losses:
         self.unread = 0  # rows or cases that are lost as a whole, because they cannot be read
 
     def add(self, what: str, *, case: str) -> None:
-        """Note that a case loses something."""
+        """Note that a case loses something. `case` is a name that no other has: each counts once."""
         self._cases.setdefault(what, {})[case] = None
 
     def add_unread(self, what: str, *, reason: str, case: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from workbench.engine.converting.losses import Losses
 from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.keys import name_of_case
 from workbench.model.trajectory import trajectory_of
 from workbench.report.turns import responses_of, said_in
 from workbench.store.datasets import Dataset, Row
@@ -30,9 +32,13 @@ COLUMNS: Mapping[Side, tuple[str, str, str]] = {
 
 @dataclass
 class Session:
-    """A session by its id; `columns` are those of a row that say nothing of this side of it."""
+    """A session by its id; `columns` are those of a row that say nothing of this side of it.
+
+    `name` is what losses call it: sessions may have the same id.
+    """
 
     eval_id: str
+    name: str
     conversation: Conversation
     columns: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,22 +60,30 @@ def _has(row: Row, side: Side) -> bool:
 def sessions_of_rows(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
     """One side of the rows that can be read; the others are losses."""
     answer, calls, messages = COLUMNS[side]
-    for row in sound_rows(dataset, losses):
+    for name, row in sound_rows(dataset, losses):
         conversation = conversation_of(row, side)
         own = {"prompt", answer, calls, ID, *((messages,) if is_messages(row.columns.get(messages)) else ())}
-        others = {name: value for name, value in row.columns.items() if name not in own and value is not None}
+        others = {column: value for column, value in row.columns.items() if column not in own and value is not None}
         for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
-            losses.add(f"parts that are no text: {kind}", case=row.eval_id)
-        yield Session(row.eval_id, conversation, others)
+            losses.add(f"parts that are no text: {kind}", case=name)
+        yield Session(row.eval_id, name, conversation, others)
 
 
-def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[Row]:
-    """The rows that can be read; the others are losses, each with its reason."""
-    for row in dataset.rows:
+def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
+    """The rows that can be read, each with its name for losses; the others are losses, each with its reason."""
+    for name, row in zip(names_of(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
         if row.problems:
-            losses.add_unread("row", reason=str(row.problems[0]), case=row.eval_id)
+            losses.add_unread("row", reason=str(row.problems[0]), case=name)
         else:
-            yield row
+            yield name, row
+
+
+def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
+    """What cases with these ids are called, each by a name of its own."""
+    seen: Counter[str] = Counter()
+    for eval_id in eval_ids:
+        yield name_of_case(eval_id, seen[eval_id])
+        seen[eval_id] += 1
 
 
 def conversation_of(row: Row, side: Side) -> Conversation:
@@ -89,25 +103,26 @@ def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
     """The sessions of an eval set that are conversations; the other cases are losses. Raises StoreError."""
     document = EvalSetDocument.open(path)
     for entry in document.entries:
+        name = name_of_case(entry.eval_id, entry.occurrence)
         try:
             case = document.case(entry.index)
         except StoreError as error:
-            losses.add_unread("case", reason=str(error), case=entry.eval_id)
+            losses.add_unread("case", reason=str(error), case=name)
             continue
         if case.conversation is None:
-            losses.add("a conversation scenario is left out: nothing was said yet", case=case.eval_id)
+            losses.add("a conversation scenario is left out: nothing was said yet", case=name)
             continue
         if not case.conversation:
-            losses.add("a case without turns is left out", case=case.eval_id)
+            losses.add("a case without turns is left out", case=name)
             continue
         for what in _lost_of_case(case):
-            losses.add(what, case=case.eval_id)
+            losses.add(what, case=name)
         turns = []
         for invocation in case.conversation:
             for what in _lost_of_turn(invocation):
-                losses.add(what, case=case.eval_id)
+                losses.add(what, case=name)
             turns.append(_turn_of(invocation))
-        yield Session(case.eval_id, Conversation(turns=turns))
+        yield Session(case.eval_id, name, Conversation(turns=turns))
 
 
 def _turn_of(invocation: Invocation) -> Turn:
