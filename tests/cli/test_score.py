@@ -85,6 +85,16 @@ def test_nobody_knows_how_long_a_row_took_that_does_not_say(workbench: CommandLi
     assert [(metric["score"], metric["status"]) for metric in metrics] == [(None, "UNDEFINED"), (0.25, "PASSED")]
 
 
+def test_nobody_took_the_time_of_rows_that_are_judged_as_they_stand(workbench: CommandLine, dataset: str) -> None:
+    done = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
+    report = workbench("report", "latest", "--format", "markdown")
+
+    rows = [line for line in done.out.splitlines() if "FAILED" in line]
+    assert len(rows) == 2
+    assert all(line.endswith("  -") for line in rows)
+    assert [line.rsplit("|", 2)[1].strip() for line in report.out.splitlines() if "FAILED" in line] == ["-", "-"]
+
+
 def test_nobody_knows_which_calls_a_row_had_that_tells_none(workbench: CommandLine) -> None:
     rows: list[dict[str, Any]] = [
         {"prompt": "a", "response": "x", "reference": "x"},

@@ -19,7 +19,7 @@ from workbench.report.explain import explain, explain_at_length
 from workbench.report.json_format import case_record, dump
 from workbench.report.run_report import ReportedCase
 from workbench.report.spending import spending_line
-from workbench.report.wording import SYMBOLS, counts_text, duration_text
+from workbench.report.wording import SYMBOLS, counts_text, duration_text, time_taken
 from workbench.store.history import History
 from workbench.watch.affected import results_of
 from workbench.watch.events import (
@@ -124,7 +124,7 @@ class TextLines(Lines):
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
-        times = [duration_text(result.duration_seconds)]
+        times = [time_taken(result.duration_seconds)]
         if event.seconds_since_save is not None:
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
         yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)

@@ -10,7 +10,7 @@ from workbench.model.results import CaseResult, ConversationEnd, SimulatedConver
 from workbench.model.text import counted, neutralise, one_line, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.turns import said_in
-from workbench.report.wording import duration_text
+from workbench.report.wording import time_taken
 
 _NAME = 7  # columns of a speaker's name
 
@@ -47,7 +47,7 @@ def ending(result: CaseResult) -> str:
         cached = f" ({simulation.cached} cached)" if simulation.cached else ""
         by = "a script" if simulation.scripted else simulation.model
         parts.append(f"{counted(simulation.calls, 'answer')} of {by}{cached}")
-    parts.append(duration_text(result.duration_seconds))
+    parts.append(time_taken(result.duration_seconds))
     return " " * _NAME + one_line(f"{_why_ended(result)} · {' · '.join(parts)}")
 
 

@@ -17,7 +17,7 @@ from workbench.report.explain import explain, explain_at_length, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
-from workbench.report.wording import SYMBOLS, duration_text, heading, total_line
+from workbench.report.wording import SYMBOLS, heading, time_taken, total_line
 
 _WORD_WIDTH = max(map(len, CaseStatus))
 _SCORE_WIDTH = 8
@@ -111,7 +111,7 @@ class VerdictTable:
         metrics = {metric.name: metric for metric in self._shown(case)}
         cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
         others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
-        time = f"{duration_text(result.duration_seconds):>{_TIME_WIDTH}}"
+        time = f"{time_taken(result.duration_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()

@@ -63,6 +63,11 @@ def duration_text(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
 
 
+def time_taken(seconds: float) -> str:
+    """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
+    return duration_text(seconds) if seconds else "-"
+
+
 def when(at: datetime) -> str:
     """A time for people, in their time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -200,6 +200,7 @@ async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: C
     _score("data/rows.jsonl")
     async with open_app(folder) as screen:
         await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
+        assert "0.00 s" not in screen.text  # no agent ran, so that nobody took the time
 
         assert _labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
 

@@ -18,6 +18,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def time_taken(seconds: float) -> str:
+    """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
+    return duration(seconds) if seconds else "-"
+
+
 def time_text(seconds: float) -> str:
     """A time in a trace, where every millisecond counts: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
     if 0 < seconds < 0.00005:  # agents that are plain functions: in milliseconds it would be 0.0

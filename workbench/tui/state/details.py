@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from workbench.store.names import name_of_file
-from workbench.tui.state.amounts import duration
+from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
 from workbench.tui.state.board import CaseRecord, Outcome
 from workbench.tui.state.browser import ListedSet, Query
@@ -163,7 +163,7 @@ def heading_of(subject: Subject) -> Heading:
     if subject.pinned is not None:
         result = subject.pinned.result
         look = look_of(standing_of([result.status]))
-        return Heading(subject.pinned.title, f"{look.symbol} {look.word.upper()}", duration(result.duration_seconds))
+        return Heading(subject.pinned.title, f"{look.symbol} {look.word.upper()}", time_taken(result.duration_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
@@ -217,7 +217,7 @@ def _ran(record: CaseRecord | None) -> str:
     if record is None or record.duration_seconds is None:
         return ""
     stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
-    return f"{duration(record.duration_seconds)}{stored}"
+    return f"{time_taken(record.duration_seconds)}{stored}"
 
 
 def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:

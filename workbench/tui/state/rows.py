@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from workbench.tui.state.amounts import duration
+from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, Row
 from workbench.tui.state.browser.listed import FETCHING, NOT_READ, READING
@@ -92,7 +92,7 @@ def _time(record: CaseRecord) -> Piece:
         return Piece(look.word, look.tone)
     if len(record.verdicts) > 1:
         return Piece(f"{record.passed_repeats}/{len(record.verdicts)}", Tone.MUTED)
-    return Piece(duration(record.duration_seconds or 0.0), Tone.MUTED)
+    return Piece(time_taken(record.duration_seconds or 0.0), Tone.MUTED)
 
 
 def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: Piece) -> RowView:

@@ -11,7 +11,7 @@ from workbench.report.comparing import FLIPS, Change, ComparedCase, RunCompariso
 from workbench.report.comparison_formats import CHANGE_SYMBOLS, changes_text, score_change_text
 from workbench.report.wording import counts_text, cut_short, when
 from workbench.store.history import StoredRun
-from workbench.tui.state.amounts import duration
+from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
@@ -153,7 +153,7 @@ def _case_blocks(case: ComparedCase) -> Iterator[Block]:
         name = Piece(f"{safe_line(score.name)}  ", Tone.KEY)
         yield Whole((name, Piece(score_change_text(score), tone)), indent=2, hang=2)
     if case.before is not None and case.after is not None:
-        times = f"{duration(case.before.duration_seconds)} → {duration(case.after.duration_seconds)}"
+        times = f"{time_taken(case.before.duration_seconds)} → {time_taken(case.after.duration_seconds)}"
         yield Whole((Piece("duration  ", Tone.KEY), Piece(times)), indent=2)
 
 

@@ -13,7 +13,7 @@ from workbench.model.text import redact
 from workbench.report.criteria_changes import run_changes
 from workbench.report.wording import cut_short, when
 from workbench.store.history import StoredJob, StoredRun, StoredScores
-from workbench.tui.state.amounts import duration
+from workbench.tui.state.amounts import duration, time_taken
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import sparkline
 from workbench.tui.state.cursor import CursorRows
@@ -73,7 +73,7 @@ class Executions(CursorRows):
             Piece(f"{mark}{look.symbol} ", look.tone),
             Piece(f"{when(job.finished_at)}{repeat} "),
             Piece(f" {look.word:<9}", look.tone),
-            Piece(f"{duration(job.duration_seconds):>8}", Tone.MUTED),
+            Piece(f"{time_taken(job.duration_seconds):>8}", Tone.MUTED),
             Piece("  △" if self._differs_from_older(index) else "   ", Tone.WARNING),
         ]
         for metric in metrics:
@@ -134,9 +134,10 @@ class Executions(CursorRows):
             scores = [next((m.score for m in metrics if m.name == name), None) for _, metrics in shown]
             line = sparkline(scores, lowest=0.0, highest=1.0)
             yield Whole((Piece(line, Tone.KEY), Piece(f"  {safe_line(name)}", Tone.MUTED)), indent=2)
-        times = [job.duration_seconds for job, _ in shown]
-        span = f"{duration(min(times))} to {duration(max(times))}"
-        yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
+        times = [job.duration_seconds or None for job, _ in shown]
+        if taken := [time for time in times if time is not None]:
+            span = f"{duration(min(taken))} to {duration(max(taken))}"
+            yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
 
     def _changes(self) -> Iterator[Block]:
         """What was different in the run before, and what is different now."""

@@ -9,7 +9,7 @@ from itertools import islice
 from rich.cells import cell_len, set_cell_size
 
 from workbench.model.keys import JobKey
-from workbench.tui.state.amounts import duration, thousands
+from workbench.tui.state.amounts import duration, thousands, time_taken
 from workbench.tui.state.header import asked_text
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.progress import SHOWN_COUNTS, RunProgress
@@ -141,7 +141,7 @@ class RunRows:
         if isinstance(entry, _Waiting):
             return self._job_line(entry.key, Standing.WAITING, (), width)
         word = look_of(entry.standing).word
-        facts = (Piece(f"{word:<22}", Tone.MUTED), Piece(f"{duration(entry.seconds):>9}"))
+        facts = (Piece(f"{word:<22}", Tone.MUTED), Piece(f"{time_taken(entry.seconds):>9}"))
         return self._job_line(entry.key, entry.standing, facts, width)
 
     def _job_line(self, key: JobKey, standing: Standing, facts: Line, width: int) -> Line:

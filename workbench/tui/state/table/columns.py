@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from workbench.tui.state.amounts import duration
+from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.pieces import Piece, Tone, safe_line
 from workbench.tui.state.standing import look_of, look_of_metric
 from workbench.tui.state.table.rows import TableRow
@@ -63,7 +63,7 @@ _FIXED = (
     Column("response", "response", 40, lambda row: Piece(row.response), lambda row: row.response),
     Column("trajectory", "trajectory", 32, lambda row: Piece(row.trajectory, Tone.KEY), lambda row: row.trajectory),
     Column("calls", "calls", 9, _calls, lambda row: row.actual_calls),
-    Column("latency", "latency", 10, lambda row: Piece(duration(row.latency)), _latency, _latency),
+    Column("latency", "latency", 10, lambda row: Piece(time_taken(row.latency)), _latency, _latency),
     Column("failure", "failure", 32, lambda row: Piece(row.failure, Tone.ERROR), lambda row: row.failure or None),
 )
 
