@@ -99,8 +99,9 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
             return nothing
-        cancelled = (key for key, _, result in results if result.status is CaseStatus.CANCELLED)
-        self._stored([unjudged[key] for key in cancelled if key in unjudged] if unjudged else ())
+        if unjudged:
+            cancelled = (key for key, _, result in results if result.status is CaseStatus.CANCELLED)
+            self._stored([unjudged[key] for key in cancelled if key in unjudged])
         self._stored((verdict, job.result) for verdict, job in zip(verdicts, jobs, strict=True))
         return [result.status is not CaseStatus.CANCELLED for _, _, result in results]
 

@@ -30,7 +30,7 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
             yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
-            if case.knows_calls(wanted, turn):
+            if case.compares_calls(wanted, turn):
                 yield from _call_lines(trajectory_of(wanted), trajectory_of(turn.invocation))
             for difference in case.differences[index]:
                 if difference.kind is DifferenceKind.RESPONSE_CHANGED:

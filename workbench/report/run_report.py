@@ -46,13 +46,13 @@ class ReportedCase:
             differences(
                 wanted,
                 turn.invocation,
-                calls_known=self.knows_calls(wanted, turn),
+                calls_known=self.compares_calls(wanted, turn),
                 response_known=turn.invocation.final_response is not None or not self.result.is_recorded,
             )
             for wanted, turn in zip(conversation, turns, strict=False)
         )
 
-    def knows_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
+    def compares_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
         """Whether the calls of a turn can be held against those that were wanted."""
         return turn.calls_unknown is None and (not self.result.is_row or tell_calls(wanted, turn.invocation))
 

@@ -223,6 +223,14 @@ def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
     ]
 
 
+def test_each_row_that_loses_something_counts_whatever_its_id(tmp_path: Path) -> None:
+    rows = [{"eval_id": name, "prompt": "a", "reference": "b", "cost": 2} for name in ("x", "x", "x#2", "x")]
+
+    result = converted(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
+
+    assert "the column cost (4 cases, the first: x)" in result.losses
+
+
 def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
     rows = [
         {"prompt": "", "cost": 1.5, "note": "[1]", "context": [1], "eval_id": "row_1", "latency_in_seconds": 2},

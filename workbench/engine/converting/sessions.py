@@ -79,11 +79,14 @@ def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
 
 
 def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
-    """What cases with these ids are called, each by a name of its own."""
+    """What cases with these ids are called, each by a name of its own, also where one has `id#2` for its id."""
     seen: Counter[str] = Counter()
+    taken: set[str] = set()
     for eval_id in eval_ids:
-        yield name_of_case(eval_id, seen[eval_id])
-        seen[eval_id] += 1
+        while (name := name_of_case(eval_id, seen[eval_id])) in taken:
+            seen[eval_id] += 1
+        taken.add(name)
+        yield name
 
 
 def conversation_of(row: Row, side: Side) -> Conversation:
@@ -102,8 +105,7 @@ def conversation_of(row: Row, side: Side) -> Conversation:
 def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
     """The sessions of an eval set that are conversations; the other cases are losses. Raises StoreError."""
     document = EvalSetDocument.open(path)
-    for entry in document.entries:
-        name = name_of_case(entry.eval_id, entry.occurrence)
+    for name, entry in zip(names_of(entry.eval_id for entry in document.entries), document.entries, strict=True):
         try:
             case = document.case(entry.index)
         except StoreError as error:
