@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.events import CaseFinished, Notice, RunFinished
 from workbench.store.errors import StoreError
-from workbench.store.history import RunRecord
+from workbench.store.history import History, RunRecord
 
 from .conftest import Project, result_of, statuses, turn
 
@@ -155,6 +156,74 @@ def test_a_full_disk_costs_the_history_and_no_verdict(project: Project, monkeypa
     warnings = [e.message for e in run.iter_events() if isinstance(e, Notice) and e.severity == "error"]
     assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
     assert len(warnings) == 1 and "the disk is full" in warnings[0]
+
+
+def errors_of(run: Run) -> list[str]:
+    return [event.message for event in run.iter_events() if isinstance(event, Notice) and event.severity == "error"]
+
+
+SPOILING = """
+import contextlib, pathlib, random, shutil, sqlite3
+def answer(prompt):
+    database = pathlib.Path(".workbench/history.db")
+    if prompt == "remove":
+        shutil.rmtree(".workbench")
+    if prompt == "damage":
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA user_version = 5")  # so that others read the file again
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with database.open("r+b") as file:
+            file.write(b"x" * 200_000)
+    response = random.Random(1).randbytes(200_000).hex() if prompt == "long" else prompt
+    return {"response": response, "predicted_trajectory": []}
+"""
+
+
+def test_a_history_that_is_deleted_during_a_run_keeps_that_run_in_a_new_file(project: Project) -> None:
+    project.add_agent(SPOILING)
+    project.add_set({"a": [turn("a")], "b": [turn("remove")], "c": [turn("c")]})
+    project.run()
+
+    run = project.run(concurrency=1)
+
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "PASSED"}
+    assert run.exit_status == 0
+    (message,) = errors_of(run)
+    assert "was deleted or replaced during this run: the run is kept in a new file" in message
+    with project.workspace().history() as history:
+        assert [stored.run_id for stored in history.runs()] == [run.run_id]
+        assert list(history.results(run.run_id)) == run.results()
+        assert history.run("latest").ended
+
+
+def test_a_history_that_proves_damaged_during_a_run_is_moved_aside_and_begun_anew(project: Project) -> None:
+    project.add_agent(SPOILING)
+    project.add_set({"a": [turn("a")], "b": [turn("damage")], "c": [turn("c")]})
+
+    run = project.run(concurrency=1)
+
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "PASSED"}
+    assert any("has been moved to history.db.corrupt-1" in message for message in errors_of(run))
+    assert (project.root / ".workbench" / "history.db.corrupt-1").exists()
+    with project.workspace().history() as history:
+        assert "c" in {job.key.case.eval_id for job in history.jobs(run.run_id)}
+
+
+def test_results_that_are_not_kept_end_the_run_with_status_2(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.add_agent(SPOILING)
+    project.add_set({"a": [turn("a")], "b": [turn("long", response=random.Random(1).randbytes(200_000).hex())]})
+    begin = History.begin_run
+
+    def begin_on_a_small_disk(history: History, record: RunRecord) -> None:
+        begin(history, record)
+        history._database.execute("PRAGMA max_page_count = 40")
+
+    monkeypatch.setattr(History, "begin_run", begin_on_a_small_disk)
+    run = project.run(concurrency=1)
+
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
+    assert [message for message in errors_of(run) if "the disk is full" in message]
+    assert run.exit_status == 2
 
 
 def test_a_fault_of_our_own_in_storing_costs_no_verdict(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class Finishing:
         try:
             are_kept = self._recorder.keep(ended)
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
-            self._run.warn(f"results could not be stored because workbench itself failed: {error!r}")
+            self._run.lose(f"results could not be stored because workbench itself failed: {error!r}")
         is_judged = self._run.plan.options.scores
         for (key, _, stored), is_kept in zip(ended, are_kept, strict=True):
             result = without_dependencies(stored)
@@ -97,4 +97,4 @@ class Finishing:
             try:
                 self._recorder.keep_unjudged(left)
             except Exception as error:  # as in `store`
-                self._run.warn(f"what agents did could not be stored because workbench itself failed: {error!r}")
+                self._run.lose(f"what agents did could not be stored because workbench itself failed: {error!r}")

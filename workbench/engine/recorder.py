@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from workbench.engine.baselines import lacks_baseline
 from workbench.engine.plan import PlannedCase
@@ -17,14 +18,18 @@ from workbench.model.events import RunFinished
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
-from workbench.store.errors import StoreError
+from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history import SCORES_OPTION, FinishedJob, History, RunRecord, StoredVerdict
+from workbench.store.history.database import is_denied
+
+Written = TypeVar("Written")
 
 
 class HistoryRecorder:
     """Stores results as they come. Used on the engine's thread only.
 
-    A history that cannot be written costs no verdict: `warn` hears of it once, and the run goes on without.
+    A history that cannot be written costs no verdict: the run is warned once, and continues without. If the file is
+    deleted or proves damaged while the run goes on, a new file gets the run with its results so far.
     """
 
     def __init__(
@@ -32,14 +37,20 @@ class HistoryRecorder:
         root: Path,
         *,
         warn: Callable[[str], None],
+        lose: Callable[[str], None],
         stored: Callable[[Iterable[tuple[StoredVerdict, CaseResult]]], None],
     ) -> None:
-        """`stored` hears of all results that have been stored, together with others; it need not look at them."""
+        """`warn` gets messages for the user; `lose` those that mean that results are not kept.
+
+        `stored` hears of all results that have been stored, together with others; it need not look at them.
+        """
         self._root = root
         self._warn = warn
+        self._lose = lose
         self._stored = stored
         self._history: History | None = None
         self._run_id = ""
+        self._record: RunRecord | None = None
         self._unjudged: dict[JobKey, tuple[StoredVerdict, CaseResult]] = {}
         self._replays = False
 
@@ -49,24 +60,21 @@ class HistoryRecorder:
         self._replays = run.plan.options.replay_calls is not None
         if not run.plan.options.history:
             return
+        self._record = _record_of(run, self._root)
         try:
-            self._history = History.open(self._root)
-            if self._history.notice is not None:
-                self._warn(self._history.notice)
-            self._history.begin_run(_record_of(run, self._root))
-            self._history.take_over(self._run_id, run.plan.taken_from)
+            self._history = self._open()
         except StoreError as error:
             self._give_up(error)
+            return
+        self._write(lambda history: history.take_over(self._run_id, run.plan.taken_from))
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
         """Store what agents did, whose judges are being asked: nobody is shown it, a later run can judge it."""
         if self._history is None:
             return
         jobs = [FinishedJob(result, execution_key=planned.execution_hash) for planned, result in results]
-        try:
-            verdicts = self._history.keep_unjudged(self._run_id, jobs)
-        except StoreError as error:
-            self._give_up(error)
+        verdicts = self._write(lambda history: history.keep_unjudged(self._run_id, jobs))
+        if verdicts is None:
             return
         self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
 
@@ -94,10 +102,8 @@ class HistoryRecorder:
             for key, planned, result in results
             if result.status is not CaseStatus.CANCELLED
         ]
-        try:
-            verdicts = self._history.finish_jobs(self._run_id, jobs)
-        except StoreError as error:
-            self._give_up(error)
+        verdicts = self._write(lambda history: history.finish_jobs(self._run_id, jobs))
+        if verdicts is None:
             return nothing
         if unjudged:
             cancelled = (key for key, _, result in results if result.status is CaseStatus.CANCELLED)
@@ -109,17 +115,14 @@ class HistoryRecorder:
         """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""
         if run.plan.options.adk_results and not finished.interrupted:
             self._write_adk_results(run)
-        if self._history is None:
-            return
-        try:
-            self._history.end_run(
+        self._write(
+            lambda history: history.end_run(
                 self._run_id,
                 finished.summary,
                 duration_seconds=finished.duration_seconds,
                 interrupted=finished.interrupted,
             )
-        except StoreError as error:
-            self._give_up(error)
+        )
 
     def tidy(self) -> None:
         """Forget what is old, once everybody knows how the run came out; what cannot be now is after a later run."""
@@ -135,8 +138,53 @@ class HistoryRecorder:
         asked = any(score.judgement is not None for metric in result.metrics for score in metric.per_invocation)
         return asked or result.execution.simulation is not None
 
+    def _open(self) -> History:
+        """Open the history and begin this run in it. Raises StoreError."""
+        assert self._record is not None
+        history = History.open(self._root)
+        try:
+            if history.notice is not None:
+                self._warn(history.notice)
+            history.begin_run(self._record)
+        except StoreError:
+            history.close()
+            raise
+        return history
+
+    def _write(self, action: Callable[[History], Written]) -> Written | None:
+        """Write to the history, to a new one if its file is gone or damaged; None if nothing was written."""
+        if self._history is None:
+            return None
+        try:
+            if self._history.is_gone:
+                self._move_to_new_file()
+            try:
+                return action(self._history)
+            except DamagedFile as error:
+                self._warn(f"{error}; what this run had stored is in it, and a new history begins")
+                self._history = self._open()
+                return action(self._history)
+        except StoreError as error:
+            self._give_up(error)
+            return None
+
+    def _move_to_new_file(self) -> None:
+        """Continue in a new file: the open one has no name any more, but can still be read."""
+        assert self._history is not None
+        with self._history as gone:
+            self._history = new = self._open()
+            new.copy_jobs(gone, self._run_id)
+        self._warn(
+            f"{shown_path(new.path)} was deleted or replaced during this run: the run is kept in a new file; "
+            "earlier runs are no longer there"
+        )
+
     def _give_up(self, error: StoreError) -> None:
-        self._warn(f"the results of this run are not kept in the history: {error}")
+        message = f"the results of this run are not kept in the history: {error}"
+        if is_denied(error):  # a read-only project promises no history
+            self._warn(message)
+        else:
+            self._lose(message)
         if self._history is not None:
             self._history.close()
             self._history = None

@@ -54,6 +54,8 @@ class Run:
         self._kept: dict[JobKey, _Kept] = {}
         self._lock = threading.Lock()
         self.interrupted = False
+        self.has_lost_results = False
+        """True if results could not be stored, on a full disk for example."""
         self.models: tuple[ModelSpending, ...] = plan.spent
         """What models were asked so far. The engine sets it."""
 
@@ -74,6 +76,11 @@ class Run:
     def warn(self, message: str) -> None:
         """Tell every listener of something that went wrong beside the cases. For the engine. Thread-safe."""
         self.log.append(Notice(severity="error", message=message))
+
+    def lose(self, message: str) -> None:
+        """As `warn`, of results that could not be stored: a command must not end as if they were."""
+        self.has_lost_results = True
+        self.warn(message)
 
     def events(self) -> AsyncIterator[RunEvent]:
         """Every event from the first on, for listeners on any event loop (for one, where verdicts are held)."""
@@ -110,7 +117,9 @@ class Run:
         with self._lock:
             file_problem = any(kept.verdict.failure is FailureKind.FILE for kept in self._kept.values())
         return exit_status(
-            self.summary(), interrupted=self.interrupted, wrong_input=file_problem or bool(self.plan.problems)
+            self.summary(),
+            interrupted=self.interrupted,
+            wrong_input=file_problem or self.has_lost_results or bool(self.plan.problems),
         )
 
     @property

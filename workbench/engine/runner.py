@@ -123,7 +123,7 @@ class Runner:
             try:
                 self._recorder.end(self._run, finished)
             except Exception as error:  # as above
-                self._run.warn(f"the end of the run could not be stored because workbench itself failed: {error!r}")
+                self._run.lose(f"the end of the run could not be stored because workbench itself failed: {error!r}")
             self._send(finished)
             with contextlib.suppress(Exception):  # as above, but nobody listens any more
                 self._recorder.tidy()

@@ -71,7 +71,7 @@ def start_run(
                 ask=lambda: judges.get().ask_for(target),
             )
         ),
-        recorder=HistoryRecorder(root, warn=run.warn, stored=verdicts.note),
+        recorder=HistoryRecorder(root, warn=run.warn, lose=run.lose, stored=verdicts.note),
         prepare=prepare,
         look_at_leftovers=verdicts.left_by_agents,
         spending=lambda: judges.get().spending(),

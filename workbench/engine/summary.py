@@ -99,8 +99,8 @@ PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 def exit_status(summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False) -> int:
     """What a command that ran this ends with.
 
-    130 interrupted; 2 a file or configuration is wrong (`wrong_input`: what could run has run); 1 some case FAILED, or
-    nothing was evaluated; 3 none failed but some ended in ERROR; 0 all passed.
+    130 interrupted; 2 a file or configuration is wrong, or results could not be stored (`wrong_input`); 1 some case
+    FAILED, or nothing was evaluated; 3 none failed but some ended in ERROR; 0 all passed.
     """
     if interrupted:
         return INTERRUPTED

@@ -105,6 +105,10 @@ class FileChanged(StoreError):
         self.theirs = theirs
 
 
+class DamagedFile(StoreError):
+    """The file was damaged and has been moved aside: opening it again begins a new one."""
+
+
 class NotRead(StoreError):
     """Nothing was read yet from this address: that is done when somebody wants its rows, and not before."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.errors import StoreError
+from workbench.store.errors import DamagedFile, StoreError
 from workbench.store.history import FinishedJob, History, database, schema
 
 from .conftest import make_record, make_result
@@ -179,6 +179,47 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
         assert list(history.unjudged("r").values()) == ["k"]
 
 
+def test_references_to_what_was_forgotten_by_older_programs_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as then:
+        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
+        with History.open(tmp_path) as history:
+            history.begin_run(make_record("r"))
+            for name in "abc":
+                history.finish_job("r", make_result(name), execution_key=name)
+            history._database.execute("DELETE FROM score WHERE id = 1")
+            history._database.execute("DELETE FROM execution WHERE id = 1")
+            history._database.execute("DELETE FROM blob WHERE id = 2")
+
+    with History.open(tmp_path) as history:
+        assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert len(history.jobs("r")) == 3
+        assert [verdict.job.key.case.eval_id for verdict in history.last_verdicts()] == ["c"]
+
+
+def test_a_file_that_another_process_has_moved_aside_is_not_moved_again(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        for number in range(50):
+            history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
+    data = bytearray(file_of(tmp_path).read_bytes())
+    data[20_000:] = b"\xff" * (len(data) - 20_000)
+    file_of(tmp_path).write_bytes(data)
+
+    with History.open(tmp_path) as first, History.open(tmp_path) as second:
+        with pytest.raises(DamagedFile):
+            list(first.results("r"))
+        with History.open(tmp_path) as new:
+            new.begin_run(make_record("new"))
+            with pytest.raises(DamagedFile):
+                list(second.results("r"))
+            assert not new.is_gone
+
+    with History.open(tmp_path) as history:
+        assert [run.run_id for run in history.runs()] == ["new"]
+
+
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     History.open(tmp_path).close()
     with sqlite3.connect(file_of(tmp_path)) as connection:
@@ -187,7 +228,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     before = file_of(tmp_path).read_bytes()
 
     with pytest.raises(
-        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 4\)"
+        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 5\)"
     ):
         History.open(tmp_path)
 

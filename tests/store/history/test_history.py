@@ -239,6 +239,8 @@ def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itsel
 
     stored_run("3", make_result("new"))
     assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
+    assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"3", "4", "new"}
 
 
 def test_names_that_are_no_utf_8_come_back(history: History) -> None:

@@ -1,15 +1,21 @@
-"""The database file: opened, brought up to date, moved aside where it is damaged; its errors in plain words."""
+"""The database file: opened, brought up to date, moved aside where it is damaged; its errors in plain words.
+
+The journal is a write-ahead log with `synchronous = NORMAL`: a killed process loses nothing that was committed. After
+a power failure the transactions of the last moments may be missing; the file is whole. References between tables are
+not enforced while writing, which would need an index for each: `PRAGMA foreign_key_check` is empty all the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from workbench.store.errors import StoreError, cannot
+from workbench.store.errors import DamagedFile, StoreError, cannot
 from workbench.store.files import make_folder
 from workbench.store.history.schema import migrate
 
@@ -19,6 +25,7 @@ _FILE_NAME = "history.db"
 _BUSY_SECONDS = 10.0
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _SENTENCES = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it is read-only",
@@ -40,8 +47,14 @@ class Database:
         self.path = path
         self.damaged = damaged
         self._connection = connection
+        self._opened = _identity(path)
         self.execute = connection.execute
         self.execute_many = connection.executemany
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
+        return self._opened is None or _identity(self.path) != self._opened
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -57,15 +70,18 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Turns what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
+        """Turn what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
         try:
             yield
         except sqlite3.Error as error:
-            if _code(error) in _DAMAGED:
-                self.close()
-                aside = _move_aside(self.path)
-                raise StoreError(self.path, f"the file was damaged and has been moved to {aside.name}") from error
-            raise _in_words(self.path, error) from error
+            if _code(error) not in _DAMAGED:
+                raise _in_words(self.path, error) from error
+            is_gone = self.is_gone
+            self.close()
+            if is_gone:  # another process has moved it already: what is there now is a new file
+                raise DamagedFile(self.path, "the file was damaged and has been moved away") from error
+            aside = _move_aside(self.path)
+            raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
 
     def close(self) -> None:
         """Close the connection; the last one to close folds the log file into the database."""
@@ -105,6 +121,14 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
         raise _in_words(path, error) from error
 
 
+def is_denied(error: StoreError) -> bool:
+    """True if a file could not be written because the user may not: no permission, or a read-only file system."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return _code(cause) in _DENIED
+    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
 def _connect(path: Path, prepare: Prepare, *, damaged: Path | None = None) -> Database:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
@@ -129,6 +153,15 @@ def _patiently(action: Callable[[], object]) -> None:
             time.sleep(0.02)
         else:
             return
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _move_aside(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -57,6 +58,7 @@ from workbench.store.history.runs import RunTable
 from workbench.store.history.writing import ResultWriter
 
 _VERDICTS_KEPT = 5
+_COPIED_TOGETHER = 200
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
 
@@ -89,6 +91,11 @@ class History:
             return None
         return f"{shown_path(self.path)} was damaged: it is kept as {self._database.damaged.name}, and a new one begun"
 
+    @property
+    def is_gone(self) -> bool:
+        """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
+        return self._database.is_gone
+
     def begin_run(self, record: RunRecord) -> None:
         """Store a run before its first job. One that goes on keeps its jobs, when it began, and how long it took."""
         self._runs.begin(record)
@@ -111,6 +118,20 @@ class History:
         Gives them as they are stored, each when it is asked for: not everybody wants to know.
         """
         return self._written(run_id, jobs, self._writer.insert)
+
+    def copy_jobs(self, source: History, run_id: str) -> None:
+        """Store the jobs of a run of another history here, where that run has begun.
+
+        What they depended on is not copied, so that none of them counts as up to date.
+        """
+        jobs = {job.key: job for job in source.jobs(run_id)}
+        with_keys = (
+            FinishedJob(result, job.execution_key, job.scoring_key, lacks_baseline=job.lacks_baseline)
+            for result in source.results(run_id)
+            if (job := jobs.get(JobKey(case=result.case, repeat=result.repeat))) is not None
+        )
+        while batch := list(itertools.islice(with_keys, _COPIED_TOGETHER)):
+            self.finish_jobs(run_id, batch)
 
     def keep_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
         """Store what agents did before their judges are asked, so that it is not lost with what interrupts those.

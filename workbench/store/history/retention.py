@@ -52,6 +52,10 @@ def forget_old(database: Database, run: int) -> None:
         with database.writing():
             _forget_traces(database, ids)
             marks = _marks(ids)
+            database.execute(
+                f"UPDATE job SET execution = NULL, score = NULL, is_forgotten = 1 WHERE execution IN ({marks})", ids
+            )
+            database.execute(f"DELETE FROM unjudged WHERE execution IN ({marks})", ids)
             database.execute(f"DELETE FROM score WHERE execution IN ({marks})", ids)
             database.execute(f"DELETE FROM execution WHERE id IN ({marks})", ids)
     with database.writing():

@@ -55,6 +55,8 @@ RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
 """Of jobs that say something about their case."""
 IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
 """Takes what `key_to_sql` gives."""
+_HAS_ALL = "(execution.blob IS NOT NULL OR job.execution IS NULL AND NOT job.is_forgotten)"
+"""Nothing of the job was forgotten; a case whose file is wrong has no execution."""
 TAKE_OVER = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score)
@@ -121,7 +123,7 @@ def last_verdicts(count: int) -> str:
             )
         ) AS job
         {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
-        WHERE job.age <= {count} AND (job.execution IS NULL OR execution.blob IS NOT NULL) ORDER BY job.id DESC
+        WHERE job.age <= {count} AND {_HAS_ALL} ORDER BY job.id DESC
     """
 
 

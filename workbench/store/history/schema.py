@@ -5,7 +5,8 @@ so that an execution can be scored again. `blob` holds turns and spans of an exe
 long; `metrics` of a score is such JSON too. What an execution depended on is a `dependency_set`, shared by all
 executions that depended on the same; `dependency` are its members. `unjudged` are executions whose job has not ended:
 their judges are being asked, or were when the run was stopped. A job `lacks_baseline` that was to be compared with the
-run before it, when there was none. Times are seconds since 1970 in UTC.
+run before it, when there was none; it `is_forgotten` once retention has deleted its execution. Times are seconds since
+1970 in UTC.
 """
 
 from __future__ import annotations
@@ -111,7 +112,18 @@ _THIRD = ("ALTER TABLE job ADD COLUMN lacks_baseline INTEGER NOT NULL DEFAULT 0"
 # Nothing changes but that short JSON is not compressed any more, which an older program could not read.
 _FOURTH: tuple[str, ...] = ()
 
-MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH)
+# Retention used to leave references to executions and scores that it had deleted.
+_FIFTH = (
+    "ALTER TABLE job ADD COLUMN is_forgotten INTEGER NOT NULL DEFAULT 0",
+    "UPDATE job SET execution = NULL, is_forgotten = 1 WHERE execution NOT IN (SELECT id FROM execution)",
+    "UPDATE job SET score = NULL WHERE score NOT IN (SELECT id FROM score)",
+    "UPDATE execution SET blob = NULL WHERE blob NOT IN (SELECT id FROM blob)",
+    "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution)",
+    "DELETE FROM score WHERE execution NOT IN (SELECT id FROM execution)",
+    "CREATE INDEX job_of_execution ON job (execution)",
+)
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
 
 
