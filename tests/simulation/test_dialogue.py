@@ -28,10 +28,10 @@ def test_everybody_speaks_under_their_own_name_and_thoughts_stay_hidden() -> Non
     answer = {"parts": [{"text": "hidden", "thought": True}, {"text": "It is 4."}]}
     turns = [turn(intermediate_data=EVENTS, final_response=answer)]
 
-    assert history_of(turns, with_calls=False) == "user: hi\n\nroot: one moment\n\nroot: It is 4."
+    assert history_of(turns, with_calls=False) == "user: hi\n\nroot: one moment\n\nprimes: It is 4."
     assert history_of(turns, with_calls=True) == (
         "user: hi\n\nroot: one moment\n\nroot called the tool 'roll' with {\"sides\": 6}\n\n"
-        "the tool 'roll' gave {\"n\": 4}\n\nroot: It is 4."
+        "the tool 'roll' gave {\"n\": 4}\n\nprimes: It is 4."
     )
 
 
@@ -49,5 +49,5 @@ def test_lists_of_calls_and_messages_without_text_are_told_too() -> None:
         "agent called the tool 'roll' with {}",
         "the tool 'roll' gave {\"n\": 2}",
         "helper: 2, I think",
-        "helper: (nothing)",
+        "agent: (nothing)",
     ]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from workbench.agents.worker.adapters.base import AgentFault
+from workbench.metrics.judges.dialogue import instructions_of
+from workbench.metrics.subject import Turn
 from workbench.model.evalset import InvocationEvents
+from workbench.simulation.dialogue import history_of
 
 from .conftest import Agents
 
@@ -104,6 +109,41 @@ async def test_a_transfer_is_a_call_and_the_sub_agent_goes_on_in_the_next_turn(a
     assert conversation.text == "still sub"
     assert conversation.turns[0].invocation.app_details is not None
     assert list(conversation.turns[0].invocation.app_details["agent_details"]) == ["root", "sub"]
+    assert history_of(conversation.turns, with_calls=False).split("\n\n") == [
+        "user: hi",
+        "sub: hello from sub",
+        "user: again",
+        "sub: still sub",
+    ]
+
+
+async def test_each_turn_tells_the_instructions_that_were_in_force(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        def pay(amount: int, tool_context: ToolContext) -> dict:
+            tool_context.state["balance"] -= amount
+            return {"paid": amount}
+
+        root_agent = llm_agent(
+            "root", [call("pay", amount=30)], "Paid.", "You have 70.", tools=[pay], instruction="Balance: {balance}."
+        )
+        """,
+        "pay 30",
+        "how much is left?",
+        state={"balance": 100},
+    )
+
+    details = [(turn.invocation.app_details or {})["agent_details"]["root"] for turn in conversation.turns]
+    assert ["Balance: 100." in first["instructions"] for first in details] == [True, False]
+    assert ["Balance: 70." in second["instructions"] for second in details] == [False, True]
+    turns = [Turn(expected=None, result=result, is_row=False) for result in conversation.turns]
+    told = instructions_of(turns)
+    assert re.findall(r"root \((turn \d)\)|(Balance: \d+)", told) == [
+        ("turn 1", ""),
+        ("", "Balance: 100"),
+        ("turn 2", ""),
+        ("", "Balance: 70"),
+    ]
 
 
 async def test_state_goes_in_and_comes_out_without_what_is_temporary(agents: Agents) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import cycle
 from typing import Any
@@ -138,6 +140,32 @@ async def test_what_the_judge_is_shown_of_a_turn(
     for shown in ("Be brief.", '"look_up"', '{"step": 1, "tool": "look_up", "arguments": {"what": "price"}}', "12 EUR"):
         assert shown in prompt
     assert "[a] It looks the price up." in prompt
+
+
+async def test_ids_that_are_new_in_each_run_do_not_make_a_new_question(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    services.model = by_rubric(a="yes")
+
+    def done() -> Invocation:
+        first, second = (f"adk-{uuid.uuid4()}" for _ in range(2))
+        calls = [{"function_call": {"name": "f", "args": {}, "id": each}} for each in (first, second)]
+        answers = [{"function_response": {"name": "f", "response": {}, "id": each}} for each in (second, first)]
+        events = [{"author": "root", "content": {"parts": parts}} for parts in (calls, answers)]
+        said = {"parts": [{"text": "?"}]}
+        return Invocation.model_validate({"user_content": said, "intermediate_data": {"invocation_events": events}})
+
+    for _ in range(2):
+        await judge(config(criterion(TOOLS, rubric("a"))), actual=[done()])
+
+    first, second = (request.messages[0].text for request in services.asked)
+    assert first == second
+    assert re.findall(r'"step": (\d), .*"id": "([^"]*)"', first) == [
+        ("1", "call-1"),
+        ("2", "call-2"),
+        ("3", "call-2"),
+        ("4", "call-1"),
+    ]
 
 
 async def test_without_rubrics_there_is_no_score_and_the_reason_says_where_to_put_them(

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from pydantic.alias_generators import to_camel
+
 from workbench.metrics.subject import Turn
-from workbench.model.evalset import Content, IntermediateData, Invocation, InvocationEvents, Part
+from workbench.model.evalset import Content, Invocation, InvocationEvents, Part
+from workbench.model.turn_events import (
+    FoundGrounding,
+    GotResponse,
+    MadeCall,
+    SaidText,
+    TurnEvent,
+    events_of,
+    final_author_of,
+)
+
+# A new one each time the agent runs: shown as it is, it would make a new question of what was asked before.
+_GENERATED_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
 def response_of(invocation: Invocation | None, *, with_intermediate: bool = False) -> str:
     """The text of the final response, thoughts left out; on request after what was said on the way to it."""
     if invocation is None:
         return ""
-    said = [text for _, text in _texts(invocation)] if with_intermediate else []
+    events = events_of(invocation) if with_intermediate else ()
+    said = [event.text for event in events if isinstance(event, SaidText)]
     return "\n".join([*said, _text(invocation.final_response)]).strip()
 
 
 def steps_of(invocation: Invocation) -> str:
     """Tool calls and what the tools answered, in order, as lines of JSON; empty where there were none."""
-    steps = list(_steps(invocation))
+    ids: dict[str, str] = {}
+    steps = [_step(event, ids) for event in events_of(invocation) if isinstance(event, MadeCall | GotResponse)]
     return "\n".join(_json({"step": number, **step}) for number, step in enumerate(steps, start=1))
+
+
+def grounding_of(invocation: Invocation) -> str:
+    """What searches of the model brought up, a line of JSON and the agent for each; empty where there were none."""
+    return "\n".join(each.text for each in happenings_of(invocation) if each.kind == "grounding")
 
 
 def agents_of(turns: Iterable[Turn]) -> Mapping[str, Mapping[str, Any]]:
     """What agents tell of themselves (instructions, tools), each as it was when it first took part."""
     told: dict[str, Mapping[str, Any]] = {}
-    for details in _details(turns):
-        for name, agent in details.items():
-            told.setdefault(name, agent)
+    for _, name, agent in _details(turns):
+        told.setdefault(name, agent)
     return told
 
 
@@ -41,49 +62,55 @@ def happening_parts_of(invocation: Invocation) -> list[tuple[str, Sequence[Part]
             (event.author, event.content.parts or ()) for event in data.invocation_events if event.content is not None
         ]
     said = [(response.author, response.parts) for response in data.intermediate_responses] if data is not None else []
-    return [("agent", list(_parts(invocation))), *said]
+    return [("agent", [part for event in events_of(invocation) for part in _tool_parts(event)]), *said]
 
 
 def instructions_of(turns: Iterable[Turn]) -> str:
-    """The instructions of every agent that took part, as far as the agent tells them."""
-    told: dict[str, str] = {}
-    for details in _details(turns):
-        for name, agent in details.items():
-            text = agent.get("instructions")
-            if isinstance(text, str) and text:
-                told.setdefault(name, text)
+    """The instructions of every agent that took part, as far as the agent tells them.
+
+    Instructions that changed in the conversation (a template may name the state) are shown with their turns.
+    """
+    told = _versions(turns, "instructions", lambda value: value if isinstance(value, str) else "")
     if len(told) == 1:
         return next(iter(told.values()))
-    return "\n\n".join(f"{name}:\n{text}" for name, text in told.items())
+    return "\n\n".join(f"{label}:\n{text}" for label, text in told.items())
 
 
 def tools_of(turns: Iterable[Turn]) -> str:
-    """The tools that every agent had, as JSON, as far as the agent tells them."""
-    declared: dict[str, Any] = {}
-    for details in _details(turns):
-        for name, agent in details.items():
-            if agent.get("tool_declarations"):
-                declared.setdefault(name, agent["tool_declarations"])
-    return _json(declared) if declared else ""
+    """The tools that every agent had, as JSON, as far as the agent tells them; with their turns where they changed."""
+    declared = _versions(turns, "tool_declarations", lambda value: _json(value) if value else "")
+    return f"{{{', '.join(f'{_json(label)}: {text}' for label, text in declared.items())}}}" if declared else ""
 
 
 def conversation_of(turns: Sequence[Turn], *, with_steps: bool = True) -> str:
-    """What the user and the agents said and did, turn by turn; without steps only what they said."""
+    """What the user and the agents said and did, turn by turn, in order; without steps only what they said."""
     lines: list[str] = []
     for number, turn in enumerate(turns, start=1):
         if turn.actual is None:
             continue
         lines.append(f"USER TURN {number}: {_text(turn.actual.user_content)}")
-        for author, text in _texts(turn.actual):
-            lines.append(f"AGENT {author} TURN {number}: {text}")
-        if with_steps:
-            lines += [f"STEP OF TURN {number}: {_json(step)}" for step in _steps(turn.actual)]
-        lines.append(f"AGENT TURN {number}: {_text(turn.actual.final_response)}")
+        for happening in happenings_of(turn.actual):
+            agent = f"AGENT {happening.author} " if happening.author else ""
+            if happening.kind == "said":
+                lines.append(f"{agent}TURN {number}: {happening.text}")
+            elif with_steps:
+                what = "GROUNDING" if happening.kind == "grounding" else "STEP"
+                lines.append(f"{agent}{what} OF TURN {number}: {happening.text}")
+        lines.append(f"{final_speaker_of(turn.actual)} TURN {number}: {_text(turn.actual.final_response)}")
     return "\n".join(lines)
 
 
+def final_speaker_of(invocation: Invocation) -> str:
+    """`AGENT` with the name of the agent that gave the final response, as far as it is known."""
+    author = final_author_of(invocation)
+    return f"AGENT {author}" if author else "AGENT"
+
+
 class Happening(NamedTuple):
-    """One thing on the way to a final response: something said, a tool call, its answer, what a search brought up."""
+    """One thing on the way to a final response: something said, a tool call, its answer, what a search brought up.
+
+    `author` is empty where it is not known, and of answers.
+    """
 
     kind: Literal["said", "call", "answer", "grounding"]
     text: str
@@ -92,79 +119,66 @@ class Happening(NamedTuple):
 
 def happenings_of(invocation: Invocation) -> Iterator[Happening]:
     """What happened in a turn before its final response, in order as far as the order is known."""
-    data = invocation.intermediate_data
-    if isinstance(data, InvocationEvents):
-        final = _text(invocation.final_response)
-        for event in data.invocation_events:
-            extra = event.model_extra or {}
-            grounding = extra.get("grounding_metadata") or extra.get("groundingMetadata")
-            if grounding:
-                yield Happening("grounding", _json(grounding), event.author)
-            text = _text(event.content)
-            if text and text != final:  # which some recorders repeat
-                yield Happening("said", text, event.author)
-            if event.content is not None:
-                yield from _tool_happenings(event.content.parts or ())
-        return
-    yield from _tool_happenings(_parts(invocation))
-    for author, text in _texts(invocation):
-        yield Happening("said", text, author)
+    ids: dict[str, str] = {}
+    for event in events_of(invocation):
+        match event:
+            case SaidText(author, text):
+                yield Happening("said", text, author)
+            case FoundGrounding(author, metadata):
+                yield Happening("grounding", f"{_json(metadata)} (of {author})", author)
+            case MadeCall(author):
+                yield Happening("call", _json(_step(event, ids)), author or "")
+            case GotResponse():
+                yield Happening("answer", _json(_step(event, ids)))
 
 
-def _tool_happenings(parts: Iterable[Part]) -> Iterator[Happening]:
-    for step in _steps_in(parts):
-        yield Happening("call" if "tool" in step else "answer", _json(step))
+def _step(event: MadeCall | GotResponse, ids: dict[str, str]) -> dict[str, Any]:
+    """A call or its answer with the id that pairs them; `ids` are those of the turn, as they are shown."""
+    if isinstance(event, MadeCall):
+        call_id = event.call.id
+        step = {"tool": event.call.name, "arguments": event.call.args}
+    else:
+        call_id = event.response.id
+        step = {"answer_of": event.response.name, "response": event.response.response}
+    if not call_id:
+        return step
+    is_generated = _GENERATED_ID.search(call_id) is not None
+    return {**step, "id": ids.setdefault(call_id, f"call-{len(ids) + 1}" if is_generated else call_id)}
 
 
-def _details(turns: Iterable[Turn]) -> Iterator[dict[str, dict[str, Any]]]:
-    for turn in turns:
+def _tool_parts(event: TurnEvent) -> Iterator[Part]:
+    if isinstance(event, MadeCall):
+        yield Part(function_call=event.call)
+    elif isinstance(event, GotResponse):
+        yield Part(function_response=event.response)
+
+
+def _versions(turns: Iterable[Turn], field: str, text_of: Callable[[Any], str]) -> dict[str, str]:
+    """The texts of a field of the agents, by the agent's name; with the numbers of the turns where there are several
+    of one agent."""
+    told: dict[str, dict[str, list[int]]] = {}
+    for number, name, agent in _details(turns):
+        if text := text_of(agent.get(field, agent.get(to_camel(field)))):
+            told.setdefault(name, {}).setdefault(text, []).append(number)
+    return {
+        name if len(versions) == 1 else f"{name} ({_turns(numbers)})": text
+        for name, versions in told.items()
+        for text, numbers in versions.items()
+    }
+
+
+def _turns(numbers: Sequence[int]) -> str:
+    return f"turn{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+
+
+def _details(turns: Iterable[Turn]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """What agents tell of themselves, with the number of the turn and the agent's name."""
+    for number, turn in enumerate(turns, start=1):
         details = (turn.actual.app_details or {}) if turn.actual is not None else {}
         agents = details.get("agent_details") or details.get("agentDetails")
-        if isinstance(agents, dict):
-            yield {str(name): agent for name, agent in agents.items() if isinstance(agent, dict)}
-
-
-def _steps(invocation: Invocation) -> Iterator[dict[str, Any]]:
-    return _steps_in(_parts(invocation))
-
-
-def _steps_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
-    for part in parts:
-        if part.function_call is not None:
-            yield {"tool": part.function_call.name, "arguments": part.function_call.args}
-        elif part.function_response is not None:
-            yield {"answer_of": part.function_response.name, "response": part.function_response.response}
-
-
-def _parts(invocation: Invocation) -> Iterator[Part]:
-    data = invocation.intermediate_data
-    if isinstance(data, InvocationEvents):
-        for event in data.invocation_events:
-            if event.content is not None:
-                yield from event.content.parts or ()
-    elif isinstance(data, IntermediateData):
-        answers = {response.id: response for response in data.tool_responses if response.id}
-        unnamed = [response for response in data.tool_responses if not response.id]
-        for call in data.tool_uses:
-            yield Part(function_call=call)
-            answer = answers.pop(call.id, None) if call.id else None
-            if answer is not None:
-                yield Part(function_response=answer)
-        for response in (*answers.values(), *unnamed):
-            yield Part(function_response=response)
-
-
-def _texts(invocation: Invocation) -> Iterator[tuple[str, str]]:
-    """What agents said on the way, each with its author."""
-    data = invocation.intermediate_data
-    if isinstance(data, InvocationEvents):
-        for event in data.invocation_events:
-            if text := _text(event.content):
-                yield event.author, text
-    elif isinstance(data, IntermediateData):
-        for response in data.intermediate_responses:
-            if text := _text(Content(parts=response.parts)):
-                yield response.author, text
+        for name, agent in agents.items() if isinstance(agents, dict) else ():
+            if isinstance(agent, dict):
+                yield number, str(name), agent
 
 
 def _text(content: Content | None) -> str:

@@ -3,6 +3,7 @@
 Facts: google-adk 2.13, `hallucinations_v1`: supported and not applicable count as 1, unsupported, contradictory and
 disputed as 0; a response takes the mean of its sentences, a turn that of its responses, the case that of its turns.
 Unlike there the context has the earlier turns too: what the user said or a tool answered before is no invention now.
+Instructions and tools are those of the turn, as there: a template may have put another state into each.
 `num_samples` and `parallelism_limit` count; the responses of a turn are split once, so that all samples are about the
 same sentences, and a sentence that no sample labels is an error and not left out.
 """
@@ -20,7 +21,7 @@ from workbench.metrics.definition import (
     PreparingQuestion,
 )
 from workbench.metrics.judges.conclusions import by_sentences
-from workbench.metrics.judges.dialogue import happenings_of, instructions_of, response_of, tools_of
+from workbench.metrics.judges.dialogue import final_speaker_of, happenings_of, instructions_of, response_of, tools_of
 from workbench.metrics.judges.info import info_of_judge
 from workbench.metrics.judges.options import read_judge_options
 from workbench.metrics.judges.prompts import render
@@ -75,25 +76,22 @@ _WORDS = {"call": "TOOL CALL", "answer": "TOOL ANSWER", "grounding": "GROUNDING"
 
 def ask_hallucinations(turn: Turn, view: CaseView, *, on_the_way: bool) -> PreparingQuestion | Score:
     """The question about one turn; undefined where there are no words to check."""
-    turns = _up_to(turn, view)
-    responses, context = _responses_in_context(turns, on_the_way=on_the_way)
+    responses, context = _responses_in_context(_up_to(turn, view), on_the_way=on_the_way)
     if not responses:
         return _WORDLESS
     return PreparingQuestion(
         prompt=render("sentences", responses=responses),
         reply_schema=_SPLIT_SCHEMA,
-        read=partial(_ask_labels, responses=responses, context=context, turns=turns),
+        read=partial(_ask_labels, responses=responses, context=context, turn=turn),
     )
 
 
-def _ask_labels(
-    reply: str, *, responses: Sequence[str], context: Sequence[str], turns: Sequence[Turn]
-) -> ModelQuestion:
+def _ask_labels(reply: str, *, responses: Sequence[str], context: Sequence[str], turn: Turn) -> ModelQuestion:
     sentences = read_split(reply, responses)
     prompt = render(
         "hallucinations",
-        instructions=instructions_of(turns),
-        tools=tools_of(turns),
+        instructions=instructions_of([turn]),
+        tools=tools_of([turn]),
         context=context,
         responses=len(responses),
         sentences=sentences,
@@ -142,7 +140,7 @@ def _lines(turn: Turn, number: int) -> Iterator[str]:
         said = happening.kind == "said"
         yield f"TURN {number} {f'AGENT {happening.author}' if said else _WORDS[happening.kind]}: {happening.text}"
     if final := response_of(turn.actual):
-        yield f"TURN {number} AGENT: {final}"
+        yield f"TURN {number} {final_speaker_of(turn.actual)}: {final}"
 
 
 def _prepare(options: Options) -> Sequence[Judge]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -12,6 +12,11 @@ from workbench.metrics.definition import JudgeOptions
 from workbench.metrics.options import Options, describe, nearest
 
 NAME = "judge_model_options"
+WITH_INTERMEDIATE = "include_intermediate_responses_in_final"
+"""Whether what was said on the way counts as part of the answer; read by metrics that judge one answer."""
+DESCRIBE_INTERMEDIATE: Mapping[str, str] = {WITH_INTERMEDIATE: "judge what was said on the way, too (default false)"}
+INTERMEDIATE_CHOICES: Mapping[str, Sequence[str | bool]] = {WITH_INTERMEDIATE: (False, True)}
+
 SAMPLES = 5
 MOST_SAMPLES = 100
 _KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")

@@ -13,7 +13,13 @@ from functools import partial
 from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
 from workbench.metrics.judges.conclusions import by_majority
 from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.options import DESCRIPTION, read_judge_options
+from workbench.metrics.judges.options import (
+    DESCRIBE_INTERMEDIATE,
+    DESCRIPTION,
+    INTERMEDIATE_CHOICES,
+    WITH_INTERMEDIATE,
+    read_judge_options,
+)
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_verdict
 from workbench.metrics.options import Options
@@ -45,7 +51,7 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
 
 
 def _prepare(options: Options) -> Sequence[Judge]:
-    ask = partial(ask_response_match, with_intermediate=options.flag("include_intermediate_responses_in_final"))
+    ask = partial(ask_response_match, with_intermediate=options.flag(WITH_INTERMEDIATE))
     return [ModelJudge(name=NAME, options=read_judge_options(options), ask=ask)]
 
 
@@ -58,11 +64,8 @@ METRICS: Sequence[Definition] = (
             when="Answers are free text.",
             needs=frozenset({"judge"}),
             columns=("response",),
-            options={
-                **DESCRIPTION,
-                "include_intermediate_responses_in_final": "judge what was said on the way, too (default false)",
-            },
-            choices={"include_intermediate_responses_in_final": (False, True)},
+            options={**DESCRIPTION, **DESCRIBE_INTERMEDIATE},
+            choices=INTERMEDIATE_CHOICES,
         ),
         prepare=_prepare,
     ),

@@ -14,9 +14,21 @@ from typing import Any, Literal
 
 from workbench.metrics.definition import Definition, Judge, ModelJudge, ModelQuestion
 from workbench.metrics.judges.conclusions import by_rubrics
-from workbench.metrics.judges.dialogue import conversation_of, instructions_of, response_of, steps_of, tools_of
+from workbench.metrics.judges.dialogue import (
+    conversation_of,
+    grounding_of,
+    instructions_of,
+    response_of,
+    steps_of,
+    tools_of,
+)
 from workbench.metrics.judges.info import info_of_judge
-from workbench.metrics.judges.options import read_judge_options
+from workbench.metrics.judges.options import (
+    DESCRIBE_INTERMEDIATE,
+    INTERMEDIATE_CHOICES,
+    WITH_INTERMEDIATE,
+    read_judge_options,
+)
 from workbench.metrics.judges.prompts import render
 from workbench.metrics.judges.replies import read_rubrics
 from workbench.metrics.options import Options, describe
@@ -87,9 +99,14 @@ _KINDS = (
 )
 
 
-def ask_rubrics(turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, str]) -> ModelQuestion | Score:
+def ask_rubrics(
+    turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, str], with_intermediate: bool
+) -> ModelQuestion | Score:
     """The question about one turn, or about the conversation that ends with it. Raises ValueError for rubrics that
-    cannot be told apart."""
+    cannot be told apart.
+
+    `with_intermediate`: what was said on the way is part of the answer that is judged.
+    """
     assert turn.actual is not None
     case = view.subject.case
     written = [] if case is None else list(case.rubrics or ())
@@ -102,7 +119,7 @@ def ask_rubrics(turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, st
         )
     if kind.subject == "conversation":
         return question_about_conversation([each for each in view.turns if each.actual is not None], rubrics)
-    return _question([turn], rubrics, kind.subject)
+    return _question([turn], rubrics, kind.subject, with_intermediate=with_intermediate)
 
 
 def question_about_conversation(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
@@ -110,7 +127,9 @@ def question_about_conversation(turns: Sequence[Turn], rubrics: Mapping[str, str
     return _question(turns, rubrics, "conversation")
 
 
-def _question(turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subject) -> ModelQuestion:
+def _question(
+    turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subject, *, with_intermediate: bool = False
+) -> ModelQuestion:
     last = turns[-1].actual
     assert last is not None
     prompt = render(
@@ -121,7 +140,8 @@ def _question(turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subjec
         dialogue=conversation_of(turns),
         user_message=last.user_content.text(),
         steps=steps_of(last),
-        response=response_of(last),
+        grounding=grounding_of(last),
+        response=response_of(last, with_intermediate=with_intermediate),
         rubrics=rubrics,
     )
     return ModelQuestion(
@@ -178,7 +198,8 @@ def _read_rubrics(options: Options) -> dict[str, str]:
 
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
-    ask = partial(ask_rubrics, kind=kind, own=_read_rubrics(options))
+    with_intermediate = kind.subject == "answer" and options.flag(WITH_INTERMEDIATE)
+    ask = partial(ask_rubrics, kind=kind, own=_read_rubrics(options), with_intermediate=with_intermediate)
     whole = kind.subject == "conversation"
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=whole)]
 
@@ -190,7 +211,11 @@ def _definition(kind: _Kind) -> Definition:
             purpose=kind.purpose,
             when=kind.when,
             columns=COLUMNS[kind.subject],
-            options={"rubrics": f"properties, besides those of type {kind.type} of cases and turns"},
+            options={
+                "rubrics": f"properties, besides those of type {kind.type} of cases and turns",
+                **(DESCRIBE_INTERMEDIATE if kind.subject == "answer" else {}),
+            },
+            choices=INTERMEDIATE_CHOICES if kind.subject == "answer" else {},
         ),
         prepare=partial(_prepare, kind=kind),
     )
