@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,72 @@ def test_create_and_add_make_a_set_of_scenarios(workbench: CommandLine) -> None:
     cases = json.loads((workbench.root / "home/new.evalset.json").read_text())["eval_cases"]
     assert [case["conversation_scenario"]["starting_prompt"] for case in cases] == ["Hello 0", "Hello 1"]
     assert cases[0]["session_input"]["user_id"] == "u"
+
+
+ADD = ("eval-set", "add-eval-case", "home", "new", "--scenarios_file=s.json", "--session_input_file=session.json")
+
+
+def write_scenarios(workbench: CommandLine, *personas: Any) -> list[dict[str, Any]]:
+    scenarios = [{"starting_prompt": "Hello", "conversation_plan": "Talk.", "user_persona": each} for each in personas]
+    workbench.write("s.json", {"scenarios": scenarios})
+    workbench.write("session.json", {"app_name": "home", "user_id": "u"})
+    workbench("eval-set", "create", "home", "new")
+    return scenarios
+
+
+@pytest.mark.needs_adk
+def test_a_case_with_a_persona_gets_the_id_that_adk_gives_it(workbench: CommandLine) -> None:
+    from google.adk.evaluation.conversation_scenarios import ConversationScenario
+
+    scenarios = write_scenarios(workbench, "EXPERT", "NOVICE", "EVALUATOR")
+
+    added, again = workbench(*ADD), workbench(*ADD)
+
+    dumped = [json.dumps(ConversationScenario.model_validate(each).model_dump(), sort_keys=True) for each in scenarios]
+    ids = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in dumped]
+    assert added.out.splitlines() == [f"Eval case '{each}' added to eval set 'new'." for each in ids]
+    assert added.error == ""
+    assert again.out.count("already exists") == 3
+    cases = json.loads((workbench.root / "home/new.evalset.json").read_text())["eval_cases"]
+    assert [case["conversation_scenario"] for case in cases] == scenarios  # the name stays a name
+
+
+def test_without_google_adk_it_is_said_that_an_id_is_not_that_of_adk(workbench: CommandLine) -> None:
+    write_scenarios(workbench, "NOVICE", None)
+    workbench.write("workbench.toml", '[targets.home]\nkind = "adk"\ntarget = "home"\npython = "false"\n')
+
+    added = workbench(*ADD)
+
+    assert (added.status, added.out.count("added to")) == (0, 2)
+    assert "1 id not as ADK computes them: the agent's interpreter has no google-adk" in added.error
+
+
+@pytest.mark.parametrize(
+    ("persona", "place", "said"),
+    [
+        ("expert", "scenarios[0].user_persona", "ADK knows no persona 'expert', only EVALUATOR, EXPERT, NOVICE"),
+        ({"id": "P", "description": "p"}, "scenarios[0].user_persona", "expected"),
+        (
+            {
+                "id": "P",
+                "description": "p",
+                "behaviors": [{"name": "b", "description": "d", "behaviorInstructions": [], "violationRubrics": []}],
+            },
+            "scenarios[0].user_persona.behaviors[0].behaviorInstructions",
+            "ADK reads behavior_instructions only in snake_case in UserBehavior",
+        ),
+    ],
+)
+def test_a_persona_that_adk_refuses_is_not_added(workbench: CommandLine, persona: Any, place: str, said: str) -> None:
+    write_scenarios(workbench, None, "NOVICE", persona)
+    before = (workbench.root / "home/new.evalset.json").read_bytes()
+
+    done = workbench(*ADD)
+
+    assert done.status == 2
+    assert place.replace("[0]", "[2]", 1) in done.error
+    assert said in done.error
+    assert (workbench.root / "home/new.evalset.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.generating import generate_eval_cases
+from workbench.cli.generating import generate_eval_cases, lines_of_added, personas_of, project_of_agent
 from workbench.cli.options import FILE, FOLDER, adk_options
 from workbench.cli.streams import message, write_lines
 from workbench.store.names import EVAL_SET_SUFFIX
+
+if TYPE_CHECKING:
+    from workbench.store.documents import AdkPersonas
 
 _WRONG = 2
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
@@ -47,15 +51,19 @@ def create(*, agent: Path, eval_set_id: str) -> int:
 def add_eval_case(*, agent: Path, eval_set_id: str, scenarios_file: Path, session_input_file: Path) -> int:
     """Add each scenario of a file as an eval case; those that the set has already are left out.
 
-    The id of a case is the start of a hash of its scenario, the same as ADK's.
+    The id of a case is the start of a hash of its scenario, the same as ADK's. For a persona given by name ADK hashes
+    the persona's text, which is asked of the google-adk of the agent's interpreter; without it the ids differ.
     """
     from workbench.store.documents import add_scenarios
 
     path = file_of(agent, eval_set_id)
-    for added in add_scenarios(path, scenarios_file, session_input_file=session_input_file):
-        done = "added to" if added.added else "already exists in"
-        ending = "" if added.added else ", skipped adding"
-        write_lines([f"Eval case '{added.eval_id}' {done} eval set '{eval_set_id}'{ending}."])
+
+    def read_personas() -> AdkPersonas:
+        project, _ = project_of_agent(agent, path, None)
+        return personas_of(project)
+
+    added = add_scenarios(path, scenarios_file, session_input_file=session_input_file, read_personas=read_personas)
+    write_lines(lines_of_added(added, eval_set_id))
     return 0
 
 

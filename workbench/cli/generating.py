@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.model.generation import GenerationConfig, WantedScenarios
     from workbench.simulation.generating.writing import Generated
     from workbench.store.discovery import Project
-    from workbench.store.documents import EvalSetDocument
+    from workbench.store.documents import AddedCase, AdkPersonas, EvalSetDocument
     from workbench.store.settings import LoadedSettings, Settings
 
 _WRONG = 2
@@ -106,7 +107,7 @@ def generate_eval_cases(
     config = GenerationConfig() if config_file is None else load_generation(config_file)
     said = {"count": count, "model_name": model, "generation_instruction": instruction, "environment_context": context}
     config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
-    project, loaded = _project(agent, path, target_name)
+    project, loaded = project_of_agent(agent, path, target_name)
     wanted = _wanted(config, personas, settings=loaded.settings)
     record, replay = _path(calls["record_calls"]), _path(calls["replay_calls"])
     options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
@@ -124,11 +125,36 @@ def generate_eval_cases(
         message("nothing is kept; nothing was written")
         return 0
     default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
-    write_lines(_add(document, kept, session_input=given or default, eval_set_id=eval_set_id))
+    read_personas = partial(personas_of, project)
+    write_lines(
+        _add(document, kept, session_input=given or default, eval_set_id=eval_set_id, read_personas=read_personas)
+    )
     return 0
 
 
-def _project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
+def personas_of(project: Project) -> AdkPersonas:
+    """The texts of ADK's personas, as the interpreter of the project's agent has them; empty without google-adk."""
+    from workbench.agents.adk_personas import read_adk_personas
+
+    return read_adk_personas(next((target.python for target in project.targets.values()), None))
+
+
+def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
+    """What was done with each scenario, in ADK's words; ids that are not ADK's are said on stderr."""
+    from workbench.model.text import counted
+
+    for case in added:
+        done = "added to" if case.added else "already exists in"
+        ending = "" if case.added else ", skipped adding"
+        yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
+    if others := sum(case.added and not case.is_adk_id for case in added):
+        message(
+            f"{counted(others, 'id')} not as ADK computes them: the agent's interpreter has no google-adk with the "
+            "personas that are named; `adk eval_set add_eval_case` would add these scenarios again"
+        )
+
+
+def project_of_agent(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
     """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
     from workbench.engine.named import project_of
     from workbench.engine.plan import PlanError
@@ -197,22 +223,21 @@ def _add(
     *,
     session_input: Mapping[str, Any],
     eval_set_id: str,
+    read_personas: Callable[[], AdkPersonas],
 ) -> Iterator[str]:
     """Add and save them; gives what was done, in ADK's words. Raises StoreError."""
     from workbench.store.documents import as_data, insert_scenarios
 
     is_new = document.stamp is None
-    added = insert_scenarios(document, [as_data(scenario) for scenario in scenarios], session_input=session_input)
+    data = [as_data(scenario) for scenario in scenarios]
+    added = insert_scenarios(document, data, session_input=session_input, read_personas=read_personas)
     if document.dirty:
         document.save()
     if is_new:
         yield f"Eval set '{eval_set_id}' created for app '{document.path.resolve().parent.name}'."
     else:
         yield f"Eval set '{eval_set_id}' already exists."
-    for case in added:
-        done = "added to" if case.added else "already exists in"
-        ending = "" if case.added else ", skipped adding"
-        yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
+    yield from lines_of_added(added, eval_set_id)
 
 
 def _path(option: object) -> Path | None:

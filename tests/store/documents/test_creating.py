@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -32,9 +34,9 @@ def test_scenarios_become_cases_once_and_everything_else_keeps_its_bytes(own: Ca
     old = path.read_text()
     scenarios, session_input = own("scenarios.json"), own("session_input.json")
 
-    first = add_scenarios(path, scenarios, session_input_file=session_input)
+    first = add_scenarios(path, scenarios, session_input_file=session_input, read_personas=dict)
     added = path.read_text()
-    second = add_scenarios(path, scenarios, session_input_file=session_input)
+    second = add_scenarios(path, scenarios, session_input_file=session_input, read_personas=dict)
 
     assert [case.added for case in first] == [True, True] and [case.added for case in second] == [False, False]
     assert path.read_text() == added
@@ -48,20 +50,90 @@ def test_scenarios_become_cases_once_and_everything_else_keeps_its_bytes(own: Ca
 
 
 def test_the_id_of_a_scenario_is_the_hash_adk_takes(own: Callable[[str], Path]) -> None:
-    ids = [scenario.eval_id for scenario in read_scenarios(own("scenarios.json"))]
+    ids = [scenario.eval_id() for scenario in read_scenarios(own("scenarios.json"))]
 
     assert ids == ["0af0ab24", "0b78eb07"]  # as google-adk 2.13 computes them
 
 
+BEHAVIOR = {"name": "b", "description": "d", "behavior_instructions": ["i"], "violation_rubrics": []}
+PERSONA = {"id": "P", "description": "p", "behaviors": [BEHAVIOR]}
+CAMEL_CASE = {**BEHAVIOR, "behaviorInstructions": ["i"], "violationRubrics": []}
+PERSONAS: list[Any] = [
+    None, "EXPERT", "NOVICE", "EVALUATOR", "expert", "Novice", "", " EXPERT", "NOBODY", 5, True, [], {}, [PERSONA],
+    PERSONA, {**PERSONA, "behaviors": []}, {**PERSONA, "behaviors": {}}, {**PERSONA, "behaviors": None},
+    {**PERSONA, "note": 1}, {**PERSONA, "id": ""}, {**PERSONA, "id": 5}, {**PERSONA, "description": None},
+    {**PERSONA, "behaviors": [BEHAVIOR, {**BEHAVIOR, "note": 1}]}, {**PERSONA, "behaviors": "b"},
+    {**PERSONA, "behaviors": [CAMEL_CASE]}, {**PERSONA, "behaviors": [{**BEHAVIOR, "name": 1}]},
+    {**PERSONA, "behaviors": [{key: CAMEL_CASE[key] for key in CAMEL_CASE if "_" not in key}]},
+    {**PERSONA, "behaviors": [{**BEHAVIOR, "behavior_instructions": "i"}]},
+    {**PERSONA, "behaviors": [{**BEHAVIOR, "violation_rubrics": [1]}]},
+    *({key: PERSONA[key] for key in PERSONA if key != left} for left in PERSONA),
+    *({**PERSONA, "behaviors": [{k: BEHAVIOR[k] for k in BEHAVIOR if k != left}]} for left in BEHAVIOR),
+]  # fmt: skip
+SCENARIOS: list[dict[str, Any]] = [
+    *({"starting_prompt": "hi", "conversation_plan": "talk", "user_persona": persona} for persona in PERSONAS),
+    *(
+        {"starting_prompt": text, "conversation_plan": text, "user_persona": "NOVICE"}
+        for text in ("", "é \u2029 😀 \\")
+    ),
+    {"startingPrompt": "hi", "conversationPlan": "talk", "userPersona": "EXPERT"},
+    {"starting_prompt": "hi", "conversationPlan": "talk"},
+    {"starting_prompt": "hi", "conversation_plan": "talk", "persona": "EXPERT"},
+    {"starting_prompt": "hi", "conversation_plan": 1},
+    {"starting_prompt": "\ud83d", "conversation_plan": "talk"},
+    {"starting_prompt": "hi"},
+    {},
+]
+
+
 @pytest.mark.needs_adk
-def test_adk_gives_scenarios_the_same_ids(own: Callable[[str], Path]) -> None:
-    import hashlib
+def test_scenarios_that_adk_reads_get_its_ids_and_the_others_are_refused(own: Callable[[str], Path]) -> None:
+    from google.adk.evaluation.conversation_scenarios import ConversationScenarios
+    from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
 
-    from google.adk.evaluation.conversation_scenarios import ConversationScenario
+    def read_personas() -> dict[str, Any]:
+        return {each.id: each.model_dump() for each in get_default_persona_registry().get_registered_personas()}
 
-    for scenario in read_scenarios(own("scenarios.json")):
-        theirs = json.dumps(ConversationScenario.model_validate(scenario.data).model_dump(), sort_keys=True)
-        assert scenario.eval_id == hashlib.sha256(theirs.encode()).hexdigest()[:8]
+    agreed: dict[str, bool] = {}
+    for scenario in SCENARIOS:
+        text = json.dumps({"scenarios": [scenario]})
+        eval_set, file = own("kettle.evalset.json"), own("scenarios.json")
+        before = eval_set.read_bytes()
+        file.write_text(text)
+        try:
+            (read,) = ConversationScenarios.model_validate_json(text).scenarios
+            dumped = json.dumps(read.model_dump(), sort_keys=True)
+            theirs = hashlib.sha256(dumped.encode()).hexdigest()[:8]
+        except Exception:  # ADK lets errors of several kinds through
+            theirs = "refused"
+
+        try:
+            (added,) = add_scenarios(
+                eval_set, file, session_input_file=own("session_input.json"), read_personas=read_personas
+            )
+            ours = added.eval_id
+            assert added.is_adk_id
+        except StoreError:
+            ours = "refused"
+
+        agreed[text] = ours == theirs
+        assert (eval_set.read_bytes() == before) == (ours == "refused")
+        eval_set.write_bytes(before)
+    assert [text for text, agrees in agreed.items() if not agrees] == []
+
+
+def test_a_scenario_that_was_added_without_adk_is_not_added_again_with_it(
+    own: Callable[[str], Path], file: Callable[..., Path]
+) -> None:
+    scenario = {"starting_prompt": "hi", "conversation_plan": "talk", "user_persona": "NOVICE"}
+    eval_set, session_input = own("kettle.evalset.json"), own("session_input.json")
+    given = file(json.dumps(scenario), "s.json")
+
+    without = add_scenarios(eval_set, given, session_input_file=session_input, read_personas=dict)
+    with_adk = add_scenarios(eval_set, given, session_input_file=session_input, read_personas=lambda: {"NOVICE": {}})
+
+    assert [(case.added, case.is_adk_id) for case in without] == [(True, False)]
+    assert [(case.added, case.eval_id) for case in with_adk] == [(False, without[0].eval_id)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +152,7 @@ def test_wrong_scenarios_add_nothing(
     old = path.read_bytes()
 
     with pytest.raises(StoreError, match=message):
-        add_scenarios(path, file(content, "s.json"), session_input_file=own("session_input.json"))
+        add_scenarios(path, file(content, "s.json"), session_input_file=own("session_input.json"), read_personas=dict)
 
     assert path.read_bytes() == old
 
@@ -91,6 +163,7 @@ def test_a_session_input_must_name_app_and_user(own: Callable[[str], Path], file
             own("kettle.evalset.json"),
             own("scenarios.json"),
             session_input_file=file('{"app_name": "a"}', "session.json"),
+            read_personas=dict,
         )
 
 

@@ -10,6 +10,7 @@ from workbench.store.documents.cases import InvalidData, validated
 from workbench.store.documents.config_document import ConfigDocument
 from workbench.store.documents.creating import (
     AddedCase,
+    AdkPersonas,
     Scenario,
     add_scenarios,
     as_data,
@@ -37,6 +38,7 @@ from workbench.store.documents.validating import fix, validate
 
 __all__ = [
     "AddedCase",
+    "AdkPersonas",
     "CaseDifference",
     "CaseEntry",
     "ConfigDocument",

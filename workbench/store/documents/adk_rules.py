@@ -87,7 +87,8 @@ def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) 
                 yield from check_type(value, kind.fields[field], (*place, key))
         elif not kind.reads_camel_case and to_snake(key) in kind.fields:
             present.add(to_snake(key))
-            severity: Severity = "error" if to_snake(key) in kind.required else "warning"
+            is_missing = to_snake(key) in kind.required and to_snake(key) not in data
+            severity: Severity = "error" if is_missing else "warning"
             message = f"ADK reads {to_snake(key)} only in snake_case in {name}"
             yield Finding("camel-case", severity, (*place, key), message)
         else:

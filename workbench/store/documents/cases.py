@@ -69,7 +69,7 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_have_halve
         found = data.get("name")
     else:
         found = data.get("eval_id", data.get("evalId"))
-    half = next(_half_pairs(data, ()), None) if may_have_halves else None
+    half = next(half_pairs(data, ()), None) if may_have_halves else None
     return Head(found if isinstance(found, str) else "", half or fault_of(data, format=format, eval_id=eval_id))
 
 
@@ -115,7 +115,7 @@ def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[d
     return case_of_eval(data, note=note), faults
 
 
-def _half_pairs(data: Any, place: Place) -> Iterator[Fault]:
+def half_pairs(data: Any, place: Place) -> Iterator[Fault]:
     """Texts and keys with half of a surrogate pair: JSON can escape one, and nothing that writes UTF-8 can hold it."""
     if isinstance(data, str) and _HALF_PAIR.search(data):
         yield Fault(place, "half of a surrogate pair", "whole characters")
@@ -123,10 +123,10 @@ def _half_pairs(data: Any, place: Place) -> Iterator[Fault]:
         for key, value in data.items():
             if _HALF_PAIR.search(key):
                 yield Fault(place, "half of a surrogate pair in a key", "whole characters")
-            yield from _half_pairs(value, (*place, key))
+            yield from half_pairs(value, (*place, key))
     elif isinstance(data, list):
         for index, item in enumerate(data):
-            yield from _half_pairs(item, (*place, index))
+            yield from half_pairs(item, (*place, index))
 
 
 def _refuse_wrong_shape(data: Any) -> None:

@@ -6,29 +6,38 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import ConversationScenario, SessionInput, UserPersona
-from workbench.store.documents.cases import InvalidData, validated
+from workbench.store.documents.adk_rules import check_type
+from workbench.store.documents.cases import InvalidData, Model, half_pairs, validated
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat, kind_of
-from workbench.store.documents.places import Place, find_key
+from workbench.store.documents.places import Place, find_key, format_place
 from workbench.store.documents.reader import Loaded, read_json
 from workbench.store.errors import StoreError
 from workbench.store.files import write_new
 
+AdkPersonas = Mapping[str, Mapping[str, Any]]
+"""The texts of ADK's own personas by their ids, as ADK dumps them."""
+
+_NO_PERSONAS: AdkPersonas = {}
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddedCase:
-    """A scenario's case: `added` now, or already in the set."""
+    """A scenario's case: `added` now, or already in the set.
+
+    `is_adk_id`: its id is the one that ADK gives, too.
+    """
 
     eval_id: str
     added: bool
+    is_adk_id: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +48,21 @@ class Scenario:
     scenario: ConversationScenario
 
     @property
-    def eval_id(self) -> str:
+    def persona_name(self) -> str | None:
+        """The name of the persona, if the scenario has only that."""
+        persona = self.scenario.user_persona
+        return persona if isinstance(persona, str) else None
+
+    def eval_id(self, adk_personas: AdkPersonas = _NO_PERSONAS) -> str:
         """The id ADK gives its case: the first 8 hexadecimal digits of the SHA-256 of its sorted-key JSON.
 
-        For a persona given by name ADK hashes the text of its own persona in place of the name, so ids of such cases
-        differ from ADK's.
+        In place of the name of a persona ADK hashes its text. A persona that is not among `adk_personas` leaves the
+        name, and an id that is not ADK's.
         """
-        text = json.dumps(_as_adk_dumps(self.scenario), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        told = _as_adk_dumps(self.scenario)
+        if self.persona_name is not None:
+            told["user_persona"] = adk_personas.get(self.persona_name, self.persona_name)
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def as_data(scenario: ConversationScenario) -> Scenario:
@@ -69,14 +85,30 @@ def content_of_new_set(path: Path, eval_set_id: str) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def add_scenarios(eval_set: Path, scenarios_file: Path, *, session_input_file: Path) -> list[AddedCase]:
+def add_scenarios(
+    eval_set: Path,
+    scenarios_file: Path,
+    *,
+    session_input_file: Path,
+    read_personas: Callable[[], AdkPersonas],
+) -> list[AddedCase]:
     """Add each scenario of a file to an eval set as a case of its own, and save it; those it has are left out.
 
-    A persona given by name stays a name. Raises StoreError; the set is then as it was.
+    See `insert_scenarios`. Raises StoreError, also for what ADK would refuse, because it would then refuse the whole
+    set; the set is as it was.
     """
     document = EvalSetDocument.open(eval_set)
     session_input = read_session_input(session_input_file)
-    results = insert_scenarios(document, read_scenarios(scenarios_file), session_input=session_input)
+    loaded = read_json(scenarios_file)
+    scenarios: list[Scenario] = []
+    for place, scenario in _scenarios_in(loaded):
+        for finding in check_type(scenario.data, "ConversationScenario", place):
+            if finding.severity == "error":
+                line, column = loaded.position(finding.place)
+                where = format_place(finding.place)
+                raise StoreError(scenarios_file, finding.message, place=where, line=line, column=column)
+        scenarios.append(scenario)
+    results = insert_scenarios(document, scenarios, session_input=session_input, read_personas=read_personas)
     if document.dirty:
         document.save()
     return results
@@ -98,19 +130,27 @@ def refuse_older_format(document: EvalSetDocument) -> None:
 
 
 def insert_scenarios(
-    document: EvalSetDocument, scenarios: Sequence[Scenario], *, session_input: Mapping[str, Any]
+    document: EvalSetDocument,
+    scenarios: Sequence[Scenario],
+    *,
+    session_input: Mapping[str, Any],
+    read_personas: Callable[[], AdkPersonas],
 ) -> list[AddedCase]:
     """Put each scenario at the end of a set as a case of its own, unsaved; those it has are left out.
 
-    Raises StoreError.
+    A persona given by name stays a name; `read_personas` is called if there is one. A set has a scenario under ADK's
+    id, or under the one that it gets where ADK's personas are not known. Raises StoreError.
     """
     refuse_older_format(document)
     known = {entry.eval_id for entry in document.entries}
     results: list[AddedCase] = []
+    adk_personas = read_personas() if any(scenario.persona_name for scenario in scenarios) else _NO_PERSONAS
     for scenario in scenarios:
-        eval_id = scenario.eval_id
-        results.append(AddedCase(eval_id=eval_id, added=eval_id not in known))
-        if eval_id in known:
+        eval_id = scenario.eval_id(adk_personas)
+        found = next((each for each in (eval_id, scenario.eval_id()) if each in known), None)
+        is_adk_id = scenario.persona_name is None or scenario.persona_name in adk_personas
+        results.append(AddedCase(eval_id=found or eval_id, added=found is None, is_adk_id=is_adk_id))
+        if found is not None:
             continue
         known.add(eval_id)
         case = {
@@ -125,27 +165,27 @@ def insert_scenarios(
 
 def read_scenarios(path: Path) -> list[Scenario]:
     """Read a scenarios file: an object with `scenarios`, a list of them, or a single one. Raises StoreError."""
-    loaded = read_json(path)
+    return [scenario for _, scenario in _scenarios_in(read_json(path))]
+
+
+def _scenarios_in(loaded: Loaded) -> list[tuple[Place, Scenario]]:
     data = loaded.data
     above: Place = ()
     if isinstance(data, dict) and "scenarios" in data:
         data, above = data["scenarios"], ("scenarios",)
     elif isinstance(data, dict):
-        return [_read_scenario(loaded, data, ())]
+        return [((), _read_scenario(loaded, data, ()))]
     if not isinstance(data, list):
         raise loaded.error(above, found=kind_of(data), expected="a list of conversation scenarios")
-    return [_read_scenario(loaded, item, (*above, index)) for index, item in enumerate(data)]
+    places: list[Place] = [(*above, index) for index in range(len(data))]
+    return [(place, _read_scenario(loaded, item, place)) for place, item in zip(places, data, strict=True)]
 
 
 def read_session_input(path: Path) -> dict[str, Any]:
     """Read a session-input file as data; it must name app and user, as ADK wants it. Raises StoreError."""
     loaded = read_json(path)
     data = loaded.data
-    try:
-        validated(SessionInput, data)
-    except InvalidData as invalid:
-        fault = invalid.faults[0]
-        raise loaded.error(fault.place, found=fault.found, expected=fault.expected) from invalid
+    _checked(loaded, SessionInput, data, ())
     for key in ("app_name", "user_id"):
         if find_key(data, key, free=False) is None:
             raise loaded.error((), found="nothing", expected=f"{key}, which it must have")
@@ -153,11 +193,19 @@ def read_session_input(path: Path) -> dict[str, Any]:
 
 
 def _read_scenario(loaded: Loaded, data: Any, place: Place) -> Scenario:
-    try:
-        return Scenario(data=data, scenario=validated(ConversationScenario, data))
-    except InvalidData as invalid:
-        fault = invalid.faults[0]
-        raise loaded.error((*place, *fault.place), found=fault.found, expected=fault.expected) from invalid
+    return Scenario(data=data, scenario=_checked(loaded, ConversationScenario, data, place))
+
+
+def _checked(loaded: Loaded, model: type[Model], data: Any, place: Place) -> Model:
+    """The typed value. Raises StoreError with the place in the file."""
+    faults = tuple(half_pairs(data, ()))
+    if not faults:
+        try:
+            return validated(model, data)
+        except InvalidData as invalid:
+            faults = invalid.faults
+    fault = faults[0]
+    raise loaded.error((*place, *fault.place), found=fault.found, expected=fault.expected)
 
 
 def _as_adk_dumps(scenario: ConversationScenario) -> dict[str, Any]:

@@ -47,9 +47,11 @@ class Generating:
         """Add scenarios to a set as one step of undo, and save it; gives the ids of those that it did not have."""
 
         def add(document: EvalSetDocument) -> Sequence[str]:
+            from workbench.agents.adk_personas import read_adk_personas
             from workbench.store.documents import as_data, insert_scenarios
 
-            added = insert_scenarios(document, [as_data(each) for each in scenarios], session_input=session_input)
+            data = [as_data(each) for each in scenarios]
+            added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
             return [case.eval_id for case in added if case.added]
 
         label = f"add {len(scenarios)} scenario{'' if len(scenarios) == 1 else 's'}"
