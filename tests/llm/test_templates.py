@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.llm.templates import TemplateProblem, render_text
+from workbench.llm.templates import TemplateProblem, names_in, render_text
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,45 @@ from workbench.llm.templates import TemplateProblem, render_text
 def test_a_template_that_fails_is_a_problem_of_the_template(text: str) -> None:
     with pytest.raises(TemplateProblem):
         render_text(text, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes longer than"),
+        ("{{ 'a' * 10 ** 10 }}", "memory"),
+        ("{{ 'a' * 10 ** 7 }}", "gives 10,000,000 characters, expected 1,000,000 at most"),
+        ("{{ '%9999999999d' | format(1) }}", "memory"),
+    ],
+)
+def test_a_template_has_limits(text: str, expected: str) -> None:
+    with pytest.raises(TemplateProblem, match=expected):
+        render_text(text, {})
+
+
+def test_a_template_that_cannot_be_read_within_limits_is_a_problem_too() -> None:
+    with pytest.raises(TemplateProblem, match="takes longer than"):
+        names_in("{{ 10 ** (10 ** 8) }}")
+    with pytest.raises(TemplateProblem, match="too deeply nested"):
+        names_in("{{" + "(" * 5000 + ")" * 5000 + "}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Say {{ end }}!\n", "Say </end>!"),
+        ("{% for b in persona.behaviors %}\n{{ loop.index }}: {{ b.name | upper }}\n{% endfor %}", "1: KIND\n"),
+        ("{{ persona.behaviors[0].shown() }} ü \ud800", "* be kind ü \ud800"),
+        ("{% if persona %}yes{% endif %}", "yes"),
+        ("plain", "plain"),
+    ],
+)
+def test_templates_are_filled_in(text: str, expected: str) -> None:
+    behavior = {"name": "kind", "shown": lambda: "* be kind"}
+
+    assert render_text(text, {"end": "</end>", "persona": {"behaviors": [behavior]}}) == expected
+
+
+def test_the_names_that_a_template_expects() -> None:
+    assert names_in("{{ a }} {% for b in c %}{{ b }}{{ d }}{% endfor %}") == {"a", "c", "d"}
+    assert names_in("{{ a }} and {{ b }}") == {"a", "b"}

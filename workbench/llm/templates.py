@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from workbench.llm import template_process
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
+
+
+_SECONDS_TO_WAIT = 60  # for a process that the system may be slow to start; its own limits are far below
+_TOO_SLOW = f"takes longer than {template_process.SECONDS_AT_MOST} s; loops within loops must be short"
 
 
 class TemplateProblem(ValueError):
@@ -44,32 +54,81 @@ class PromptFiles:
 
 def names_in(text: str) -> frozenset[str]:
     """The names that a template of the user expects to be given. Raises TemplateProblem where it is no template."""
-    from jinja2 import TemplateSyntaxError, meta
-
-    try:
-        return frozenset(meta.find_undeclared_variables(_environment().parse(text)))
-    except TemplateSyntaxError as error:
-        raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
+    simple = _simple_names(text)
+    return frozenset(_in_process(text, None)["names"]) if simple is None else simple
 
 
 def render_text(text: str, data: Mapping[str, Any]) -> str:
-    """A template of the user, filled in. Raises TemplateProblem."""
-    names_in(text)
+    """A template of the user, filled in. Values are JSON, or functions without parameters. Raises TemplateProblem.
+
+    A template that does more than fill in names is rendered in a process of its own, with limits for time and memory.
+    """
+    if _simple_names(text) is None:
+        return str(_in_process(text, json.dumps(_without_functions(data)))["text"])
     try:
         return _environment().from_string(text).render(**data)
     except Exception as error:  # whatever the template does, MemoryError included: it is code of the user
         raise TemplateProblem(str(error) or type(error).__name__) from error
 
 
+@lru_cache(maxsize=256)
+def _simple_names(text: str) -> frozenset[str] | None:
+    """The names in a template that only fills in names; None if it does more. Raises TemplateProblem."""
+    from jinja2 import TemplateSyntaxError, nodes
+
+    try:
+        tree = _environment().parse(text)
+        found = list(tree.find_all(nodes.Node))
+    except TemplateSyntaxError as error:
+        raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
+    except RecursionError:
+        raise TemplateProblem("too deeply nested") from None
+    if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in found):
+        return None
+    return frozenset(node.name for node in found if isinstance(node, nodes.Name))
+
+
+@lru_cache(maxsize=256)  # a plan asks for the same ones with each case
+def _in_process(text: str, data: str | None) -> Mapping[str, Any]:
+    """What the process answers about a template, `data` being JSON. Raises TemplateProblem."""
+    request = json.dumps({"text": text, "data": None if data is None else json.loads(data), "path": _search_path()})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", template_process.__file__],
+            input=request.encode("utf-8", "surrogatepass"),
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS_TO_WAIT,
+            start_new_session=True,  # Ctrl-C is for us
+        )
+    except subprocess.TimeoutExpired:
+        raise TemplateProblem(_TOO_SLOW) from None
+    except OSError as error:
+        raise TemplateProblem(f"the process that renders it could not be started: {error}") from error
+    if done.returncode:
+        if done.returncode < 0:
+            raise TemplateProblem(_TOO_SLOW)
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise TemplateProblem(f"the process that renders it ended with exit status {done.returncode}: {last}")
+    answer: Mapping[str, Any] = json.loads(done.stdout)
+    if "problem" in answer:
+        raise TemplateProblem(answer["problem"])
+    return answer
+
+
+def _without_functions(value: Any) -> Any:
+    if callable(value):
+        return {template_process.CALLABLE: value()}
+    if isinstance(value, Mapping):
+        return {key: _without_functions(item) for key, item in value.items()}
+    return [_without_functions(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _search_path() -> list[str]:
+    here = Path.cwd()
+    return [entry for entry in sys.path if entry and Path(entry).is_absolute() and Path(entry) != here]
+
+
 @cache
 def _environment() -> SandboxedEnvironment:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    # Not HTML: nothing is escaped. What comes from outside stands between marks that the prompt calls data.
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, autoescape=False
-    )
-    # Templates written for ADK use it on texts of personas, which are given here as they are after that.
-    environment.filters["render_string_filter"] = str
-    return environment
+    return template_process.environment()

@@ -1,0 +1,99 @@
+"""Renders one template of a user in a process of its own, with limits for time and memory.
+
+Run by its path with `python -I`; imports nothing of ours. Its input is a JSON object: `text`, the template; `data`, the
+values it may use, or null if only the names are wanted that the template expects; `path`, more folders to import from.
+The answer is a JSON object with `text`, with `names`, or with `problem`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+CALLABLE = "\0callable"
+"""The only key of an object that stands for a function without parameters; its value is what the function returns."""
+
+SECONDS_AT_MOST = 1
+"""Processor time of one template."""
+
+LENGTH_AT_MOST = 1_000_000
+"""Characters of what a template gives."""
+
+_BYTES_AT_MOST = 1 << 30
+
+
+def environment() -> SandboxedEnvironment:
+    """The environment in which templates of users are read."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # Not HTML: nothing is escaped. What comes from outside stands between marks that the prompt calls data.
+    made = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, autoescape=False
+    )
+    # Templates written for ADK use it on texts of personas, which are given here as they are after that.
+    made.filters["render_string_filter"] = str
+    return made
+
+
+def main() -> None:
+    """Answer the one request."""
+    request = json.load(sys.stdin)
+    sys.path.extend(folder for folder in request["path"] if folder not in sys.path)
+    used = environment()
+    _set_limits()
+    try:
+        answer = _answer(used, request)
+    except MemoryError:
+        answer = {"problem": "needs too much memory"}
+    except RecursionError:
+        answer = {"problem": "too deeply nested"}
+    except Exception as error:  # a template is code of the user
+        line = getattr(error, "lineno", None)
+        place = "" if line is None else f"line {line}: "
+        answer = {"problem": f"{place}{str(error) or type(error).__name__}"[:2000]}
+    json.dump(answer, sys.stdout)
+
+
+def _answer(used: SandboxedEnvironment, request: dict[str, Any]) -> dict[str, Any]:
+    from jinja2 import meta
+
+    if request["data"] is None:
+        return {"names": sorted(meta.find_undeclared_variables(used.parse(request["text"])))}
+    text = used.from_string(request["text"]).render(**_with_functions(request["data"]))
+    if len(text) > LENGTH_AT_MOST:
+        return {"problem": f"gives {len(text):,} characters, expected {LENGTH_AT_MOST:,} at most"}
+    return {"text": text}
+
+
+def _with_functions(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {CALLABLE}:
+            return lambda: value[CALLABLE]
+        return {key: _with_functions(item) for key, item in value.items()}
+    return [_with_functions(item) for item in value] if isinstance(value, list) else value
+
+
+def _set_limits() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows: the time limit of the caller is all there is
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + SECONDS_AT_MOST
+    limits = ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, _BYTES_AT_MOST), (resource.RLIMIT_CORE, 0))
+    for limit, most in limits:
+        hard = resource.getrlimit(limit)[1]
+        bounded = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(limit, (bounded, hard))
+        except (OSError, ValueError):  # macOS knows no limit of memory
+            continue
+
+
+if __name__ == "__main__":
+    main()
