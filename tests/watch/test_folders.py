@@ -101,6 +101,13 @@ def test_a_pattern_that_is_none_and_bytes_that_are_no_text_are_passed_over(tmp_p
     assert files(take(tmp_path), tmp_path) == {".gitignore", "b.txt"}
 
 
+def test_a_pattern_with_many_stars_takes_no_time(tmp_path: Path) -> None:
+    tree(tmp_path, "a" * 200, "a" * 200 + "b", "keep.txt", "x1y2z.log", "d/x1y2z.log/f")
+    (tmp_path / ".gitignore").write_text("*a" * 30 + "b\nx*y*z.log\n" + "**/a/" * 12 + "b\n")
+
+    assert files(take(tmp_path), tmp_path) == {".gitignore", "a" * 200, "keep.txt"}
+
+
 def test_environment_files_are_watched_although_git_ignores_them(tmp_path: Path) -> None:
     tree(tmp_path, ".env", ".env.local", "prod.env", "other")
     (tmp_path / ".gitignore").write_text("*\n.env*\n")

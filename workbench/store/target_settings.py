@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from workbench.model.base import Fact
+from workbench.model.patterns import FOLDERS_AT_MOST
 from workbench.model.target import DEPLOYED, AgentKind
 from workbench.model.text import did_you_mean
 from workbench.store.datasets.columns import check_columns
@@ -158,6 +159,13 @@ class TargetSettings(Section):
         fits, expected = _TARGETS.get(info.data.get("kind", ""), (lambda _: True, ""))
         if not fits(value):
             raise ValueError(expected)
+        return value
+
+    @field_validator("eval_sets")
+    @classmethod
+    def _are_quick_to_match(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if any(pattern.count("**") > FOLDERS_AT_MOST for pattern in value or ()):
+            raise ValueError(f"patterns with at most {FOLDERS_AT_MOST} `**`")
         return value
 
     @field_validator("tools")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.patterns import FOLDERS_AT_MOST, without_backtracking
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -120,17 +122,21 @@ class Rules:
 
 
 def _parse(text: bytes) -> GitIgnoreSpec | None:
-    """The patterns of a file. A line that is no pattern is passed over, as git does."""
+    """The patterns of a file. A line that is no pattern is skipped, as git does, and one with too many `**` as well."""
     lines = [line for line in text.decode("utf-8", "surrogateescape").lstrip("\ufeff").splitlines() if line.strip()]
     if not any(not line.startswith("#") for line in lines):
         return None
-    from pathspec import GitIgnoreSpec
+    from pathspec import GitIgnoreSpec, RegexPattern
 
-    good = []
+    patterns: list[Any] = []
     for line in lines:
         try:
-            GitIgnoreSpec.from_lines([line])
+            parsed = GitIgnoreSpec.from_lines([line]).patterns
         except ValueError:
             continue
-        good.append(line)
-    return GitIgnoreSpec.from_lines(good)
+        if line.count("**") <= FOLDERS_AT_MOST:
+            patterns += parsed
+    for pattern in patterns:
+        if isinstance(pattern, RegexPattern) and pattern.regex is not None:
+            pattern.regex = re.compile(without_backtracking(pattern.regex.pattern))
+    return GitIgnoreSpec(patterns)

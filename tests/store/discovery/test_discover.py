@@ -187,6 +187,16 @@ def test_patterns_of_eval_sets(folder: ProjectFolder, pattern: str, expected: se
     assert {entry.relative for entry in folder.discover().eval_sets if entry.target == "t"} == expected
 
 
+def test_a_pattern_of_eval_sets_with_many_stars_takes_no_time(folder: ProjectFolder) -> None:
+    folder.write("workbench.toml", f"[targets.t]\nkind = 'recorded'\neval_sets = ['{'*a' * 30}.evalset.json']\n")
+    folder.write_set("a" * 100 + "b.evalset.json")
+    folder.write_set("a" * 100 + ".evalset.json")
+
+    claimed = [entry.relative for entry in folder.discover().eval_sets if entry.target == "t"]
+
+    assert claimed == ["a" * 100 + ".evalset.json"]
+
+
 def test_a_configured_agent_takes_the_place_of_the_discovered_one(folder: ProjectFolder) -> None:
     folder.write_agent("agents/weather")
     folder.write_set("agents/weather/x.evalset.json")

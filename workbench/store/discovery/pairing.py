@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.model.patterns import without_backtracking
 from workbench.model.target import Target
 from workbench.store.datasets import is_address
 from workbench.store.discovery.targets import folder_of
@@ -149,7 +150,7 @@ def _rule(pattern: str) -> re.Pattern[str]:
         wild.get(step) or (step.replace("[!", "[^", 1) if step[0] == "[" and len(step) > 1 else re.escape(step))
         for step in steps
     )
-    return re.compile("".join(texts), re.DOTALL)
+    return re.compile(without_backtracking("".join(texts)), re.DOTALL)
 
 
 def _apps_named_in(eval_set: Path) -> set[str]:

@@ -1,0 +1,53 @@
+"""Regular expressions and patterns of paths from files: they mean the same as ever, and end."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow, without_backtracking
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(.*a){25}", r"(\w+\s?)+;", r"(?=(a+))a*b\1"])
+def test_common_traps_are_none(pattern: str) -> None:
+    assert not Pattern(pattern).fullmatch("a" * 40 + "!")
+
+
+def test_a_match_has_a_time_limit_and_the_message_names_the_expression() -> None:
+    with pytest.raises(PatternTooSlow, match=r"'\(a\|aa\)\+\$' needs more than 0.5 s for a text of 81 characters"):
+        Pattern("(a|aa)+$").fullmatch("a" * 80 + "!")
+
+
+@pytest.mark.parametrize("pattern", ["(", "(" * 5000, "a" * 20_000, r"\L<names>", "a{3}{99999999999}"])
+def test_what_is_no_expression_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        Pattern(pattern)
+
+
+def test_look_around_back_references_and_flags_are_those_of_python() -> None:
+    assert Pattern(r"(?<=^)(\w)\1(?!c).*", flags=re.DOTALL | re.IGNORECASE).fullmatch("aAb\nc")
+    found = Pattern(r"b(?P<n>\d+)").search("ab12")
+    assert found is not None
+    assert found.expand(r"\g<n>") == "12"
+
+
+@settings(max_examples=1000)
+@given(
+    st.lists(st.sampled_from(["a", "b", "/", "[^/]", "[^/]*", "(?:[^/]+/)*", ".*"]), max_size=9),
+    st.text("ab/", max_size=9),
+)
+def test_a_pattern_of_paths_without_backtracking_means_the_same(steps: list[str], path: str) -> None:
+    expression = "".join(steps)
+
+    same = re.fullmatch(without_backtracking(expression), path)
+
+    assert (same is None) == (re.fullmatch(expression, path) is None)
+
+
+def test_many_stars_take_no_time() -> None:
+    expression = without_backtracking("[^/]*a" * 40 + "b")
+
+    assert re.fullmatch(expression, "a" * 250) is None
