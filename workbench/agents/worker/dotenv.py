@@ -18,7 +18,7 @@ _BINDING = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-_COMMENT = re.compile(r"\s+\#.*")
+_COMMENT = re.compile(r"(?<!\s)\s+\#.*")
 _SINGLE_ESCAPE = re.compile(r"\\([\\'])")
 _DOUBLE_ESCAPE = re.compile(r"\\([\\'\"abfnrtv])")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -39,7 +39,7 @@ _NO = frozenset({"no", "false"})
 _GRADE_KEYS = ("grade", "score", "rating")
 _GRADED = re.compile(r"\b(?:grade|score|rating)\b\W{0,8}(\d[\d./ ]*)", re.IGNORECASE)
 _GRADE = re.compile(r"(\d+)(?:\.0+)?(?: ?/ ?(\d+))?")
-_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(\S.*)$", re.MULTILINE)
+_ITEM = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s+(\S.*)$", re.MULTILINE)
 _VERDICT_KEYS = ("verdict", "is the agent response valid", "is valid")
 _LABELLED = re.compile(
     r"\b(?:verdict|is[_ ]the[_ ]agent[_ ]response[_ ]valid|is[_ ]valid)\b\W{0,8}([^\n,.;}\])]+)", re.I

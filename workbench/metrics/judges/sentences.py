@@ -28,6 +28,7 @@ _WORDS = {
     "na": "not_applicable",
 }
 _TAGGED = re.compile(r"<sentence>(.*?)</sentence>", re.DOTALL | re.IGNORECASE)
+_TAG_END = re.compile("</sentence>", re.IGNORECASE)
 _BLOCK_LINE = re.compile(
     r"^\W*(sentence|number|label|rationale|supporting[_ ]excerpt|contradicting[_ ]excerpt)\W{0,3}:\s*(.*)$",
     re.IGNORECASE,
@@ -90,7 +91,10 @@ def _split(reply: str, responses: int) -> dict[int, list[str]]:
             }
         if responses == 1 and isinstance(values.get("sentences"), list):
             return {1: _texts(values["sentences"])}
-    return {1: _TAGGED.findall(reply)} if responses == 1 else {}
+    ends = [found.end() for found in _TAG_END.finditer(reply)]
+    if responses != 1 or not ends:
+        return {}
+    return {1: _TAGGED.findall(reply[: ends[-1]])}  # after the last end each search would read the rest in vain
 
 
 def _texts(value: Any) -> list[str]:
