@@ -50,6 +50,18 @@ def test_what_is_named_is_run(workbench: CommandLine, arguments: list[str], expe
     assert statuses(workbench("run", *arguments, "--format", "json")) == expected
 
 
+def test_a_misspelt_argument_in_args_match_is_reported(workbench: CommandLine) -> None:
+    rules = {"tools": {"set_light": {"arguments": {"roon": {"regex": "k.*"}}}}}
+    criterion = {"threshold": 1, "args_match": rules}
+    workbench.write("home/test_config.json", {"criteria": {"tool_trajectory_avg_score": criterion}})
+
+    done = workbench("run", "home")
+
+    said = "args_match.tools.set_light.arguments.roon: no call has this argument; did you mean 'room'?"
+    assert f"hint: tool_trajectory_avg_score: {said} (1 case)" in done.out
+    assert done.out.count(said) == 2  # and once below the case that failed
+
+
 def test_a_misspelt_target_runs_nothing(workbench: CommandLine) -> None:
     done = workbench("run", "--target", "hom")
 

@@ -96,3 +96,10 @@ async def test_only_models_without_a_key_are_scripted_and_their_answers_are_not_
     with pytest.raises(ModelError):
         await with_key.ask(request("x"))
     await with_key.close()
+
+
+async def test_an_expression_that_takes_too_long_answers_nothing(tmp_path: Path) -> None:
+    asked = read_script(script(tmp_path, {"for": "user", "when": ["^(a|aa)+$(?!\n)"], "reply": "y"}))
+
+    with pytest.raises(ModelError, match=r"script\.json: the regular expression .* needs more than"):
+        await asked.ask(request("a" * 80 + "!"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from workbench.metrics import arguments
 from workbench.metrics.registry import check_criteria
 from workbench.model.results import MetricStatus
 
@@ -171,3 +173,154 @@ def test_a_wrong_option_is_named_with_its_place(options: Any, place: str, expect
 
     assert problem.place == f"criteria.{NAME}.{place}"
     assert expected in problem.expected
+
+
+TIME = {"time": {"start": 9, "end": 10}, "room": "hall"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "actual", "fits"),
+    [
+        ({"arguments": {"time.start": "any"}}, {"time": {"start": 8, "end": 10}, "room": "hall"}, True),
+        ({"arguments": {"time.start": "any"}}, {"time": {"start": 9, "end": 11}, "room": "hall"}, False),
+        ({"arguments": {"time.start": "any"}}, {"time": {"end": 10}, "room": "hall"}, False),
+        ({"arguments": {"time.start": "ignore"}}, {"time": {"end": 10}, "room": "hall"}, True),
+        ({"arguments": {"time.start": {"absolute": 1}}}, {"time": {"start": 10, "end": 10}, "room": "hall"}, True),
+        ({"arguments": {"time.start": {"absolute": 1}}}, {"time": {"start": 12, "end": 10}, "room": "hall"}, False),
+        ({"mode": "ignore", "arguments": {"time.start": "exact"}}, {"time": {"start": 9}}, True),
+        ({"mode": "ignore", "arguments": {"time.start": "exact"}}, {"time": {"start": 8}, "room": "hall"}, False),
+        ({"arguments": {"time": "ignore", "time.start": "exact"}}, {"time": {"start": 9}, "room": "hall"}, True),
+        ({"arguments": {"time": "ignore", "time.start": "exact"}}, {"time": {"start": 8}, "room": "hall"}, False),
+        ({"arguments": {"time.start": "ignore", "time.end": "ignore"}}, {"room": "hall"}, True),
+    ],
+)
+async def test_a_dotted_name_is_a_path_into_objects(rule: Any, actual: Any, fits: bool, match: Any) -> None:
+    assert await match({"tools": {"set": rule}}, [("set", actual)], [("set", TIME)]) == fits
+
+
+async def test_a_dotted_name_is_the_argument_of_that_very_name_first(match: Any) -> None:
+    rule = {"tools": {"set": {"arguments": {"a.b": {"absolute": 1}}}}}
+
+    assert await match(rule, [("set", {"a.b": 2, "a": {"b": 5}})], [("set", {"a.b": 1, "a": {"b": 5}})]) == 1.0
+    assert await match(rule, [("set", {"a.b": 2, "a": {"b": 6}})], [("set", {"a.b": 1, "a": {"b": 5}})]) == 0.0
+
+
+def _with_declared(invocation: Any, schema: Any, name: str = "set") -> Any:
+    tools = [{"function_declarations": [{"name": name, "parameters": schema}]}]
+    details = {"agent_details": {"home": {"name": "home", "tool_declarations": tools}}}
+    return invocation.model_copy(update={"app_details": details})
+
+
+@pytest.fixture
+def judge_rule(config: Any, judge: Any, turn: Any) -> Any:
+    """Judge one call of `set` by a rule, whose declaration may be known."""
+
+    async def run(rule: Any, actual: Any, expected: Any, *, schema: Any = None) -> Any:
+        criteria = {NAME: {"threshold": 1.0, "args_match": {"tools": {"set": rule}}}}
+        made = turn(calls=[("set", actual)])
+        made = made if schema is None else _with_declared(made, schema)
+        return (await judge(config(criteria), actual=[made], expected=[turn(calls=[("set", expected)])]))[NAME]
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["tiem", "time.strat"])
+async def test_rules_that_compare_nothing_are_an_error(name: str, judge_rule: Any) -> None:
+    judged = await judge_rule({"mode": "ignore", "arguments": {name: "exact"}}, {"time": {"start": 1}}, TIME)
+
+    assert judged.status is MetricStatus.ERROR
+    assert judged.score is None
+    assert f"args_match.tools.set compares nothing: no call has {name!r}" in judged.reason
+    assert "did you mean 'time" in judged.reason
+
+
+async def test_a_name_that_no_call_has_is_reported(judge_rule: Any) -> None:
+    judged = await judge_rule({"arguments": {"time.strat": {"absolute": 1}}}, TIME, TIME)
+
+    assert judged.status is MetricStatus.PASSED
+    assert judged.hint == (
+        "args_match.tools.set.arguments.time.strat: no call has this argument; did you mean 'time.start'?"
+    )
+
+
+async def test_an_argument_to_ignore_may_be_missing_unless_that_costs_the_verdict(judge_rule: Any) -> None:
+    rule = {"arguments": {"request_id": "ignore"}}
+
+    assert (await judge_rule(rule, TIME, TIME)).hint is None
+    assert "request_id: no call has this argument" in (await judge_rule(rule, {"room": "hall"}, TIME)).hint
+
+
+@pytest.mark.parametrize(("name", "fine"), [("limit", True), ("time.start", True), ("limt", False), ("time.x", False)])
+async def test_a_declaration_says_which_arguments_there_are(name: str, fine: bool, judge_rule: Any) -> None:
+    time = {"type": "OBJECT", "properties": {"start": {"type": "STRING"}}}
+    schema = {"type": "OBJECT", "properties": {"limit": {"type": "INTEGER"}, "time": time}}
+
+    judged = await judge_rule({"arguments": {name: "any"}}, {"room": "x"}, {"room": "x"}, schema=schema)
+
+    assert judged.hint is None
+    assert judged.status is (MetricStatus.PASSED if fine else MetricStatus.ERROR)
+    assert fine or f"args_match.tools.set.arguments.{name}: the tool has no such argument" in judged.reason
+
+
+async def test_an_open_schema_declares_every_argument(judge_rule: Any) -> None:
+    schema = {"type": "OBJECT", "properties": {"filter": {"type": "OBJECT"}}}
+
+    assert (await judge_rule({"arguments": {"filter.x": "any"}}, {}, {}, schema=schema)).hint is None
+
+
+async def test_a_misspelt_tool_is_reported(config: Any, judge: Any, turn: Any) -> None:
+    rules = {"tools": {"serach": "ignore", "unrelated": "ignore"}}
+    calls = [turn(calls=[("search", {"x": 1})])]
+
+    judged = await judge(config({NAME: {"threshold": 1, "args_match": rules}}), actual=calls, expected=calls)
+
+    assert judged[NAME].hint == "args_match.tools.serach: no tool of this name was called; did you mean 'search'?"
+
+
+@pytest.mark.parametrize("rule", ["regex", {"regex": "(a+)+$"}])
+async def test_repetitions_within_repetitions_do_not_block(rule: Any, match: Any) -> None:
+    args_match = {"default": {"arguments": {"x": rule}}}
+
+    assert await match(args_match, [("f", {"x": "a" * 40 + "!"})], [("f", {"x": "(a+)+$"})]) == 0.0
+
+
+async def test_a_pattern_that_takes_too_long_is_an_error_and_nothing_else_waits(
+    config: Any, judge: Any, turn: Any
+) -> None:
+    criteria = {NAME: {"threshold": 1, "args_match": {"default": {"arguments": {"x": "regex"}}}}}
+    actual, expected = [turn(calls=[("f", {"x": "a" * 80 + "!"})])], [turn(calls=[("f", {"x": "(a|aa)+$"})])]
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0.001)
+
+    heart = asyncio.create_task(beat())
+    judged = await judge(config(criteria), actual=actual, expected=expected)
+    heart.cancel()
+
+    assert judged[NAME].status is MetricStatus.ERROR
+    assert "'(a|aa)+$' needs more than" in judged[NAME].reason
+    assert beats > 20
+
+
+@pytest.mark.parametrize("pattern", [r"(?<=a)b(?!c)|(\w)\1", "(" * 2000, "a" * 20_000, r"\L<x>"])
+def test_patterns_are_those_of_python(pattern: str, config: Any) -> None:
+    criteria = {NAME: {"threshold": 1, "args_match": {"default": {"arguments": {"x": {"regex": pattern}}}}}}
+
+    problems = check_criteria(config(criteria, check=False))
+
+    assert (not problems) == pattern.startswith("(?<=a)")
+
+
+async def test_comparing_the_calls_of_a_turn_has_a_time_limit(
+    config: Any, judge: Any, turn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arguments, "SECONDS_AT_MOST", 0.0)
+    calls = [turn(calls=[("f", {"x": "a"})] * 3)]
+
+    judged = await judge(config({NAME: {"threshold": 1, "args_match": "exact"}}), actual=calls, expected=calls)
+
+    assert "to compare the calls of one turn" in judged[NAME].reason

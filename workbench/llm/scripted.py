@@ -8,16 +8,21 @@ texts `\\1` and `\\g<name>` stand for what the last expression has found.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, cannot
+
+if TYPE_CHECKING:
+    import regex
 
 _FLAGS = re.IGNORECASE | re.DOTALL | re.MULTILINE
 _RULE_KEYS = frozenset({"for", "when", "reply", "note"})
@@ -26,15 +31,15 @@ _RULE_KEYS = frozenset({"for", "when", "reply", "note"})
 @dataclass(frozen=True)
 class _Rule:
     purpose: str
-    when: Sequence[re.Pattern[str]]
+    when: Sequence[Pattern]
     reply: Any
 
-    def fits(self, request: ModelRequest, prompt: str) -> re.Match[str] | bool:
-        """The match of the last expression; True where there is none."""
+    def fits(self, request: ModelRequest, prompt: str) -> regex.Match[str] | bool:
+        """The match of the last expression; True where there is none. Raises PatternTooSlow."""
         exact = not self.purpose.endswith("*")
         if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
             return False
-        found: re.Match[str] | bool = True
+        found: regex.Match[str] | bool = True
         for pattern in self.when:
             match = pattern.search(prompt)
             if match is None:
@@ -62,21 +67,30 @@ class Script:
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
+        return await asyncio.to_thread(self._answer, request)  # expressions of a file may take their time
+
+    def _answer(self, request: ModelRequest) -> ModelReply:
         prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
         for rule in self._rules:
-            found = rule.fits(request, prompt)
+            try:
+                found = rule.fits(request, prompt)
+            except PatternTooSlow as error:
+                raise ModelError(Trouble.NOT_RECORDED, f"the script {self._path.name}: {error}") from error
             if found is not False:
-                try:
-                    reply = _filled_in(rule.reply, found if isinstance(found, re.Match) else None)
-                except (re.error, IndexError) as error:
-                    message = (
-                        f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
-                    )
-                    raise ModelError(Trouble.NOT_RECORDED, message) from error
-                text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
-                return ModelReply(text=text, finish="STOP", version="script", scripted=True)
+                return self._reply(rule, request, found)
         message = f"the script {self._path.name} has no rule that fits this request of {request.purpose!r}"
         raise ModelError(Trouble.NOT_RECORDED, message)
+
+    def _reply(self, rule: _Rule, request: ModelRequest, found: regex.Match[str] | bool) -> ModelReply:
+        import regex
+
+        try:
+            reply = _filled_in(rule.reply, None if isinstance(found, bool) else found)
+        except (regex.error, IndexError) as error:
+            message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
+            raise ModelError(Trouble.NOT_RECORDED, message) from error
+        text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+        return ModelReply(text=text, finish="STOP", version="script", scripted=True)
 
     async def close(self) -> None:
         """See Provider."""
@@ -110,14 +124,16 @@ def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
     purpose, when = rule.get("for", "*"), rule.get("when", [])
     if not isinstance(purpose, str) or not isinstance(when, list):
         raise StoreError(path, f'{place}: expected a text as "for" and a list of expressions as "when"')
+    if not all(isinstance(text, str) for text in when):
+        raise StoreError(path, f"{place}.when: expected a list of regular expressions")
     try:
-        patterns = [re.compile(text, _FLAGS) for text in when]
-    except (re.error, TypeError) as error:
+        patterns = [Pattern(text, flags=_FLAGS) for text in when]
+    except PatternError as error:
         raise StoreError(path, f"{place}.when: found no regular expression ({error})") from error
     return _Rule(purpose, patterns, rule["reply"])
 
 
-def _filled_in(reply: Any, found: re.Match[str] | None) -> Any:
+def _filled_in(reply: Any, found: regex.Match[str] | None) -> Any:
     if isinstance(reply, str):
         return reply if found is None else found.expand(reply)
     if isinstance(reply, Mapping):

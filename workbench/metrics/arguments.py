@@ -15,19 +15,29 @@ values are: *exact*, *ignore* (may be missing), *any* (must be there if expected
 object's keys or a list's items, *regex* (the whole text must match the pattern given, or the expected value as
 pattern), or a number within an *absolute* or *relative* distance of the expected one (either suffices). Values are
 compared in canonical form.
+
+A dotted name (`time.start`) is a path into objects, unless the tool has an argument of that very name. The value at the
+path is compared by its rule, what remains of the object by the rule of the object. An object that then is empty does
+not count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from workbench.metrics.canonical import canonical, same
+from workbench.metrics.declarations import ANYTHING
 from workbench.metrics.matching import count_shared
 from workbench.metrics.options import Options, describe, is_number
-from workbench.model.trajectory import ToolCall
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
+from workbench.model.text import did_you_mean
+from workbench.model.trajectory import ToolCall, Trajectory
 
 MODES = ("exact", "ignore", "subset", "superset")
 VALUE_RULES = ("exact", "ignore", "any", "subset", "superset", "regex")
@@ -38,6 +48,14 @@ _EXPECTED_RULE = (
 
 ValueRule = Callable[[Any, Any], bool]
 """Whether the actual value of an argument is as good as the expected one."""
+
+
+SECONDS_AT_MOST = 5.0
+"""The time limit for comparing the calls of one turn."""
+
+_NAMES_AT_MOST = 1000  # of arguments, among which a misspelt one is looked for
+_NAMES_SHOWN = 10
+_NAME_LENGTH_AT_MOST = 60
 
 
 class RuleError(ValueError):
@@ -55,6 +73,9 @@ class CallRule:
         """Whether the arguments of an actual call fit those of an expected one."""
         if self.mode == "ignore" and not self.arguments:
             return True
+        paths = [name for name in self.arguments if "." in name and name not in actual and name not in expected]
+        if paths:
+            actual, expected = _lift(actual, paths), _lift(expected, paths)
         ignored = {name for name, rule in self.arguments.items() if rule is None}
         names, wanted = actual.keys() - ignored, expected.keys() - ignored
         if self.mode == "ignore":
@@ -79,6 +100,75 @@ class ArgumentRules:
         if actual.name != expected.name:
             return False
         return self.tools.get(actual.name, self.default).fits(actual.args or {}, expected.args or {})
+
+    def within_time_limit(self) -> Callable[[ToolCall, ToolCall], bool]:
+        """The method `fits` for all the calls of one turn. Raises RuleError, also when their time is up."""
+        end = time.monotonic() + SECONDS_AT_MOST
+
+        def fits(actual: ToolCall, expected: ToolCall) -> bool:
+            if time.monotonic() > end:
+                raise RuleError(f"args_match needs more than {SECONDS_AT_MOST:g} s to compare the calls of one turn")
+            return self.fits(actual, expected)
+
+        return fits
+
+    @property
+    def has_patterns(self) -> bool:
+        """True if comparing two calls may take as long as a regular expression needs."""
+        rules = (self.default, *self.tools.values())
+        return any(isinstance(value, _PatternRule) for rule in rules for value in rule.arguments.values())
+
+    def find_unmatched(self, calls: Trajectory, declared: Mapping[str, Set[str]], *, passed: bool) -> Iterator[str]:
+        """Find the names in the rules that match nothing in a case; yield a text for each.
+
+        `calls` are the calls of both sides, `declared` is what `declared_arguments` gives. The name of an argument to
+        ignore is only reported if the case did not pass, since such an argument may be missing. Raises RuleError for an
+        argument that a tool does not declare, and for rules that compare nothing at all.
+        """
+        called: dict[str, list[Mapping[str, Any]]] = {}
+        for call in calls:
+            called.setdefault(call.name, []).append(call.args or {})
+        for name in self.tools.keys() - called.keys() - declared.keys():
+            near = did_you_mean(name, called.keys() | declared.keys())
+            if near:
+                yield f"args_match.tools.{name}: no tool of this name was called{near}"
+        for name in self.tools.keys() & called.keys():
+            yield from _unmatched_arguments(
+                self.tools[name], called[name], declared.get(name), f"args_match.tools.{name}", passed=passed
+            )
+        others = [args for name, of_tool in called.items() if name not in self.tools for args in of_tool]
+        if others:
+            yield from _unmatched_arguments(self.default, others, None, "args_match.default", passed=passed)
+
+
+def _unmatched_arguments(
+    rule: CallRule, calls: list[Mapping[str, Any]], declared: Set[str] | None, place: str, *, passed: bool
+) -> Iterator[str]:
+    """See `ArgumentRules.find_unmatched`; `declared` is None if the tool's arguments are unknown."""
+    unmatched = [name for name in rule.arguments if not any(_has_path(args, name) for args in calls)]
+    if declared is not None:
+        undeclared = [name for name in unmatched if not _is_declared(name, declared)]
+        for name in undeclared:
+            near = (
+                did_you_mean(name, declared)
+                or f"; expected one of {', '.join(sorted(declared)[:_NAMES_SHOWN]) or 'none'}"
+            )
+            raise RuleError(f"{place}.arguments.{name}: the tool has no such argument{near}")
+        return
+    names = sorted(set(islice((path for args in calls for path in _paths_in(args)), _NAMES_AT_MOST)))
+    if rule.mode == "ignore" and unmatched and len(unmatched) == len(rule.arguments) and names:
+        raise RuleError(
+            f"{place} compares nothing: no call has {' or '.join(map(repr, unmatched))}, and all other arguments are "
+            f"ignored{did_you_mean(unmatched[0], names) or '; expected one of ' + ', '.join(names[:_NAMES_SHOWN])}"
+        )
+    for name in unmatched:
+        if not (passed and rule.arguments[name] is None):
+            yield f"{place}.arguments.{name}: no call has this argument{did_you_mean(name, names)}"
+
+
+def _is_declared(name: str, declared: Set[str]) -> bool:
+    steps = name.split(".")
+    return name in declared or any(".".join([*steps[:end], ANYTHING]) in declared for end in range(len(steps)))
 
 
 def read_argument_rules(options: Options) -> ArgumentRules | None:
@@ -145,13 +235,82 @@ def _refuse_unknown(value: Mapping[str, Any], known: set[str], place: str, optio
         options.refuse(f"{place}.{key}", found="an unknown key", expected=" or ".join(sorted(known)))
 
 
+def _lift(args: Mapping[str, Any], paths: Iterable[str]) -> Mapping[str, Any]:
+    """The arguments with the values at some paths as arguments of their own, named by the path."""
+    lifted = dict(args)
+    for path in sorted(paths, key=lambda path: -path.count(".")):  # the deepest first: `a.b.c` is part of `a.b`
+        _lift_one(lifted, path.split("."), path, lifted)
+    return lifted
+
+
+def _lift_one(level: dict[str, Any], steps: list[str], path: str, lifted: dict[str, Any]) -> None:
+    first, *rest = steps
+    if not rest:
+        if first in level:
+            lifted[path] = level.pop(first)
+        return
+    if isinstance(level.get(first), Mapping):
+        inner = dict(level[first])
+        _lift_one(inner, rest, path, lifted)
+        if inner:
+            level[first] = inner
+        else:
+            del level[first]
+
+
+def _has_path(args: Mapping[str, Any], name: str) -> bool:
+    if name in args:
+        return True
+    value: Any = args
+    for step in name.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return False
+        value = value[step]
+    return True
+
+
+def _paths_in(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The paths of a call's arguments, two levels deep, without those that are too long for a message."""
+    for key, value in args.items():
+        if len(key) > _NAME_LENGTH_AT_MOST:
+            continue
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping) and not prefix:
+            yield from _paths_in(value, f"{key}.")
+
+
+class _PatternRule:
+    """The whole text of a value must match: the pattern, or the expected value as one."""
+
+    def __init__(self, pattern: Pattern | None = None) -> None:
+        self._pattern = pattern
+
+    def __call__(self, actual: Any, expected: Any) -> bool:
+        """See ValueRule. Raises RuleError."""
+        try:
+            pattern = self._pattern or _compile(_text(expected))
+        except PatternError as error:
+            raise RuleError(f"the expected argument {describe(expected)} is no regular expression ({error})") from error
+        try:
+            return pattern.fullmatch(_text(actual))
+        except PatternTooSlow as error:
+            raise RuleError(str(error)) from None
+
+
+@lru_cache(maxsize=512)
+def _compile(pattern: str) -> Pattern:
+    return Pattern(pattern, flags=re.DOTALL)
+
+
 def _pattern_rule(pattern: Any, place: str, options: Options) -> ValueRule | None:
+    if not isinstance(pattern, str):
+        options.refuse(place, found=describe(pattern), expected="a regular expression")
+        return None
     try:
-        compiled = re.compile(pattern, re.DOTALL)
-    except (re.error, TypeError) as error:
+        return _PatternRule(_compile(pattern))
+    except PatternError as error:
         options.refuse(place, found=describe(pattern), expected=f"a regular expression ({error})")
         return None
-    return lambda actual, _expected: compiled.fullmatch(_text(actual)) is not None
 
 
 def _tolerance_rule(value: Mapping[str, Any], place: str, options: Options) -> ValueRule | None:
@@ -167,13 +326,6 @@ def _tolerance_rule(value: Mapping[str, Any], place: str, options: Options) -> V
         return bool(abs(actual - expected) <= max(absolute, relative * abs(expected)))
 
     return is_close
-
-
-def _matches_expected_pattern(actual: Any, expected: Any) -> bool:
-    try:
-        return re.fullmatch(_text(expected), _text(actual), re.DOTALL) is not None
-    except re.error as error:
-        raise RuleError(f"the expected argument {describe(expected)} is no regular expression ({error})") from error
 
 
 def _text(value: Any) -> str:
@@ -198,5 +350,5 @@ _NAMED_RULES: Mapping[str, ValueRule | None] = {
     "any": lambda _actual, _expected: True,
     "subset": _is_part,
     "superset": lambda actual, expected: _is_part(expected, actual),
-    "regex": _matches_expected_pattern,
+    "regex": _PatternRule(),
 }

@@ -60,13 +60,16 @@ class TurnJudge:
     """Scores each turn by itself. `name` is what the result is called, mostly the metric's.
 
     The case takes the mean over the turns that have a score; with `missing_is_zero`, once one turn has a score, turns
-    without one count as 0.
+    without one count as 0. `check` returns a hint on a case that has a score; it may raise. With `may_take_long` it is
+    judged in a thread.
     """
 
     name: str
     score: Callable[[Turn], Score]
     details: Mapping[str, Any] = field(default_factory=dict)
     missing_is_zero: bool = False
+    check: Callable[[CaseView, float], str | None] | None = None
+    may_take_long: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from workbench.metrics.definition import (
     TextQuestion,
     TurnJudge,
 )
-from workbench.metrics.outcome import Rule, result_of_case, result_of_error, result_of_turns, win_rates
+from workbench.metrics.outcome import Rule, joined, result_of_case, result_of_error, result_of_turns, win_rates
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.subject import CaseView, JudgedCase, Turn
 from workbench.metrics.text import TextScorer
@@ -123,6 +123,8 @@ async def _judge_elsewhere(
                     )
                     results += [judged, *win_rates(judged)] if judge.tells_wins else [judged]
             return results
+        if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):
+            return await asyncio.to_thread(_judge_here, prepared, view)
         return [
             await _text_result(judge, rule, view, services.text)
             for judge, rule in prepared.judges
@@ -139,6 +141,14 @@ def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseVie
     assert isinstance(judge, TurnJudge)
     assert prepared.info is not None
     needs_reference = prepared.info.needs_reference
+    result = _result_of_turns(judge, rule, view, needs_reference=needs_reference)
+    if judge.check is None or result.score is None:
+        return result
+    hint = judge.check(view, result.score)
+    return result if hint is None else result.model_copy(update={"hint": joined([result.hint, hint])})
+
+
+def _result_of_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:
     score_of, turns = judge.score, view.turns
     if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own lines
         if len(turns) == 1:  # as in all rows of datasets

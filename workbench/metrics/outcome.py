@@ -45,8 +45,8 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
         score=mean,
         threshold=rule.threshold,
         status=rule.verdict(mean),
-        reason=None if values else _joined(score.reason for score in scores) or "the case has no turns",
-        hint=_joined(score.hint for score in scores),
+        reason=None if values else joined(score.reason for score in scores) or "the case has no turns",
+        hint=joined(score.hint for score in scores),
         scored=len(values),
         total=len(scores),
         per_invocation=tuple(
@@ -72,8 +72,8 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
         score=mean,
         threshold=rule.threshold,
         status=MetricStatus.ERROR if silent else rule.verdict(mean),
-        reason=(_joined(reasons) or "the case has no turns") if mean is None else None,
-        hint=_joined(score.hint for score in scores),
+        reason=(joined(reasons) or "the case has no turns") if mean is None else None,
+        hint=joined(score.hint for score in scores),
         scored=sum(score.score is not None for score in scores),
         total=len(scores),
         per_invocation=scores,
@@ -134,6 +134,6 @@ def win_rates(result: MetricResult) -> list[MetricResult]:
     return rates
 
 
-def _joined(texts: Iterable[str | None]) -> str | None:
-    """The different texts, in order, as one."""
+def joined(texts: Iterable[str | None]) -> str | None:
+    """The different texts, in order, as one; None if there is none."""
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None

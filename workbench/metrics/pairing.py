@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from workbench.metrics.arguments import ArgumentRules, RuleError
+from workbench.metrics.arguments import ArgumentRules, RuleError, read_argument_rules
+from workbench.metrics.declarations import declared_arguments
+from workbench.metrics.definition import TurnJudge
 from workbench.metrics.matching import (
     count_assigned,
     count_equal,
@@ -14,7 +16,8 @@ from workbench.metrics.matching import (
     is_subsequence,
     is_subsequence_by,
 )
-from workbench.metrics.subject import CallsUnknown, Turn
+from workbench.metrics.options import Options
+from workbench.metrics.subject import CallsUnknown, CaseView, Turn
 from workbench.model.results import Score
 from workbench.model.trajectory import ToolCall, Trajectory
 
@@ -155,26 +158,49 @@ class RuledArguments:
     def exact(self, turn: Turn) -> bool:
         """See Pairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
-        return len(predicted) == len(reference) and all(map(self.rules.fits, predicted, reference))
+        return len(predicted) == len(reference) and all(map(self.rules.within_time_limit(), predicted, reference))
 
     def in_order(self, turn: Turn) -> bool:
         """See Pairing."""
-        return is_subsequence_by(turn.reference or (), turn.predicted or (), self.rules.fits)
+        return is_subsequence_by(turn.reference or (), turn.predicted or (), self.rules.within_time_limit())
 
     def matched(self, turn: Turn) -> int:
         """See Pairing. One call may fit several, so the largest assignment is counted."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         _refuse_too_many(predicted, reference)
-        return count_assigned(predicted, reference, self.rules.fits)
+        return count_assigned(predicted, reference, self.rules.within_time_limit())
 
     def membership(self, turn: Turn) -> Membership:
         """See MemberPairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         _refuse_too_many(predicted, reference)
+        fits = self.rules.within_time_limit()
         return Membership(
-            sum(any(self.rules.fits(call, other) for other in reference) for call in predicted),
-            sum(any(self.rules.fits(other, call) for other in predicted) for call in reference),
+            sum(any(fits(call, other) for other in reference) for call in predicted),
+            sum(any(fits(other, call) for other in predicted) for call in reference),
         )
+
+
+def read_rules(options: Options, *, ignore_args: bool) -> ArgumentRules | None:
+    """Read the option `args_match`; None if there is none. It excludes `ignore_args`."""
+    rules = read_argument_rules(options)
+    if rules is not None and ignore_args:
+        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    return rules
+
+
+def judge_of_calls(
+    name: str, score: Callable[[Turn], Score], rules: ArgumentRules | None, *, details: Mapping[str, Any]
+) -> TurnJudge:
+    """A judge of turns that compares calls, by `rules` if there are any: these are checked against each case."""
+    if rules is None:
+        return TurnJudge(name=name, score=score, details=details)
+
+    def check(view: CaseView, mean: float) -> str | None:
+        calls = [call for turn in view.turns for call in (*(turn.predicted or ()), *(turn.reference or ()))]
+        return "; ".join(rules.find_unmatched(calls, declared_arguments(view.turns), passed=mean >= 1.0)) or None
+
+    return TurnJudge(name=name, score=score, details=details, check=check, may_take_long=rules.has_patterns)
 
 
 def _refuse_too_many(predicted: Trajectory, reference: Trajectory) -> None:

@@ -81,7 +81,7 @@ class PreparedCriterion:
 
     It has judges, each with the rule for its results, or is a custom metric, or has a `reason` why it cannot judge.
     `info` is None for a custom metric and for a name that nobody knows. `rule` is for results of the criterion as such.
-    `waits`: judging it takes another process.
+    `waits`: judging it takes another process or a thread.
     """
 
     criterion: Criterion
@@ -200,8 +200,12 @@ def _prepared(criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], o
         rule=rule,
         info=info,
         judges=[(judge, _rule_of(judge, criterion, info)) for judge in judges],
-        waits=any(isinstance(judge, TextJudge | ModelJudge) for judge in judges),
+        waits=any(isinstance(judge, TextJudge | ModelJudge) or _takes_long(judge) for judge in judges),
     )
+
+
+def _takes_long(judge: Judge) -> bool:
+    return isinstance(judge, TurnJudge) and judge.may_take_long
 
 
 def _rule_of(judge: Judge, criterion: Criterion, info: MetricInfo) -> Rule:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from workbench.metrics.arguments import read_argument_rules
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.definition import Definition, Judge, MetricInfo
 from workbench.metrics.options import Options, describe
 from workbench.metrics.pairing import (
     NAMES_ALONE_HINT,
@@ -20,7 +19,9 @@ from workbench.metrics.pairing import (
     PythonEquality,
     RuledArguments,
     has_names_alone,
+    judge_of_calls,
     nothing_to_compare,
+    read_rules,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -79,12 +80,10 @@ def _hint(turn: Turn, match: Match) -> str | None:
 def _prepare(options: Options) -> Sequence[Judge]:
     match = _read_match_type(options)
     ignore_args = options.flag("ignore_args")
-    rules = read_argument_rules(options)
-    if rules is not None and ignore_args:
-        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    rules = read_rules(options, ignore_args=ignore_args)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
     details = options.given("match_type", "ignore_args", "args_match")
-    return [TurnJudge(name=NAME, score=lambda turn: _score(turn, match, pairing), details=details)]
+    return [judge_of_calls(NAME, lambda turn: _score(turn, match, pairing), rules, details=details)]
 
 
 def _read_match_type(options: Options) -> Match:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workbench.metrics.arguments import read_argument_rules
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
+from workbench.metrics.definition import Definition, Judge, MetricInfo
 from workbench.metrics.options import Options
 from workbench.metrics.pairing import (
     NAMES_ALONE_HINT,
@@ -20,7 +19,9 @@ from workbench.metrics.pairing import (
     Pairing,
     RuledArguments,
     has_names_alone,
+    judge_of_calls,
     nothing_to_compare,
+    read_rules,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -55,9 +56,7 @@ _MATCHED, _DIFFERENT = Score(1.0), Score(0.0)
 
 def _prepare(options: Options, match: Match) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
-    rules = read_argument_rules(options)
-    if rules is not None and ignore_args:
-        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    rules = read_rules(options, ignore_args=ignore_args)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
 
     def score(turn: Turn) -> Score:
@@ -71,7 +70,7 @@ def _prepare(options: Options, match: Match) -> Sequence[Judge]:
             return Score(0.0, hint=NAMES_ALONE_HINT)
         return _DIFFERENT
 
-    return [TurnJudge(name=options.metric, score=score, details=options.given("ignore_args", "args_match"))]
+    return [judge_of_calls(options.metric, score, rules, details=options.given("ignore_args", "args_match"))]
 
 
 _OPTIONS = {

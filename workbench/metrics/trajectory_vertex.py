@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.metrics.arguments import read_argument_rules
 from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
 from workbench.metrics.options import Options, describe
 from workbench.metrics.pairing import (
@@ -23,7 +22,9 @@ from workbench.metrics.pairing import (
     NameEquality,
     RuledArguments,
     has_names_alone,
+    judge_of_calls,
     nothing_to_compare,
+    read_rules,
     refuse_unknown_arguments,
 )
 from workbench.metrics.subject import Turn
@@ -98,9 +99,7 @@ Formula = Callable[[Turn, MemberPairing, Count], Score]
 def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     membership = options.flag("membership")
     ignore_args = options.flag("ignore_args")
-    rules = read_argument_rules(options)
-    if rules is not None and ignore_args:
-        options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
+    rules = read_rules(options, ignore_args=ignore_args)
     pairing: MemberPairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else CanonicalEquality()
     count = by_membership if membership else one_for_one
 
@@ -120,7 +119,7 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     # Whoever reads the number must see that duplicates were counted the other way, and which differences it minds.
     details: dict[str, Any] = {"membership": True} if membership else {}
     details |= options.given("ignore_args", "args_match")
-    return [TurnJudge(name=options.metric, score=score, details=details)]
+    return [judge_of_calls(options.metric, score, rules, details=details)]
 
 
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:

@@ -7,13 +7,14 @@ colour only repeats it.
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
-from workbench.model.text import one_line
-from workbench.report.explain import explain, explain_at_length, score_text
+from workbench.model.text import counted, one_line
+from workbench.report.explain import explain, explain_at_length, safe, score_text
 from workbench.report.judging import unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
@@ -26,6 +27,7 @@ _NARROW = 6
 _TIME_WIDTH = 8
 _MOST_UNSURE = 20
 """How many verdicts that samples disagree on are listed."""
+_MOST_HINTS = 20
 _COLOURS = {
     CaseStatus.PASSED: "32",
     CaseStatus.FAILED: "31",
@@ -77,6 +79,7 @@ class VerdictTable:
             if entry.flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
         lines += _unsure_lines(report)
+        lines += _hint_lines(report)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         status = _status_of_run(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
@@ -159,6 +162,19 @@ def _unsure_lines(report: RunReport) -> list[str]:
     ]
     more = len(told) - _MOST_UNSURE
     return told if more <= 0 else [*told[:_MOST_UNSURE], f"unsure: and {more} more"]
+
+
+def _hint_lines(report: RunReport) -> list[str]:
+    """The hints on criteria that passed, once each; the other hints are shown with their case."""
+    counts = Counter(
+        f"{metric.name}: {metric.hint}"
+        for case in report.cases
+        for metric in case.judged
+        if metric.hint is not None and metric.status is MetricStatus.PASSED
+    )
+    lines = [f"hint: {safe(text)} ({counted(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
+    more = len(counts) - len(lines)
+    return [*lines, f"hint: and {more} more"] if more else lines
 
 
 def row_name(case: ReportedCase) -> str:
