@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -45,6 +46,31 @@ async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: An
         '{"predicted_trajectory": [{"tool_input": {"x": 1}, "tool_name": "a"}], "prompt": "p", "reference": "ref", '
         '"reference_trajectory": [{"tool_input": {"x": 1}, "tool_name": "b"}], "response": "r", "topic": "home"}'
     )
+
+
+async def test_a_function_of_a_row_gets_answers_and_trajectories_as_they_were_given(bench: Any) -> None:
+    code = "import json\ndef f(instance): return {'mine': 1, 'reason': json.dumps(instance)}"
+    given = {
+        "response": {"city": "Rome"},
+        "predicted_trajectory": [{"name": "a", "args": {"x": 1}, "note": "kept"}],
+        "reference_trajectory": [{"type": "function", "function": {"name": "b", "arguments": '{"x": 1}'}}],
+        "latency_in_seconds": 2.5,
+    }
+
+    answer = await _score(bench, code, columns=given)
+
+    instance = json.loads(answer.reason)
+    assert {name: instance[name] for name in given} == given
+    assert (instance["reference"], "failure" in instance) == ("ref", False)
+
+
+async def test_a_function_of_a_row_gets_what_was_measured_where_an_agent_ran(bench: Any) -> None:
+    code = "def f(instance): return instance['latency_in_seconds'] + 10 * instance['failure']"
+    turns = [_turn("p", "r"), _turn("p", "r")]
+
+    answer = await _score(bench, code, actual=turns, expected=None, seconds=[1.5, 2.5], failure=1)
+
+    assert [turn.score for turn in answer.per_invocation] == [11.5, 12.5]
 
 
 async def test_calls_that_nobody_knows_are_no_empty_trajectory(bench: Any) -> None:

@@ -343,3 +343,30 @@ def test_what_cannot_be_meant_is_one_message(
     assert done.status == 2
     assert said in done.error
     assert "Traceback" not in done.error
+
+
+def test_inputs_and_answers_that_are_no_objects_and_no_text_are_compared_all_the_same(workbench: CommandLine) -> None:
+    def call(given: Any) -> list[dict[str, Any]]:
+        return [{"tool_name": "f", "tool_input": given}]
+
+    def openai(arguments: str) -> list[dict[str, Any]]:
+        return [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}]
+
+    pairs = [
+        (call([1, 2]), call([1, 2]), 5, "5"),
+        (call([1, 2]), call([2, 1]), 5, "6"),
+        (call("a b"), call("a b"), {"x": 1}, {"x": 1}),
+        (call(0), call({}), True, "true"),
+        (openai('{"x": 1}'), call({"x": 1}), "a", "a"),
+        (openai('{"x": 1}'), call({"x": 2}), "a", "b"),
+    ]
+    names = ("predicted_trajectory", "reference_trajectory", "response", "reference")
+    rows = [dict(zip(names, pair, strict=True)) for pair in pairs]
+    workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    done = workbench("score", "rows.jsonl", "--metrics", "trajectory_exact_match=0,exact_match=0", "--format", "json")
+
+    cases = json.loads(done.out)["cases"]
+    found = [{metric["name"]: metric["score"] for metric in case["metrics"]} for case in cases]
+    assert [each["trajectory_exact_match"] for each in found] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert [each["exact_match"] for each in found] == [1.0, 0.0, 1.0, 1.0, 1.0, 0.0]

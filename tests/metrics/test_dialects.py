@@ -100,6 +100,44 @@ async def test_criteria_of_agentevals_take_rules_for_arguments(config: Any, judg
     assert judged["trajectory_strict_match"].score == 1.0
 
 
+@pytest.mark.parametrize("name", ["tool_trajectory_avg_score", "trajectory_strict_match", "trajectory_unordered_match",
+                                  "trajectory_subset_match", "trajectory_superset_match"])  # fmt: skip
+@pytest.mark.parametrize(
+    "rules",
+    [None, "exact", "subset", "superset", *({"tools": {"f": {"arguments": {"x": rule}}}} for rule in (
+        "exact", "subset", "superset", {"absolute": 0}
+    ))],
+)  # fmt: skip
+async def test_true_and_1_are_equal_to_python_however_arguments_are_compared(
+    config: Any, judge: Any, turn: Any, name: str, rules: Any
+) -> None:
+    made, expected = {"x": True, "y": [1, {"z": False}]}, {"x": 1, "y": [1.0, {"z": 0}]}
+    options = {} if rules is None else {"args_match": rules}
+
+    judged = await judge(
+        config({name: {"threshold": 1.0, **options}}),
+        actual=[turn(calls=[("f", made)])],
+        expected=[turn(calls=[("f", expected)])],
+    )
+
+    assert judged[name].score == 1.0
+
+
+@pytest.mark.parametrize("rules", [None, "exact", "subset", "superset"])
+async def test_true_and_1_differ_to_vertex_however_arguments_are_compared(
+    config: Any, judge: Any, turn: Any, rules: Any
+) -> None:
+    options = {} if rules is None else {"args_match": rules}
+
+    judged = await judge(
+        config({"trajectory_exact_match": {"threshold": 1.0, **options}}),
+        actual=[turn(calls=[("f", {"x": True})])],
+        expected=[turn(calls=[("f", {"x": 1})])],
+    )
+
+    assert judged["trajectory_exact_match"].score == 0.0
+
+
 def test_where_all_dialects_agree_no_cause_is_given() -> None:
     found = dialects((letters("abc"), letters("ac")))
 

@@ -193,13 +193,17 @@ class AgentSession(Protocol):
 class CustomScoreRequest:
     """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored.
 
-    `unknown` are the turns of `actual`, counted from 0, of which nobody knows which tools were called.
+    `unknown` are the turns of `actual`, counted from 0, of which nobody knows which tools were called. `seconds` is how
+    long each of them took, empty where no agent ran; `failure` is 1 where the agent did not finish the case, 0 where it
+    did, and None where no agent ran.
     """
 
     metric: str
     function: str
     actual: Sequence[Invocation]
     unknown: Set[int] = frozenset()
+    seconds: Sequence[float] = ()
+    failure: int | None = None
     expected: Sequence[Invocation] | None = None
     scenario: ConversationScenario | None = None
     threshold: float | None = None

@@ -16,6 +16,8 @@ from workbench.model.evalset import Invocation
 from workbench.model.results import Failure, FailureKind, InvocationScore
 from workbench.model.trajectory import trajectory_of
 
+_GIVEN = ("response", "predicted_trajectory", "reference", "reference_trajectory")
+
 
 async def score_in(
     lease: Lease, numbers: itertools.count[int], request: CustomScoreRequest, *, alone: bool
@@ -95,10 +97,7 @@ def _message(number: int, request: CustomScoreRequest) -> Message:
         "expected": None if expected is None else [_dump(item) for item in expected],
         "left": request.left.as_message(),
         "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
-        "instances": [
-            _instance(request, index, expected[index] if expected and index < len(expected) else None)
-            for index in range(len(request.actual))
-        ],
+        "instances": [instance_of(request, index) for index in range(len(request.actual))],
     }
 
 
@@ -106,18 +105,35 @@ def _dump(invocation: Invocation) -> dict[str, Any]:
     return invocation.model_dump(mode="json", exclude_none=True)
 
 
-def _instance(request: CustomScoreRequest, index: int, expected: Invocation | None) -> dict[str, Any]:
-    """One row as Vertex AI's custom metrics get it: the columns of the dataset, and what was said and done."""
+def instance_of(request: CustomScoreRequest, index: int) -> dict[str, Any]:
+    """One row as Vertex AI's custom metrics get it: what was said, done and measured.
+
+    The columns of a dataset are all there; answers and trajectories are in the form in which they were given.
+    """
     actual = request.actual[index]
-    return {
-        **request.columns,
-        "prompt": actual.user_content.text(),
-        "response": None if actual.final_response is None else actual.final_response.text(),
-        "predicted_trajectory": None if index in request.unknown else _trajectory(actual),
-        "reference": None if expected is None or expected.final_response is None else expected.final_response.text(),
-        "reference_trajectory": None if expected is None else _trajectory(expected),
+    expected = request.expected[index] if request.expected and index < len(request.expected) else None
+    instance: dict[str, Any] = {
+        "prompt": actual.user_content.text() or None,
+        "response": _text(actual),
+        "predicted_trajectory": None if index in request.unknown else _trajectory(actual, request),
+        "reference": _text(expected),
+        "reference_trajectory": _trajectory(expected, request),
     }
+    if request.seconds:
+        instance["latency_in_seconds"] = request.seconds[index]
+    if request.failure is not None:
+        instance["failure"] = request.failure
+    for name in _GIVEN:
+        if instance[name] is not None and request.columns.get(name) is not None:
+            instance[name] = request.columns[name]
+    return {**request.columns, **instance}
 
 
-def _trajectory(invocation: Invocation) -> list[dict[str, Any]]:
+def _text(invocation: Invocation | None) -> str | None:
+    return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
+
+
+def _trajectory(invocation: Invocation | None, request: CustomScoreRequest) -> list[dict[str, Any]] | None:
+    if invocation is None or (request.columns and invocation.intermediate_data is None):
+        return None  # of a row nothing is known then; in an eval set no calls are
     return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)]

@@ -14,7 +14,7 @@ mode says how the arguments of a call are compared, seen from the call that the 
 values are: *exact*, *ignore* (may be missing), *any* (must be there if expected), *subset* and *superset* of an
 object's keys or a list's items, *regex* (the whole text must match the pattern given, or the expected value as
 pattern), or a number within an *absolute* or *relative* distance of the expected one (either suffices). Values are
-compared in canonical form.
+compared in canonical form, or as Python does where a dialect does: see `Form`.
 
 A dotted name (`time.start`) is a path into objects, unless the tool has an argument of that very name. The value at the
 path is compared by its rule, what remains of the object by the rule of the object. An object that then is empty does
@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from workbench.metrics.canonical import canonical, same
+from workbench.metrics.canonical import canonical
 from workbench.metrics.declarations import ANYTHING
 from workbench.metrics.matching import count_shared
 from workbench.metrics.options import Options, describe, is_number
@@ -46,7 +46,24 @@ _EXPECTED_RULE = (
     f'one of {", ".join(VALUE_RULES)}, {{"regex": pattern}}, or {{"absolute": number}} and/or {{"relative": number}}'
 )
 
-ValueRule = Callable[[Any, Any], bool]
+Form = Callable[[Any], Hashable]
+"""What values are compared in: `canonical`, or `python_form` where true and 1 are equal."""
+
+
+def python_form(value: Any) -> Hashable:
+    """The canonical form in which true is 1 and false is 0: ADK and agentevals compare by Python's `==`."""
+    return canonical(_without_booleans(value))
+
+
+def _without_booleans(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _without_booleans(item) for key, item in value.items()}
+    return [_without_booleans(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+ValueRule = Callable[[Any, Any, Form], bool]
 """Whether the actual value of an argument is as good as the expected one."""
 
 
@@ -69,7 +86,7 @@ class CallRule:
     mode: str = "exact"
     arguments: Mapping[str, ValueRule | None] = field(default_factory=dict)  # None: ignored, may be missing
 
-    def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any], form: Form) -> bool:
         """Whether the arguments of an actual call fit those of an expected one."""
         if self.mode == "ignore" and not self.arguments:
             return True
@@ -85,7 +102,8 @@ class CallRule:
             return False
         if self.mode != "subset" and not wanted <= names:
             return False
-        return all((self.arguments.get(name) or same)(actual[name], expected[name]) for name in names & wanted)
+        rules = ((name, self.arguments.get(name) or _is_same) for name in names & wanted)
+        return all(rule(actual[name], expected[name], form) for name, rule in rules)
 
 
 @dataclass(frozen=True)
@@ -94,12 +112,13 @@ class ArgumentRules:
 
     default: CallRule = CallRule()
     tools: Mapping[str, CallRule] = field(default_factory=dict)
+    form: Form = canonical
 
     def fits(self, actual: ToolCall, expected: ToolCall) -> bool:
         """Whether an actual call is as good as the expected one. Raises RuleError."""
         if actual.name != expected.name:
             return False
-        return self.tools.get(actual.name, self.default).fits(actual.args or {}, expected.args or {})
+        return self.tools.get(actual.name, self.default).fits(actual.args or {}, expected.args or {}, self.form)
 
     def within_time_limit(self) -> Callable[[ToolCall, ToolCall], bool]:
         """The method `fits` for all the calls of one turn. Raises RuleError, also when their time is up."""
@@ -171,8 +190,8 @@ def _is_declared(name: str, declared: Set[str]) -> bool:
     return name in declared or any(".".join([*steps[:end], ANYTHING]) in declared for end in range(len(steps)))
 
 
-def read_argument_rules(options: Options) -> ArgumentRules | None:
-    """Read the option `args_match`; None where there is none."""
+def read_argument_rules(options: Options, form: Form = canonical) -> ArgumentRules | None:
+    """Read the option `args_match`; None where there is none. Values are compared in `form`."""
     value = options.raw("args_match")
     if value is None:
         return None
@@ -189,6 +208,7 @@ def read_argument_rules(options: Options) -> ArgumentRules | None:
     return ArgumentRules(
         default=_read_call_rule(value.get("default", "exact"), "args_match.default", options),
         tools={name: _read_call_rule(rule, f"args_match.tools.{name}", options) for name, rule in tools.items()},
+        form=form,
     )
 
 
@@ -285,7 +305,7 @@ class _PatternRule:
     def __init__(self, pattern: Pattern | None = None) -> None:
         self._pattern = pattern
 
-    def __call__(self, actual: Any, expected: Any) -> bool:
+    def __call__(self, actual: Any, expected: Any, _form: Form) -> bool:
         """See ValueRule. Raises RuleError."""
         try:
             pattern = self._pattern or _compile(_text(expected))
@@ -320,9 +340,9 @@ def _tolerance_rule(value: Mapping[str, Any], place: str, options: Options) -> V
             return None
     absolute, relative = value.get("absolute", 0.0), value.get("relative", 0.0)
 
-    def is_close(actual: Any, expected: Any) -> bool:
+    def is_close(actual: Any, expected: Any, form: Form) -> bool:
         if not is_number(actual) or not is_number(expected):
-            return same(actual, expected)
+            return _is_same(actual, expected, form)
         return bool(abs(actual - expected) <= max(absolute, relative * abs(expected)))
 
     return is_close
@@ -335,20 +355,24 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "null" if value is None else str(value)
 
 
-def _is_part(part: Any, whole: Any) -> bool:
+def _is_same(actual: Any, expected: Any, form: Form) -> bool:
+    return form(actual) == form(expected)
+
+
+def _is_part(part: Any, whole: Any, form: Form) -> bool:
     """Whether `whole` has every key (with an equal value) or every item (one for one) of `part`."""
     if isinstance(part, Mapping) and isinstance(whole, Mapping):
-        return all(key in whole and same(item, whole[key]) for key, item in part.items())
+        return all(key in whole and _is_same(item, whole[key], form) for key, item in part.items())
     if isinstance(part, list | tuple) and isinstance(whole, list | tuple):
-        return count_shared([canonical(item) for item in part], [canonical(item) for item in whole]) == len(part)
-    return same(part, whole)
+        return count_shared([form(item) for item in part], [form(item) for item in whole]) == len(part)
+    return _is_same(part, whole, form)
 
 
 _NAMED_RULES: Mapping[str, ValueRule | None] = {
-    "exact": same,
+    "exact": _is_same,
     "ignore": None,
-    "any": lambda _actual, _expected: True,
+    "any": lambda _actual, _expected, _form: True,
     "subset": _is_part,
-    "superset": lambda actual, expected: _is_part(expected, actual),
+    "superset": lambda actual, expected, form: _is_part(expected, actual, form),
     "regex": _PatternRule(),
 }

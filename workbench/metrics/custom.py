@@ -44,13 +44,15 @@ async def judge_custom(
 
 def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
     subject = view.subject
-    finished = [(turn.actual, turn.calls_unknown) for turn in view.turns if turn.actual is not None]
-    actual = [invocation for invocation, _ in finished]
+    finished = [turn.result for turn in view.turns if turn.result is not None]
+    actual = [result.invocation for result in finished]
     return CustomScoreRequest(
         metric=criterion.metric,
         function=metric.path,
         actual=actual,
-        unknown=frozenset(index for index, (_, unknown) in enumerate(finished) if unknown is not None),
+        unknown=frozenset(index for index, result in enumerate(finished) if result.calls_unknown is not None),
+        seconds=() if subject.recorded else [result.duration_seconds for result in finished],
+        failure=None if subject.recorded else int(subject.execution.failure is not None),
         # Turns pair by position; the function gets no expectations for turns that the agent did not finish.
         expected=subject.expected[: len(actual)] if subject.expected else None,
         scenario=None if subject.case is None else subject.case.conversation_scenario,

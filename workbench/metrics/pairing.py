@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from workbench.metrics.arguments import ArgumentRules, RuleError, read_argument_rules
+from workbench.metrics.arguments import ArgumentRules, Form, RuleError, read_argument_rules
+from workbench.metrics.canonical import canonical
 from workbench.metrics.declarations import declared_arguments
 from workbench.metrics.definition import TurnJudge
 from workbench.metrics.matching import (
@@ -181,9 +182,9 @@ class RuledArguments:
         )
 
 
-def read_rules(options: Options, *, ignore_args: bool) -> ArgumentRules | None:
-    """Read the option `args_match`; None if there is none. It excludes `ignore_args`."""
-    rules = read_argument_rules(options)
+def read_rules(options: Options, *, ignore_args: bool, form: Form = canonical) -> ArgumentRules | None:
+    """Read the option `args_match`; None if there is none. It excludes `ignore_args`. Values are compared in `form`."""
+    rules = read_argument_rules(options, form)
     if rules is not None and ignore_args:
         options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
     return rules

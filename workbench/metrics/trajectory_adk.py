@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from workbench.metrics.arguments import python_form
 from workbench.metrics.definition import Definition, Judge, MetricInfo
 from workbench.metrics.options import Options, describe
 from workbench.metrics.pairing import (
@@ -80,7 +81,7 @@ def _hint(turn: Turn, match: Match) -> str | None:
 def _prepare(options: Options) -> Sequence[Judge]:
     match = _read_match_type(options)
     ignore_args = options.flag("ignore_args")
-    rules = read_rules(options, ignore_args=ignore_args)
+    rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
     details = options.given("match_type", "ignore_args", "args_match")
     return [judge_of_calls(NAME, lambda turn: _score(turn, match, pairing), rules, details=details)]

@@ -3,13 +3,15 @@
 Definitions: agentevals 0.0.9, `trajectory/{strict,unordered,subset,superset}.py`. It compares lists of messages; here
 each turn is judged by its calls. Calls are matched one for one, and the largest assignment is looked for where
 `args_match` decides (agentevals takes the first that fits, and so misses some). Its `tool_args_match_mode` and
-`tool_args_match_overrides` are said with `args_match`.
+`tool_args_match_overrides` are said with `args_match`, always seen from the call that the agent made: agentevals swaps
+the sides in *subset*, and asks them both ways in *unordered*. Values are compared by Python's `==`, as there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from workbench.metrics.arguments import python_form
 from workbench.metrics.definition import Definition, Judge, MetricInfo
 from workbench.metrics.options import Options
 from workbench.metrics.pairing import (
@@ -56,7 +58,7 @@ _MATCHED, _DIFFERENT = Score(1.0), Score(0.0)
 
 def _prepare(options: Options, match: Match) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
-    rules = read_rules(options, ignore_args=ignore_args)
+    rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
 
     def score(turn: Turn) -> Score:

@@ -18,10 +18,17 @@ class ToolCall(NamedTuple):
 
 Trajectory = Sequence[ToolCall]
 
+UNNAMED_ARGUMENT = "__arg1"
+"""The argument of a call whose input is no object: LangChain's name for the one of a tool that has no names."""
+
 _call_of = ToolCall._make  # takes two thirds of the time, and calls come by the hundred thousand
 
 _OBJECTS = (dict, Mapping)
 """Nearly all are the first; to be told that of the second takes ten times as long."""
+
+_OF_ADK = "args"
+_INPUTS = ("tool_input", _OF_ADK, "arguments", "input")
+"""What the arguments of a call are called by Vertex AI, ADK, OpenAI and Anthropic."""
 
 
 class TrajectoryError(ValueError):
@@ -34,9 +41,11 @@ class TrajectoryError(ValueError):
 
 
 def read_trajectory(value: Any) -> list[ToolCall]:
-    """Read calls: a list of `name`/`args`, of `tool_name`/`tool_input`, of names alone, or such a list as JSON text.
+    """Read calls: a list of them, or such a list as JSON text.
 
-    Raises TrajectoryError with the place that could not be read.
+    A call is `tool_name`/`tool_input` or `name`/`args`, what OpenAI or Anthropic write, or a name alone. An input may
+    be any JSON value, or its text; what is no object becomes the argument UNNAMED_ARGUMENT. ADK's `args` must be an
+    object. Raises TrajectoryError with the place that could not be read.
     """
     if isinstance(value, str):
         try:
@@ -53,18 +62,29 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
         return ToolCall(item)
     if not isinstance(item, _OBJECTS):
         raise TrajectoryError(place=place, expected="a tool call (an object with a name, or a name alone)")
+    inner = item.get("function")
+    if isinstance(inner, _OBJECTS):  # OpenAI's chat completions
+        item, place = inner, f"{place}.function"
     name = item.get("tool_name", item.get("name"))
     if not isinstance(name, str):
         raise TrajectoryError(place=place, expected='an object with "tool_name" or "name"')
-    args = item.get("tool_input", item.get("args"))
-    if isinstance(args, str):
-        try:
-            args = json.loads(args)
-        except (ValueError, RecursionError):
-            args = args or None  # Vertex sends an empty text for a call without arguments
+    key = next((key for key in _INPUTS if key in item), "tool_input")
+    args = _parse_text(item.get(key))
     if args is not None and not isinstance(args, _OBJECTS):
-        raise TrajectoryError(place=f"{place}.{'tool_input' if 'tool_input' in item else 'args'}", expected="an object")
+        if key == _OF_ADK or (isinstance(args, str) and args.lstrip().startswith("{")):
+            raise TrajectoryError(place=f"{place}.{key}", expected="an object")
+        args = {UNNAMED_ARGUMENT: args}
     return _call_of((name, args))
+
+
+def _parse_text(value: Any) -> Any:
+    """Replace text that is JSON by what it says, as Vertex AI sends inputs, and empty text by None."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value or None
 
 
 def written(calls: Trajectory) -> list[dict[str, Any]]:

@@ -162,8 +162,13 @@ def test_a_file_that_holds_no_rows_is_one_error(tmp_path: Path, name: str, text:
         ("d.jsonl", '{"prompt": "a"}\n{"eval_id": {}}', ":2:13: eval_id: found an object, expected text or a number"),
         (
             "d.jsonl",
-            '{"prompt": "a"}\n{"predicted_trajectory": [{"tool_name": "a"}, {"tool_name": "b", "tool_input": [1]}]}',
-            ":2:80: predicted_trajectory[1].tool_input: found a list, expected an object",
+            '{"prompt": "a"}\n{"predicted_trajectory": [{"tool_name": "a"}, {"tool_name": "b", "tool_input": "{1"}]}',
+            ":2:80: predicted_trajectory[1].tool_input: found text, expected an object",
+        ),
+        (
+            "d.jsonl",
+            '{"prompt": "a"}\n{"predicted_trajectory": [{"name": "b", "args": [1]}]}',
+            ":2:49: predicted_trajectory[0].args: found a list, expected an object",
         ),
         (
             "d.jsonl",
@@ -211,7 +216,7 @@ def test_a_row_that_cannot_be_read_is_named_with_its_place_and_hides_no_other(
 
 def test_what_can_be_read_of_a_broken_row_is_there(tmp_path: Path) -> None:
     _, row = read(
-        tmp_path, "d.jsonl", '{"prompt": "a"}\n{"eval_id": "x", "prompt": "b", "response": 1, "reference": []}'
+        tmp_path, "d.jsonl", '{"prompt": "a"}\n{"eval_id": "x", "prompt": "b", "response": [], "reference": []}'
     )
 
     assert (row.eval_id, row.prompt, row.response) == ("x", "b", None)
@@ -287,6 +292,39 @@ DIALECTS = (
     lambda call: {"name": call.name} if call.args is None else {"tool_name": call.name, "args": call.args, "id": "1"},
 )
 TRAJECTORIES = st.lists(st.tuples(st.builds(ToolCall, NAMES, ARGUMENTS), st.sampled_from(DIALECTS)), max_size=4)
+
+
+INPUTS = [{}, {"x": 1}, [1, {"x": 2}], [], 5, 0, 2.5, True, False, "Paris", "", "[draft] hello", None]
+
+
+@pytest.mark.parametrize("given", INPUTS)
+def test_an_input_may_be_any_json_value_or_its_text(tmp_path: Path, given: Any) -> None:
+    named = given if isinstance(given, dict) else None if given in (None, "") else {"__arg1": given}
+    text = json.dumps(given) if given != "" else ""
+    calls = [
+        {"tool_name": "a", "tool_input": given},
+        {"tool_name": "a", "tool_input": text},
+        {"type": "function", "id": "1", "function": {"name": "a", "arguments": text}},  # OpenAI
+        {"type": "function_call", "call_id": "1", "name": "a", "arguments": text},
+        {"type": "tool_use", "id": "1", "name": "a", "input": given},  # Anthropic
+    ]
+
+    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": calls}))
+
+    assert row.problems == ()
+    assert [type(call.args) for call in row.predicted_trajectory] == [type(named)] * 5
+    assert row.predicted_trajectory == [ToolCall("a", named)] * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(5, "5"), (0, "0"), (2.5, "2.5"), (True, "true"), ({"ä": [1]}, '{"ä": [1]}'), ("as it is", "as it is")],
+)
+def test_an_answer_that_is_a_number_or_an_object_is_read_as_its_json(tmp_path: Path, given: Any, text: str) -> None:
+    (row,) = read(tmp_path, "d.jsonl", json.dumps({"response": given, "reference": given}))
+
+    assert (row.response, row.reference, row.problems) == (text, text, ())
+    assert row.columns["response"] == given
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .adapters import base
 from .loading import nearest
-from .values import describe, unfit
+from .values import UNNAMED_ARGUMENT, describe, parse_text, unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,29 +108,16 @@ def _read_call(item: Any, place: str) -> Dict[str, Any]:
         raise base.AgentFault(
             f'{place} is {describe(item)}, expected a call such as {{"tool_name": "...", "tool_input": {{...}}}}'
         )
-    key = "tool_input" if "tool_input" in item else "args"
-    args = item.get(key)
+    key = next((key for key in ("tool_input", "args", "arguments", "input") if key in item), "args")
+    args = parse_text(item.get(key))
     if args is not None and not isinstance(args, dict):
-        args = _read_json_args(args, f"{place}.{key}")
+        if key == "args" or (isinstance(args, str) and args.lstrip().startswith("{")):
+            raise base.AgentFault(f"{place}.{key} is {describe(item[key])}, expected a dict of arguments")
+        args = {UNNAMED_ARGUMENT: args}
     call = {"name": name, "args": _json_only(args, f"{place}.{key}")}
     if isinstance(item.get("id"), str):
         call["id"] = item["id"]
     return call
-
-
-def _read_json_args(args: Any, place: str) -> Optional[Dict[str, Any]]:
-    """Arguments as JSON text, as Vertex's service has them; an empty text stands for none."""
-    import json
-
-    if args == "":
-        return None
-    try:
-        parsed = json.loads(args)
-    except (TypeError, ValueError):
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise base.AgentFault(f"{place} is {describe(args)}, expected a dict of arguments")
-    return parsed
 
 
 def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:

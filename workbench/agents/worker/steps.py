@@ -6,11 +6,9 @@ serialised form of LangChain, which has them under `kwargs`.
 
 from __future__ import annotations
 
-import json
-
 from .adapters.base import AgentFault
 from .plain import as_json
-from .values import describe
+from .values import UNNAMED_ARGUMENT, describe, parse_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,20 +50,7 @@ def _read_step(step: Any, place: str) -> Tuple[str, Dict[str, Any], Optional[str
     name, args, call_id = read("tool"), read("tool_input"), read("tool_call_id")
     if not isinstance(name, str):
         raise AgentFault(f'"{place}[0]" is {describe(action)}, expected {_SHAPE}')
-    return name, _read_input(args, f"{place}[0].tool_input"), call_id if isinstance(call_id, str) else None, observation
-
-
-def _read_input(args: Any, place: str) -> Dict[str, Any]:
-    """Arguments by name. A single text is what tools with one unnamed parameter get: LangChain calls that __arg1."""
-    if args is None or args == "":
-        return {}
-    if isinstance(args, str):
-        try:
-            parsed = json.loads(args)
-        except ValueError:
-            parsed = None
-        args = parsed if isinstance(parsed, dict) else {"__arg1": args}
-    if not isinstance(args, dict):
-        raise AgentFault(f'"{place}" is {describe(args)}, expected a dict of arguments')
-    found: Dict[str, Any] = as_json(args)
-    return found
+    args = parse_text(args)
+    if args is not None and not isinstance(args, dict):
+        args = {UNNAMED_ARGUMENT: args}
+    return name, as_json(args or {}), call_id if isinstance(call_id, str) else None, observation

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
+
+UNNAMED_ARGUMENT = "__arg1"  # LangChain's name for the argument of a tool that takes one text, or another plain value
 
 _DEEPEST = 100  # levels of nesting; the engine's reader and people's patience end somewhere behind
 _LONGEST_NUMBER = 14_000  # bits of an integer
@@ -33,6 +36,16 @@ def describe(value: Any) -> str:
         text = repr(value)
         return f"{article} {name} ({text if len(text) <= 60 else text[:57] + '...'})"
     return f"{article} {name}"
+
+
+def parse_text(value: Any) -> Any:
+    """Replace text that is JSON by what it says, as Vertex AI sends inputs of tools, and empty text by None."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value or None
 
 
 def unfit(value: Any, place: str, depth: int = 0) -> Optional[str]:

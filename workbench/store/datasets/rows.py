@@ -105,8 +105,8 @@ def row_of(record: Record, *, number: int) -> Row:
         record.line,
         _id(record, problems) or f"row_{number}",
         _text(record, "prompt", problems),
-        _text(record, "response", problems),
-        _text(record, "reference", problems),
+        _answer(record, "response", problems),
+        _answer(record, "reference", problems),
         _trajectory(record, "predicted_trajectory", problems),
         _trajectory(record, "reference_trajectory", problems),
         columns,
@@ -178,6 +178,14 @@ def _text(record: Record, column: str, problems: list[StoreError]) -> str | None
         return value
     problems.append(record.error(Fault(column, kind_of(value), "text")))
     return None
+
+
+def _answer(record: Record, column: str, problems: list[StoreError]) -> str | None:
+    """The text of an answer; of agents with structured output the JSON of a number, true, false or an object."""
+    value = record.columns.get(column)
+    if isinstance(value, int | float | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return _text(record, column, problems)
 
 
 def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:

@@ -17,14 +17,13 @@ from workbench.agents.host import (
     SessionEnd,
     SessionRequest,
 )
-from workbench.agents.scores import read_scores
+from workbench.agents.scores import instance_of, read_scores
 from workbench.agents.worker.faults import describe_failure
 from workbench.agents.worker.scoring import RowMetric
 from workbench.model.agent import AgentDescription, AgentPart
-from workbench.model.evalset import Content, Invocation
+from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult
 from workbench.model.trace import Span
-from workbench.model.trajectory import trajectory_of
 from workbench.testing.evaluation.calling import Calls, FunctionRaised, held_up, in_own_thread
 from workbench.testing.evaluation.runnables import Agent
 
@@ -55,7 +54,7 @@ class CallingHost:
         metric = RowMetric(request.metric, self._functions[request.metric])
         try:
             # Copies: what one function does to its row is nothing to the next one, nor to the result.
-            instances = [deepcopy(_instance(request, number)) for number in range(len(request.actual))]
+            instances = [deepcopy(instance_of(request, number)) for number in range(len(request.actual))]
             told = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(told, None)
         except Exception as raised:  # the function is the caller's: whatever it raises costs this row
@@ -159,27 +158,3 @@ class CallingSession:
 def _raised(error: Exception) -> BaseException:
     """What a function of the caller raised; an error about what it gave is that error itself."""
     return error.error if isinstance(error, FunctionRaised) else error
-
-
-def _instance(request: CustomScoreRequest, number: int) -> dict[str, Any]:
-    """The row that a metric function gets."""
-    actual = request.actual[number]
-    expected = request.expected[number] if request.expected and number < len(request.expected) else None
-    return {
-        **request.columns,
-        "prompt": actual.user_content.text() or None,
-        "response": _text(actual),
-        "predicted_trajectory": _trajectory(actual),
-        "reference": _text(expected),
-        "reference_trajectory": _trajectory(expected),
-    }
-
-
-def _text(invocation: Invocation | None) -> str | None:
-    return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
-
-
-def _trajectory(invocation: Invocation | None) -> list[dict[str, Any]] | None:
-    if invocation is None or invocation.intermediate_data is None:
-        return None
-    return [{"tool_name": call.name, "tool_input": call.args or {}} for call in trajectory_of(invocation)]
