@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +91,11 @@ async def _pids_of_imports(bench: Any, count: int = 5) -> list[str]:
 
 
 @pytest.mark.needs_fork
-async def test_a_library_is_imported_once_for_all_cases_after_the_first(bench: Any, library: Path) -> None:
+async def test_a_library_is_imported_once_where_each_case_imports_the_agent(bench: Any, library: Path) -> None:
     (library / "heavy.py").write_text("import os\nPID = os.getpid()\n")
-    bench.agent("import heavy\ndef answer(prompt): return str(heavy.PID)")
+    bench.agent("import heavy\nopened = open(__file__)\ndef answer(prompt): return str(heavy.PID)")
 
-    first, *others = await _pids_of_imports(bench)
-
-    assert first not in others
-    assert len(set(others)) == 1
+    assert len(set(await _pids_of_imports(bench))) == 1
 
 
 @pytest.mark.needs_fork
@@ -110,11 +109,90 @@ async def test_a_library_that_is_imported_late_is_imported_once_too(bench: Any, 
 
 
 @pytest.mark.needs_fork
-async def test_the_agents_own_modules_are_imported_in_each_case(bench: Any) -> None:
+async def test_the_agents_own_modules_are_imported_once_for_all_cases(bench: Any) -> None:
     bench.write("own/__init__.py", "import os\nPID = os.getpid()\n")
     bench.agent("import own\ndef answer(prompt): return str(own.PID)")
 
-    assert len(set(await _pids_of_imports(bench))) == 5
+    assert len(set(await _pids_of_imports(bench))) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
+        "opened = open(__file__)",
+        "import socket; opened = socket.socket()",
+        "import subprocess; started = subprocess.Popen(['sleep', '1000'])",
+        "open('log', 'w').close()",
+        "import signal; signal.signal(signal.SIGCHLD, lambda *_: None)",
+        "import random; random.seed(42)",
+        "import random; generator = random.Random()",
+    ],
+)
+@pytest.mark.needs_fork
+async def test_an_agent_whose_import_cannot_be_copied_is_imported_in_each_case(bench: Any, code: str) -> None:
+    bench.agent(f"import os\n{code}\nPID = os.getpid()\ndef answer(prompt): return str(PID)")
+
+    assert len(set(await _pids_of_imports(bench, 3))) == 3
+
+
+@pytest.mark.needs_fork
+async def test_what_an_import_left_in_memory_is_as_new_in_each_case(bench: Any) -> None:
+    bench.agent("count = []\ndef answer(prompt):\n    count.append(prompt)\n    return str(len(count))")
+
+    assert await _pids_of_imports(bench) == ["1"] * 5
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    ("change", "reads"),
+    [
+        (lambda folder: (folder / "own.py").write_text("VALUE = 'new!'"), "import own; value = own.VALUE"),
+        (lambda folder: (folder / "prompt").write_text("new!"), "value = open('prompt').read()"),
+        (lambda folder: (folder / "texts/new!").touch(), "import os; value = sorted(os.listdir('texts'))[0]"),
+        (lambda folder: (folder / "flag").touch(), "import os; value = 'new!' if os.path.exists('flag') else 'old!'"),
+    ],
+)
+async def test_what_the_import_read_is_never_older_than_the_case(
+    bench: Any, change: Callable[[Path], None], reads: str
+) -> None:
+    bench.write("own.py", "VALUE = 'old!'")
+    bench.write("prompt", "old!")
+    bench.write("texts/old!", "")
+    bench.agent(f"{reads}\ndef answer(prompt): return value")
+    host = bench.host(mode="fork")
+    host.prepare(cases=9)
+    before = [(await bench.talk(host, "hi")).responses for _ in range(2)]
+
+    change(bench.folder)
+
+    assert before == [["old!"]] * 2
+    assert [(await bench.talk(host, "hi")).responses for _ in range(2)] == [["new!"]] * 2
+
+
+@pytest.mark.needs_fork
+async def test_what_is_printed_while_the_agent_is_imported_comes_with_each_case(bench: Any) -> None:
+    bench.agent("import os\nprint('imported', os.getpid())\ndef answer(prompt):\n    print('hi')\n    return prompt")
+    host = bench.host(mode="fork")
+    host.prepare(cases=3)
+
+    ends = [(await bench.talk(host, "hi")).end for _ in range(3)]
+
+    assert len({end.stdout_tail for end in ends}) == 1
+    assert re.fullmatch(r"imported \d+\nhi\n", ends[0].stdout_tail)
+
+
+@pytest.mark.needs_fork
+async def test_an_import_that_fails_is_tried_once_and_fails_every_case(bench: Any) -> None:
+    bench.agent("import os\nprint('loading')\nraise ValueError(f'process {os.getpid()}')")
+    host = bench.host(mode="fork")
+    host.prepare(cases=3)
+
+    talks = [await bench.talk(host, "hi") for _ in range(3)]
+
+    assert len({talk.message for talk in talks}) == 1
+    assert {talk.kind for talk in talks} == {"setup"}
+    assert all(talk.error.stdout_tail == "loading\n" for talk in talks)
 
 
 @pytest.mark.needs_fork
@@ -136,7 +214,7 @@ async def test_a_library_that_starts_threads_is_imported_in_each_case(bench: Any
 async def test_a_library_that_reads_what_the_env_file_sets_is_imported_in_each_case(bench: Any, library: Path) -> None:
     (library / "reader.py").write_text("import os\nKEY = os.environ.get('WORKBENCH_TEST_KEY')\nPID = os.getpid()\n")
     env_file = bench.write(".env", "WORKBENCH_TEST_KEY=secret")
-    bench.agent("import reader\ndef answer(prompt): return f'{reader.KEY} {reader.PID}'")
+    bench.agent("import reader\nopened = open(__file__)\ndef answer(prompt): return f'{reader.KEY} {reader.PID}'")
     host = bench.host(mode="fork", env_file=env_file)
     host.prepare(cases=4)
 

@@ -81,6 +81,8 @@ def test_progress_tells_counts_speed_and_what_runs() -> None:
     progress.started("sets/a.evalset.json:case_3")
 
     assert progress.text(4.0) == "██████████░░░░░░░░░░  2/4  ✓1  ✗1  4.00 s  0.5/s  eta 4 s  sets/a.evalset.json:case_3"
+    progress.importing(("home", "car"))
+    assert progress.text(4.0).endswith("  importing home, car")
 
 
 def test_progress_leaves_the_line_clean(monkeypatch: pytest.MonkeyPatch) -> None:

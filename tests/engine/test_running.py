@@ -11,7 +11,14 @@ import pytest
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Holds
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted
+from workbench.model.events import (
+    AgentsImporting,
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunFinished,
+    RunStarted,
+)
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 
 from .conftest import Project, failure_of, result_of, statuses, turn
@@ -124,6 +131,24 @@ def test_a_hanging_case_ends_at_its_timeout_with_what_it_had_printed(project: Pr
     assert "waiting for the database" in result.execution.stderr_tail
 
 
+def test_the_time_limit_begins_when_the_agent_is_imported(project: Project) -> None:
+    project.add_agent(
+        """
+        import time
+        time.sleep(1.5)
+        def answer(prompt):
+            return {"response": prompt, "predicted_trajectory": []}
+        """
+    )
+    project.add_set(prompts(a="hello", b="hello"))
+
+    run = project.run(timeout_seconds=1.2)
+
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
+    importing = [event.targets for event in run.iter_events() if isinstance(event, AgentsImporting)]
+    assert importing == [("sample",), ()]
+
+
 def test_infrastructure_errors_are_tried_again_and_bad_answers_are_not(project: Project) -> None:
     project.add_agent(
         """
@@ -166,7 +191,8 @@ def test_events_tell_the_story_of_a_case_in_order(project: Project) -> None:
     workspace = project.workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
 
-    kinds = [event.kind for event in run.iter_events() if event.kind != "span_finished"]
+    at_any_time = ("span_finished", "agents_importing")
+    kinds = [event.kind for event in run.iter_events() if event.kind not in at_any_time]
 
     assert kinds == [
         "run_started",

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted, RunSummary
+from workbench.model.events import (
+    AgentsImporting,
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunFinished,
+    RunStarted,
+    RunSummary,
+)
 from workbench.model.results import CaseStatus
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.progress import RunProgress
@@ -27,6 +35,14 @@ def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float, ev
 
 def _line(progress: RunProgress, now: float) -> str:
     return "".join(piece.text for piece in progress.line(now=now))
+
+
+def test_an_import_that_takes_a_moment_is_shown(progress: RunProgress) -> None:
+    progress.apply(AgentsImporting(targets=("home",)), now=11.0)
+    assert "importing home" in _line(progress, 11.0)
+
+    progress.apply(AgentsImporting(targets=()), now=12.0)
+    assert "importing" not in _line(progress, 12.0)
 
 
 def test_rate_and_time_left_come_from_what_has_ended(progress: RunProgress, make: Any) -> None:

@@ -1,9 +1,11 @@
 """Processes forked from a zygote (Linux): one start of the interpreter and of the framework serves all cases.
 
-The first zygote imports nothing. Where many cases come, others are forked from it that import what the children would
-all import: first the framework, then what a first child, the scout, told that it imported. Children come from the
-latest. A zygote that turns out to be unsafe (a package starts threads) is dropped and made again without that package.
-The other side is `worker.zygote`.
+The first zygote imports nothing. Where many cases come, others are forked from it: one imports the framework, the next
+the agent itself, once for all cases of a run. Sessions are forked from that one as long as the files that the import
+read have not changed. Where a copy would not be as good as an import of its own (the import starts threads, opens
+files, writes), each session imports the agent, and the zygotes import only libraries: what a first child, the scout,
+reported as imported. A zygote that turns out to be unsafe (a package starts threads) is dropped and made again without
+that package. The other side is `worker.zygote`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from workbench.agents.processes import (
     config_file,
     early_end,
     shut_down,
+    slow_import,
     start_failure,
     unnamed_file,
     worker_target,
@@ -37,6 +40,7 @@ from workbench.model.target import AgentKind, Target
 _Call = tuple[Channel, Message]
 
 _GRACE = 5.0  # seconds a zygote has to end before it is killed
+_AGENT_IMPORTS = 3  # how often a session has the agent imported again because files changed, before it does so itself
 
 
 class ForkLauncher:
@@ -63,18 +67,26 @@ class ForkLauncher:
         self._waiting = 0  # launches that have no process yet
         self._number = 0
         self._generation = 0
+        self._agent: asyncio.Task[Zygote | None] | None = None  # the import of the agent for all sessions
+        self._agent_number = 0
+        self._agent_is_shared = True
+        self._agent_is_scouted = False
+        self._late: list[Layer] = []  # learned from the agent, for the zygotes below its next import
         self._defined: frozenset[str] = frozenset()
         self._closed = False
 
     def renew(self) -> bool:
-        """Where `.env` files define other variables than before, begin again with a zygote that imports nothing.
+        """Import the agent again for the sessions to come.
 
-        Libraries that were imported early may have looked at one of them. What has a process goes on in it. See
+        Where `.env` files define other variables than before, begin again with a zygote that imports nothing: libraries
+        that were imported early may have looked at one of them. What has a process goes on in it. See
         `leases.Launcher.renew`.
         """
+        self._forget_agent()
         if self._current is None or self._defined_now() == self._defined:
             return False
         self._generation += 1
+        self._agent_is_shared, self._late = True, []
         self._current, self._todo, self._learned, self._scouted = None, [], [], False
         self._close_retired()
         return True
@@ -84,10 +96,24 @@ class ForkLauncher:
             return frozenset(dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {}))
         return frozenset()
 
+    def _forget_agent(self) -> None:
+        """Import the agent anew before the next session. Sessions that run keep their processes."""
+        self._agent = None
+        self._agent_number += 1
+        self._agent_is_scouted = False
+        self._close_retired()
+
     def _close_retired(self) -> None:
-        """End generations of zygotes that serve no case any more."""
-        for generation in {zygote.generation for zygote in self._zygotes} - {self._generation}:
-            members = [zygote for zygote in self._zygotes if zygote.generation == generation]
+        """End zygotes of earlier generations, and of earlier imports of the agent, that serve no case any more."""
+        groups = {(zygote.generation, zygote.agent) for zygote in self._zygotes}
+        for generation, agent in groups:
+            if generation == self._generation and agent in (None, self._agent_number):
+                continue
+            members = [
+                zygote
+                for zygote in self._zygotes
+                if zygote.generation == generation and (agent is None or zygote.agent == agent)
+            ]
             if not any(zygote.busy for zygote in members):
                 for zygote in members:
                     zygote.retire()
@@ -109,23 +135,40 @@ class ForkLauncher:
         try:
             if self._current is None:
                 await asyncio.sleep(0)  # lets those that come at the same time be counted
-            async with self._slot() as slot:
-                scouts = role == "session" and self._layers and await self._scout_or_wait()
-                try:
-                    zygote = await self._zygote()
-                    child = self._fork(zygote, role, messages=messages, scout=scouts, threads=self._concurrency)
-                except BaseException:  # the next one is to be the scout, whyever this one is not
-                    if scouts:
-                        self._end_scouting()
-                    raise
+            zygote = await self._agent_zygote() if role == "session" and self._layers else None
+            async with self._slot() as slot:  # the import above takes none: others start meanwhile
+                if zygote is not None and zygote.alive:
+                    child = self._fork_from_agent(zygote, messages)
+                else:
+                    child = await self._fork_alone(role, messages)
                 slot.keep_until(child.started)
-                if scouts:
-                    child.on_imported = self._learn
-                    child.started.add_done_callback(lambda _: self._end_scouting())
                 attach(child)
                 return child
         finally:
             self._waiting -= 1
+
+    def _fork_from_agent(self, zygote: Zygote, messages: Sequence[Message]) -> Child:
+        """A session of the agent that the zygote has imported. The first one reports what it imports late."""
+        scouts, self._agent_is_scouted = not self._agent_is_scouted, True
+        child = self._fork(zygote, "session", messages=messages, scout=scouts)
+        if scouts:
+            child.on_imported = lambda message: self._learn_late(zygote, message)
+        return child
+
+    async def _fork_alone(self, role: str, messages: Sequence[Message]) -> Child:
+        """A process that imports the agent itself."""
+        scouts = role == "session" and self._layers and await self._scout_or_wait()
+        try:
+            zygote = await self._zygote()
+            child = self._fork(zygote, role, messages=messages, scout=scouts, threads=self._concurrency)
+        except BaseException:  # the next one is to be the scout, whyever this one is not
+            if scouts:
+                self._end_scouting()
+            raise
+        if scouts:
+            child.on_imported = self._learn
+            child.started.add_done_callback(lambda _: self._end_scouting())
+        return child
 
     @contextlib.asynccontextmanager
     async def _slot(self) -> AsyncIterator[_Slot]:
@@ -158,13 +201,62 @@ class ForkLauncher:
         """What the scout told: once when it was ready, once at its end."""
         self._scouted = True
         if message["imports"] or message["sources"]:
-            layer = Layer(
-                imports=tuple(message["imports"]),
-                sources=tuple(message["sources"]),
-                environment=tuple(message["environment"]),
-            )
+            layer = _layer_of(message)
             self._learned.append(layer)
             self._todo.append(layer)
+
+    def _learn_late(self, zygote: Zygote, message: Message) -> None:
+        """What a session imported after the agent was there: the sessions to come find it imported."""
+        if not message["imports"]:
+            return
+        layer = _layer_of(message)
+        self._late.append(layer)
+        if self._agent is not None and zygote.agent == self._agent_number:
+            above = Layer(imports=layer.imports)  # the variables are set there
+            self._agent = asyncio.create_task(self._grow_agent(self._agent, above))
+
+    async def _grow_agent(self, base: asyncio.Task[Zygote | None], layer: Layer) -> Zygote | None:
+        zygote = await asyncio.shield(base)
+        return None if zygote is None else await self._fork_zygote(zygote, layer)
+
+    async def _agent_zygote(self) -> Zygote | None:
+        """The zygote that holds the agent as it is now; None where each session has to import it. Raises AgentError."""
+        for _ in range(_AGENT_IMPORTS):
+            if self._agent is None:
+                if not self._agent_is_shared or self._expected + self._waiting < 2:
+                    return None
+                self._agent = asyncio.create_task(self._import_agent())
+            agent = self._agent
+            try:
+                zygote = await asyncio.shield(agent)
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise shut_down() from None
+                raise
+            if zygote is None or await zygote.is_current():
+                return zygote
+            if self._agent is agent:
+                self._forget_agent()
+        return None
+
+    async def _import_agent(self) -> Zygote | None:
+        """A zygote that has imported the agent; None where its copies would not do. Raises AgentError."""
+        number = self._agent_number
+        self._todo += self._late
+        self._learned += self._late
+        self._late = []
+        base = await self._zygote()
+        call = await self._call_zygote(base, {"agent": True})
+        if call is None:  # it died: each session meets that itself, and reports it
+            return None
+        channel, hello = call
+        if "unshared" not in hello:
+            self._late.append(_layer_of(hello["imported"]))
+            return self._adopt(channel, hello, generation=base.generation, agent=number)
+        if hello["imported"] is not None:
+            self._agent_is_shared = False
+            self._learn(hello["imported"])
+        return None
 
     def _end_scouting(self) -> None:
         if self._scouting is not None:
@@ -209,41 +301,45 @@ class ForkLauncher:
     async def _fork_zygote(self, base: Zygote, layer: Layer) -> Zygote:
         """A zygote with one layer more; the one below where that cannot be: children meet the trouble themselves."""
         while base.alive:
-            ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
-            token = self._listener.token()
-            self._listener.expect(token, _resolver(ready))
-            self._number += 1
-            child = base.fork(
-                self._number,
-                {
-                    "role": "zygote",
-                    "token": token,
-                    "warm": layer.framework,
-                    "imports": layer.imports,
-                    "sources": layer.sources,
-                    "environment": layer.environment,
-                    "excluded": sorted(self._excluded),
-                },
-            )
-            child.on_exit.append(_none_resolver(ready))
+            wanted = {
+                "agent": False,
+                "warm": layer.framework,
+                "imports": layer.imports,
+                "sources": layer.sources,
+                "environment": layer.environment,
+                "excluded": sorted(self._excluded),
+            }
             try:
-                async with asyncio.timeout(self._start_timeout):
-                    call = await ready
-            except TimeoutError:
-                child.kill()
+                call = await self._call_zygote(base, wanted)
+            except AgentError:  # it took too long
                 return base
-            finally:
-                self._listener.forget(token)
             if call is None:
                 return base
             channel, hello = call
             if "unsafe" not in hello:
-                return self._adopt(channel, hello, generation=base.generation)
+                return self._adopt(channel, hello, generation=base.generation, agent=base.agent)
             self._excluded.add(hello["unsafe"])
         return base
 
-    def _adopt(self, channel: Channel, hello: Message, *, generation: int) -> Zygote:
-        zygote = Zygote(channel, hello["pid"], generation=generation)
+    async def _call_zygote(self, base: Zygote, wanted: Message) -> _Call | None:
+        """Fork a zygote and wait until it calls in; None where it died. Raises AgentError where it takes too long."""
+        ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
+        token = self._listener.token()
+        self._listener.expect(token, _resolver(ready))
+        self._number += 1
+        child = base.fork(self._number, {"role": "zygote", "token": token, **wanted})
+        child.on_exit.append(_none_resolver(ready))
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                return await ready
+        except TimeoutError:
+            child.kill()
+            raise AgentError(slow_import(self._target, seconds=self._start_timeout)) from None
+        finally:
+            self._listener.forget(token)
+
+    def _adopt(self, channel: Channel, hello: Message, *, generation: int, agent: int | None = None) -> Zygote:
+        zygote = Zygote(channel, hello["pid"], generation=generation, agent=agent)
         self._zygotes.append(zygote)
         return zygote
 
@@ -311,8 +407,9 @@ class ForkLauncher:
     async def close(self) -> None:
         """End all processes."""
         self._closed = True
-        if self._current is not None:
-            self._current.cancel()
+        for task in (self._current, self._agent):
+            if task is not None:
+                task.cancel()
         for zygote in self._zygotes:
             zygote.close()
         await asyncio.gather(*(self._end(process) for process in self._processes))
@@ -331,6 +428,15 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and what it has started: the interpreter may be a script, and Python run below that."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _layer_of(message: Message) -> Layer:
+    """What is to be imported early, of what was imported."""
+    return Layer(
+        imports=tuple(message["imports"]),
+        sources=tuple(message["sources"]),
+        environment=tuple(message["environment"]),
+    )
 
 
 class _Slot:

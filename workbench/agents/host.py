@@ -24,6 +24,9 @@ Mode = Literal["fork", "once"]
 
 OnSpan = Callable[[Span], None]
 
+OnOpened = Callable[[], None]
+"""Called at most once: the agent is imported and begins its first turn. Time limits of the agent run from then."""
+
 
 @dataclass(frozen=True, slots=True)
 class LeftByAgents:
@@ -237,7 +240,9 @@ class AgentHost(Protocol):
     def renew(self) -> None:
         """Code may have changed: sessions opened from now on see it as it is then. Call it when a run starts."""
 
-    async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:
+    async def open(
+        self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
+    ) -> AgentSession:
         """Open a session. Returns at once: what goes wrong shows at the first turn."""
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:

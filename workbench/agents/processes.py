@@ -238,6 +238,13 @@ def early_end(target: Target, *, code: int | None, stderr: str) -> Failure:
     )
 
 
+def slow_import(target: Target, *, seconds: float) -> Failure:
+    """The import of the agent was not over in time."""
+    return setup_failure(
+        f"target {target.name!r} was not ready after {seconds:g} s: the import of {target.location} takes too long"
+    )
+
+
 def shut_down() -> AgentError:
     """What sessions get that come too late."""
     return AgentError(Failure(kind=FailureKind.CRASH, message="the agent's processes were shut down"))

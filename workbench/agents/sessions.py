@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from workbench.agents.asked import AskedCalls
 from workbench.agents.channel import Message
-from workbench.agents.host import AgentError, OnSpan, SessionEnd, SessionRequest
+from workbench.agents.host import AgentError, OnOpened, OnSpan, SessionEnd, SessionRequest
 from workbench.agents.leases import Lease
-from workbench.agents.processes import Child, Exit, setup_failure
+from workbench.agents.processes import Child, Exit, slow_import
 from workbench.agents.told import dependencies_told
 from workbench.model.agent import AgentDescription
 from workbench.model.dependencies import Dependencies
@@ -28,11 +28,20 @@ class WorkerSession:
     """One conversation in a worker process. The process is taken at the first turn."""
 
     def __init__(
-        self, *, number: int, request: SessionRequest, on_span: OnSpan, lease: Lease, target: Target, timeout: float
+        self,
+        *,
+        number: int,
+        request: SessionRequest,
+        on_span: OnSpan,
+        on_opened: OnOpened,
+        lease: Lease,
+        target: Target,
+        timeout: float,
     ) -> None:
         self._number = number
         self._request = request
         self._on_span = on_span
+        self._on_opened: OnOpened | None = on_opened
         self._lease = lease
         self._target = target
         self._timeout = timeout
@@ -188,6 +197,8 @@ class WorkerSession:
         child.attach(self._number, self._hear)
         child.on_exit.append(self._exited)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
+        if child.opened:  # the agent is there already: what remains is up to it
+            self._opened()
 
     def _hear(self, message: Message) -> None:
         kind = message["type"]
@@ -207,8 +218,14 @@ class WorkerSession:
             self._dependencies = dependencies_told(self._dependencies, message)
         elif kind == "opened":
             self._stop_timer()
+            self._opened()
         elif kind in ("ask", "told") and self._calls is not None and self._child is not None:
             self._calls.hear(message, self._child.send)
+
+    def _opened(self) -> None:
+        on_opened, self._on_opened = self._on_opened, None
+        if on_opened is not None and not self._over:
+            on_opened()
 
     def _give_up(self, error: AgentError) -> None:
         """What a tool is to answer cannot be said, so that the agent cannot go on."""
@@ -228,12 +245,7 @@ class WorkerSession:
     def _start_timed_out(self) -> None:
         # Where others have been opened the agent is imported, and merely busy with them: that is no slow start.
         if self._child is not None and not self._child.opened:
-            self._child.kill(
-                setup_failure(
-                    f"target {self._target.name!r} was not ready after {self._timeout:g} s: "
-                    f"the import of {self._target.location} takes too long"
-                )
-            )
+            self._child.kill(slow_import(self._target, seconds=self._timeout))
 
     def _exited(self, end: Exit) -> None:
         """The process is gone. An answer that is still awaited will not come."""

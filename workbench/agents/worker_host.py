@@ -11,6 +11,7 @@ from workbench.agents.host import (
     CustomScoreAnswer,
     CustomScoreRequest,
     Mode,
+    OnOpened,
     OnSpan,
     SessionRequest,
 )
@@ -58,12 +59,15 @@ class WorkerHost:
         self._shared.renew(unused_too=has_changed)
         self._scoring.renew(unused_too=has_changed)
 
-    async def open(self, request: SessionRequest, *, on_span: OnSpan) -> AgentSession:
+    async def open(
+        self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
+    ) -> AgentSession:
         """See `AgentHost.open`."""
         return WorkerSession(
             number=next(self._numbers),
             request=request,
             on_span=on_span,
+            on_opened=on_opened,
             lease=self._own if request.alone else self._lease,
             target=self._target,
             timeout=self._start_timeout,

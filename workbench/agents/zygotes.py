@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
+from collections import deque
 from dataclasses import dataclass
 
 from workbench.agents.channel import Channel, Message
@@ -27,13 +29,16 @@ class Layer:
 class Zygote:
     """One zygote that is ready: forks children on request and tells how they ended."""
 
-    def __init__(self, channel: Channel, pid: int, *, generation: int) -> None:
+    def __init__(self, channel: Channel, pid: int, *, generation: int, agent: int | None = None) -> None:
         self._channel = channel
         self.pid = pid
         self.generation = generation
+        self.agent = agent
+        """Which import of the agent it holds, as a number; None where it holds none."""
         self.busy = 0
         """How many of its children serve cases."""
         self._children: dict[int, Child] = {}
+        self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
         channel.on_message = self._hear
         channel.on_closed = lambda _: self._lost()
@@ -52,6 +57,15 @@ class Zygote:
         self._channel.send({"type": "start", "child": number, **message})
         return child
 
+    async def is_current(self) -> bool:
+        """Whether all that the import of the agent read is still as it was; False where the zygote is gone."""
+        if not self.alive:
+            return False
+        checked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._checks.append(checked)
+        self._channel.send({"type": "check"})
+        return await checked
+
     def close(self) -> None:
         """Let it end, and with it all its children."""
         self._channel.close()
@@ -60,10 +74,18 @@ class Zygote:
         """Let it end while others are still to come."""
         self._channel.send({"type": "end"})
 
+    def _checked(self, *, current: bool) -> None:
+        checked = self._checks.popleft()
+        if not checked.done():  # a task that was cancelled waits no longer
+            checked.set_result(current)
+
     def _served(self, _: Exit) -> None:
         self.busy -= 1
 
     def _hear(self, message: Message) -> None:
+        if message["type"] == "checked":
+            self._checked(current=message["current"])
+            return
         child = self._children.get(message["child"])
         if child is None:
             return
@@ -80,6 +102,8 @@ class Zygote:
     def _lost(self) -> None:
         """The zygote is gone, and its children with it; what they started may not be."""
         self.alive = False
+        while self._checks:
+            self._checked(current=False)
         for child in self._children.values():
             if child.pid is not None:
                 with contextlib.suppress(OSError):

@@ -35,6 +35,7 @@ class Progress:
         self._counts = dict.fromkeys(CaseStatus, 0)
         self._current = ""
         self._models = ""
+        self._importing = ""
         self._started = time.monotonic()
         self._visible = False
         self._lock = threading.Lock()
@@ -59,6 +60,10 @@ class Progress:
     def asked(self, models: Sequence[ModelSpending]) -> None:
         """Models were asked so much until now."""
         self._models = spending_text(models)
+
+    def importing(self, targets: Sequence[str]) -> None:
+        """The agents of these targets are being imported now."""
+        self._importing = ", ".join(targets)
 
     def finished(self, status: CaseStatus) -> None:
         """One more case ended."""
@@ -100,4 +105,4 @@ class Progress:
             parts.append(f"{done / elapsed:.1f}/s  eta {elapsed / done * (self._total - done):.0f} s")
         if self._models:
             parts.append(self._models)
-        return "  ".join([*parts, self._current])
+        return "  ".join([*parts, f"importing {self._importing}" if self._importing else self._current])

@@ -29,7 +29,15 @@ from workbench.cli.output import (
 from workbench.cli.progress import Progress
 from workbench.cli.streams import message
 from workbench.model.evalset import EvalCase
-from workbench.model.events import CaseFinished, CaseStarted, ModelsAsked, Notice, RunFinished, RunStarted
+from workbench.model.events import (
+    AgentsImporting,
+    CaseFinished,
+    CaseStarted,
+    ModelsAsked,
+    Notice,
+    RunFinished,
+    RunStarted,
+)
 from workbench.model.keys import CaseKey
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.table import Style, VerdictTable, width_of_names
@@ -132,6 +140,8 @@ def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:
                     announce(event.message)
                 case CaseStarted():
                     progress.started(str(event.case))
+                case AgentsImporting():
+                    progress.importing(event.targets)
                 case ModelsAsked():
                     progress.asked(event.models)
                 case CaseFinished():

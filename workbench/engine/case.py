@@ -43,6 +43,7 @@ class Listener:
     user_spoke: Callable[[int, Content], None]
     turn_finished: Callable[[int, TurnResult], None]
     span_finished: Callable[[Span], None]
+    opened: Callable[[], None]
 
 
 async def execute(
@@ -61,8 +62,9 @@ async def execute(
 
     `tools` is asked before tools are called.
 
-    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. The time in which a
-    model is asked what the user says does not count against the timeout. Cancelling kills the agent's process.
+    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. The timeout runs from
+    the moment the agent is imported; the time in which a model is asked what the user says does not count. Cancelling
+    kills the agent's process.
     """
     turns: list[TurnResult] = []
     spans: list[Span] = []
@@ -89,9 +91,14 @@ async def execute(
     started = time.perf_counter()
     session: AgentSession | None = None
     try:
-        async with asyncio.timeout(timeout_seconds) as deadline:
+        async with asyncio.timeout(None) as deadline:
+
+            def begin_turn() -> None:
+                deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
+                listener.opened()
+
             request = _session_request(case, target.name, alone=alone, left=left, tools=tools)
-            session = await host.open(request, on_span=keep_span)
+            session = await host.open(request, on_span=keep_span, on_opened=begin_turn)
             opened = time.perf_counter()
             while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
                 if user.turns is None:

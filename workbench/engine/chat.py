@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
 
-from workbench.agents.host import AgentError, AgentSession, OnSpan, SessionEnd, SessionRequest, ToolDesk
+from workbench.agents.host import AgentError, AgentSession, OnOpened, OnSpan, SessionEnd, SessionRequest, ToolDesk
 from workbench.engine.case import DEFAULT_USER
 from workbench.engine.event_log import EventLog
 from workbench.engine.hosts import Hosts
@@ -22,7 +22,7 @@ from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
 from workbench.model.target import AgentKind, Target
 from workbench.store.settings import RunSettings
 
-OpenSession = Callable[[OnSpan], Awaitable[AgentSession]]
+OpenSession = Callable[[OnSpan, OnOpened], Awaitable[AgentSession]]
 
 _PATIENCE = 5.0  # seconds a session has to tell its state, and to end by itself
 
@@ -117,10 +117,10 @@ def start_chat(
         tools=tools,
     )
 
-    async def open_session(on_span: OnSpan) -> AgentSession:
+    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
         # The host that runs have: what they keep warm serves the chat too.
         host = hosts.host(target, isolation=settings.isolation, concurrency=settings.concurrency)
-        return await host.open(request, on_span=on_span)
+        return await host.open(request, on_span=on_span, on_opened=on_opened)
 
     chat = Chat(target, given, call_engine=thread.call)
     conversation = Conversation(chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds)
@@ -131,7 +131,7 @@ def start_chat(
 class Conversation:
     """The engine's side of a chat; used on its loop.
 
-    `timeout_seconds` is how long a turn may take, the start of the agent included in the first.
+    `timeout_seconds` is how long a turn may take, from the moment the agent is imported.
     """
 
     def __init__(self, log: EventLog[ChatEvent], *, open_session: OpenSession, timeout_seconds: float) -> None:
@@ -141,6 +141,7 @@ class Conversation:
         self._said: asyncio.Queue[Content | None] = asyncio.Queue()  # None: nothing more will be said
         self._turns = 0
         self._answering: asyncio.Task[TurnResult] | None = None
+        self._opened = asyncio.Event()
 
     def say(self, content: Content) -> None:
         """See `Chat.say`."""
@@ -158,7 +159,7 @@ class Conversation:
 
     async def carry_out(self) -> None:
         """Hold the session until it ends; whatever happens, nothing is left of it."""
-        session = await self._open_session(lambda span: self._log.append(StepSeen(span=span)))
+        session = await self._open_session(lambda span: self._log.append(StepSeen(span=span)), self._opened.set)
         failure: Failure | None = None
         printed = SessionEnd()
         try:
@@ -196,6 +197,9 @@ class Conversation:
         self._log.append(TurnBegan(turn=turn, content=content, at=datetime.now(UTC)))
         started = time.perf_counter()
         self._answering = answering = asyncio.ensure_future(session.turn(content, turn=turn))
+        opened = asyncio.ensure_future(self._opened.wait())
+        await asyncio.wait([answering, opened], return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
         await asyncio.wait([answering], timeout=self._timeout)
         self._answering = None
         if answering.done() and not answering.cancelled() and answering.exception() is None:

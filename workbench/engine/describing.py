@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from workbench.agents.host import AgentError, AgentHost, SessionRequest
+from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionRequest
 from workbench.engine.case import DEFAULT_USER
 from workbench.model.agent import AgentDescription, AgentPart
 from workbench.model.target import Target
@@ -20,16 +20,22 @@ class NotDescribed(Exception):
 async def described(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
     """What the agent says of itself, in a process that ends with that. Raises NotDescribed."""
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
-    session = await host.open(request, on_span=lambda _: None)
+    session: AgentSession | None = None
     try:
-        async with asyncio.timeout(timeout_seconds):
+        async with asyncio.timeout(None) as deadline:  # the import of the agent has a limit of its own
+
+            def begin() -> None:
+                deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
+
+            session = await host.open(request, on_span=lambda _: None, on_opened=begin)
             return _with_tools_of(target, await session.describe())
     except AgentError as error:
         raise NotDescribed(f"{target.name}: {error.failure.message}") from error
     except TimeoutError:
         raise NotDescribed(f"{target.name} did not tell what it is within {timeout_seconds:g} s") from None
     finally:
-        await session.kill()
+        if session is not None:
+            await session.kill()
 
 
 def tools_in(description: AgentDescription) -> frozenset[str]:

@@ -25,6 +25,7 @@ from workbench.model.base import trusted_maker
 from workbench.model.dependencies import Dependency
 from workbench.model.evalset import Content
 from workbench.model.events import (
+    AgentsImporting,
     CaseScored,
     CaseStarted,
     InvocationFinished,
@@ -48,6 +49,7 @@ from workbench.store.errors import StoreError
 _result = trusted_maker(CaseResult, {*CaseResult.model_fields})
 
 _TELL_SECONDS = 0.25
+_SLOW_IMPORT = 0.5  # seconds until it is worth to say that an agent is being imported
 
 # Few enough to be cancelled soon, and to let others on the engine's loop have their turn.
 _RECORDINGS_AT_ONCE = 256
@@ -100,6 +102,8 @@ class Runner:
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
+        self._opening: dict[JobKey, tuple[str, float]] = {}  # sessions to come: their target, and since when
+        self._importing: tuple[str, ...] = ()  # what listeners know of it
 
     async def carry_out(self) -> None:
         """Run every job; RunFinished is sent whatever happens."""
@@ -306,21 +310,33 @@ class Runner:
         def user_spoke(turn: int, content: Content) -> None:
             self._send(UserSpoke(case=case, repeat=repeat, turn=turn, content=content))
 
+        def opened() -> None:
+            if self._opening.pop(key, None) is not None:
+                self._tell_importing()
+
+        self._opening[key] = (planned.target.name, time.monotonic())
+        asyncio.get_running_loop().call_later(_SLOW_IMPORT, self._tell_importing)
         assert planned.case is not None
         tools = None
         if planned.tools is not None:
             tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
-        attempt = await execute(
-            planned.case,
-            user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
-            self._host_of(planned.target),
-            target=planned.target,
-            timeout_seconds=self._plan.limits.timeout_seconds,
-            alone=alone,
-            listener=Listener(user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished),
-            left=self.left_by_agents,
-            tools=tools,
+        listener = Listener(
+            user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished, opened=opened
         )
+        try:
+            attempt = await execute(
+                planned.case,
+                user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
+                self._host_of(planned.target),
+                target=planned.target,
+                timeout_seconds=self._plan.limits.timeout_seconds,
+                alone=alone,
+                listener=listener,
+                left=self.left_by_agents,
+                tools=tools,
+            )
+        finally:
+            opened()
         if tools is not None:
             await self._record_tools(planned, tools, attempt.execution.failure)
         watched = self._watched.get(planned.target)
@@ -328,6 +344,14 @@ class Runner:
             return attempt
         dependencies = with_watched(attempt.execution.dependencies, watched)
         return replace(attempt, execution=attempt.execution.model_copy(update={"dependencies": dependencies}))
+
+    def _tell_importing(self) -> None:
+        """Report which agents are being imported, where that takes a moment and is news."""
+        slow = time.monotonic() - _SLOW_IMPORT * 0.99
+        importing = tuple(sorted({name for name, since in self._opening.values() if since < slow}))
+        if importing != self._importing:
+            self._importing = importing
+            self._send(AgentsImporting(targets=importing))
 
     def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
         """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""

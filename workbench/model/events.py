@@ -1,8 +1,8 @@
 """RunEvents: what a run tells whoever listens, in the order in which it became true.
 
 A run sends RunStarted, then for each job CaseStarted, its UserSpoke, InvocationFinished and SpanFinished, CaseScored
-and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked in between. A job that never started has
-only CaseFinished, and so has what was recorded, which is judged in no time.
+and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked and AgentsImporting in between. A job that
+never started has only CaseFinished, and so has what was recorded, which is judged in no time.
 """
 
 from __future__ import annotations
@@ -60,6 +60,16 @@ class CaseStarted(Fact):
     repeat: int
     turns: int | None  # how many turns it will have; None where a simulated user decides
     attempt: int = 1
+
+
+class AgentsImporting(Fact):
+    """The targets whose agents are being imported now, where that takes a moment: sent again when they change.
+
+    Time limits of cases do not run meanwhile.
+    """
+
+    kind: Literal["agents_importing"] = "agents_importing"
+    targets: tuple[str, ...]
 
 
 class UserSpoke(Fact):
@@ -143,6 +153,7 @@ class RunFinished(Fact):
 RunEvent = Annotated[
     RunStarted
     | CaseStarted
+    | AgentsImporting
     | UserSpoke
     | InvocationFinished
     | SpanFinished

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import faults
+from . import agent_import, faults
 from .loading import compiled_here, enter
 from .preload import changed_keys, imported_since
 from .recording.recorder import quiet
@@ -54,9 +54,14 @@ class _Child:
         tools = self._tools(request)
         with quiet:
             self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
+        imported = agent_import.active()
+        if imported is not None and imported.failure is not None:
+            self._tell_failure(imported.failure, turn=None)
+            return False
         try:
-            enter(self._adapter)
-            self._adapter.load()
+            if imported is None:
+                enter(self._adapter)
+                self._adapter.load()
             self._session = self._settle(self._adapter.open(request, self._emit_span, tools))
         except BaseException as error:  # whatever the agent's modules raise, sys.exit included
             self._fail(error, loading=True)
@@ -138,7 +143,9 @@ class _Child:
         self._wire.send({"type": "span", "session": self._id, "span": span})
 
     def _fail(self, error: BaseException, *, turn: int | None = None, loading: bool = False) -> None:
-        failure = faults.describe_failure(error, loading=loading)
+        self._tell_failure(faults.describe_failure(error, loading=loading), turn=turn)
+
+    def _tell_failure(self, failure: Dict[str, Any], *, turn: int | None) -> None:
         self._tell_dependencies(complete=True)
         self._wire.send({"type": "failed", "session": self._id, "turn": turn, **failure})
 

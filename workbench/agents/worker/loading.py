@@ -111,8 +111,18 @@ def import_own(adapter: Adapter) -> None:
         adapter.import_own()
 
 
+_entered = False
+
+
+def has_entered() -> bool:
+    """Whether this process is the agent's."""
+    return _entered
+
+
 def enter(adapter: Adapter) -> None:
     """Make this process the agent's: its folder, its environment, its imports. Nothing of the agent runs yet."""
+    global _entered  # noqa: PLW0603 - there is one process
+    _entered = True
     import_own(adapter)
     roots = [os.path.abspath(root) for root in adapter.import_roots()]
     home = adapter.target["path"]
@@ -140,7 +150,8 @@ _imported: Optional[Tuple[int, Names]] = None
 def settle() -> None:
     """Find out before the fork what is imported and was recorded: children would copy many pages of memory for it."""
     global _imported  # noqa: PLW0603 - there is one process
-    _imported = (len(sys.modules), _replaceable_names())
+    if not _entered:
+        _imported = (len(sys.modules), _replaceable_names())
     telling.settle()
 
 

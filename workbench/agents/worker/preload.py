@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from .loading import open_path, shadowed_names
+from .loading import has_entered, open_path, shadowed_names
 from .recording.places import is_workspace
 
 TYPE_CHECKING = False
@@ -54,7 +54,8 @@ def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str
     imported would see another value here.
     """
     barred = set(excluded)
-    open_path()
+    if not has_entered():
+        open_path()
     with _EnvironmentWatch(set(keys)) as watch:
         for name in names:
             package = name.split(".", 1)[0]

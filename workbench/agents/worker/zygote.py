@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 
-from . import child, loading
+from . import agent_import, child, loading
 from .loading import compile_early, make_adapter
 from .preload import Unsafe, count_threads, preload, settle
 from .recording import hooks
@@ -43,7 +43,7 @@ def run(config: Dict[str, Any]) -> None:
         from . import shared  # noqa: F401
     address = config["address"]
     wire = Wire(address)
-    if not _serve(adapter, wire, address, config["token"]):
+    if not _serve(adapter, wire, address, hello("zygote", config["token"])):
         remove_socket(address)
 
 
@@ -58,20 +58,26 @@ def _support_forks_in_grpc() -> None:
 def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
     """Be a zygote that imports first what its children would."""
     wire = Wire(address)
+    greeting = hello("zygote", start["token"])
     try:
-        _prepare(adapter, start)
+        if start["agent"]:
+            greeting["imported"] = agent_import.import_agent(adapter)
+        else:
+            _prepare(adapter, start)
     except Unsafe as unsafe:
-        wire.send({**hello("zygote", start["token"]), "unsafe": unsafe.package})
-        return
-    _serve(adapter, wire, address, start["token"])
+        wire.send({**greeting, "unsafe": unsafe.package})
+    except agent_import.Unshared as unshared:
+        wire.send({**greeting, "unshared": unshared.reason, "imported": unshared.learned})
+    else:
+        _serve(adapter, wire, address, greeting)
 
 
-def _serve(adapter: Any, wire: Wire, address: List[Any], token: str) -> bool:
+def _serve(adapter: Any, wire: Wire, address: List[Any], greeting: Dict[str, Any]) -> bool:
     """Serve until the end; whether the engine goes on then."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     loading.settle()
     settle()
-    wire.send(hello("zygote", token))
+    wire.send(greeting)
     zygote = _Zygote(adapter, wire, address)
     zygote.serve()
     return zygote.is_retired
@@ -100,9 +106,11 @@ class _Child:
     """A child as the zygote sees it: its process, the read ends of its pipes, and the ends of what came out of them."""
 
     def __init__(self, number: int, pid: int, stdout: int, stderr: int) -> None:
+        imported = agent_import.active()
+        printed = (b"", b"") if imported is None else imported.output
         self.number = number
         self.pid = pid
-        self.tails = {stdout: b"", stderr: b""}
+        self.tails = {stdout: printed[0], stderr: printed[1]}
         self.open = [stdout, stderr]
 
     def output(self) -> Dict[str, str]:
@@ -158,6 +166,9 @@ class _Zygote:
             elif message["type"] == "end":
                 self.is_retired = True
                 return False
+            elif message["type"] == "check":
+                imported = agent_import.active()
+                self._wire.send({"type": "checked", "current": imported is None or imported.is_current()})
             else:
                 found = [item for item in self._children.values() if item.number == message["child"]]
                 if message["type"] == "kill":

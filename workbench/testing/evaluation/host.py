@@ -13,6 +13,7 @@ from workbench.agents.host import (
     CustomScoreAnswer,
     CustomScoreRequest,
     HeldUp,
+    OnOpened,
     OnSpan,
     SessionEnd,
     SessionRequest,
@@ -43,10 +44,13 @@ class CallingHost:
     def renew(self) -> None:
         """See `AgentHost.renew`: the objects are as they are."""
 
-    async def open(self, request: SessionRequest, *, on_span: OnSpan) -> CallingSession:
+    async def open(
+        self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
+    ) -> CallingSession:
         """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
         calls = self._calls.alone() if request.alone else self._calls
+        on_opened()
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:

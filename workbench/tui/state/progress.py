@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workbench.model.events import CaseStarted, InvocationFinished, ModelsAsked, RunEvent, RunFinished, RunStarted
+from workbench.model.events import (
+    AgentsImporting,
+    CaseStarted,
+    InvocationFinished,
+    ModelsAsked,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+)
 from workbench.model.spending import ModelSpending
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.header import asked_text
@@ -30,7 +38,7 @@ class RunProgress:
 
     `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
     after the first. `why` is what the watch runs it for; None for a run of the user's. `models` is what models that
-    judge or play users were asked.
+    judge or play users were asked, `importing` the targets whose agents are being imported.
     """
 
     run_id: str
@@ -44,6 +52,7 @@ class RunProgress:
     jobs: RunJobs = field(default_factory=RunJobs)
     why: str | None = None
     models: tuple[ModelSpending, ...] = ()
+    importing: tuple[str, ...] = ()
 
     @property
     def done(self) -> int:
@@ -71,6 +80,8 @@ class RunProgress:
             self.tokens += 0 if event.result.usage is None else event.result.usage.spent
         elif isinstance(event, ModelsAsked):
             self.models = event.models
+        elif isinstance(event, AgentsImporting):
+            self.importing = event.targets
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
@@ -123,7 +134,9 @@ class RunProgress:
 
     @property
     def activity(self) -> str:
-        """What the run is doing, in one word."""
+        """What the run is doing, in a word or two."""
         if self.ended is not None:
             return "cancelled" if self.interrupted else "finished"
+        if self.importing and not self.cancelling:
+            return f"importing {safe_line(', '.join(self.importing))}"
         return "cancelling" if self.cancelling else "running"

@@ -16,7 +16,7 @@ from .fingerprints import digest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
-    from typing import Dict, Optional, Set, Tuple
+    from typing import Dict, Iterable, Optional, Set, Tuple
 
     from .blocks import Function
 
@@ -53,6 +53,11 @@ def known(path: str, source: bytes) -> Optional[Compiled]:
     """What was compiled before from the same text, to the byte."""
     found = _compiled.get(path)
     return found if found is not None and found.source == source else None
+
+
+def sources_by_path() -> Iterable[Tuple[str, bytes]]:
+    """The files that were compiled, and their text."""
+    return [(path, compiled.source) for path, compiled in _compiled.items()]
 
 
 def compile_source(path: str, source: bytes) -> Compiled:

@@ -260,6 +260,25 @@ class Recorder:
 
     # What is told of it
 
+    @property
+    def has_written(self) -> bool:
+        """Whether this process has written files or opened databases."""
+        return bool(self._written or self._databases)
+
+    def found(self) -> List[Row]:
+        """What was read so far, as rows. Of a folder all names count, whoever wrote them."""
+        self._settle_code()
+        rows = [(*what, value) for what, value in self._found.items() if what[0] != "folder" or value == ABSENT]
+        return [*rows, *(("folder", folder, of_names(names)) for folder, names in self._listings)]
+
+    def rows_before_fork(self) -> Tuple[List[Row], int]:
+        """Rows that all children share, and the position from which a child asks for more.
+
+        Folders are left to the children: which names count differs from case to case.
+        """
+        self._settle_code()
+        return list(self._told), len(self._told)
+
     def rows_since(self, position: int) -> Tuple[List[Row], int]:
         """Rows that are new since a position, and the position to ask from next. The first one is 0."""
         self.settle()
@@ -283,7 +302,18 @@ class Recorder:
         return rows
 
     def settle(self) -> None:
-        """Make rows of what is recorded in shorter form. Done before a fork it need not be done in each child."""
+        """Make rows of what is recorded in shorter form."""
+        self._settle_code()
+        listings, self._listings = self._listings, []
+        for folder, entries in listings:
+            gone = self._gone.get(folder, set())
+            own = [os.path.basename(path) for path in self._written if os.path.dirname(path) == folder]
+            without = {*own, *self._left_by_others.get(folder, ()), *gone}
+            gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
+            self._told.append(("folder", folder, of_names(entries, without=without, gone=gone)))
+
+    def _settle_code(self) -> None:
+        """Do that for functions and imports. Done before a fork it need not be done in each child."""
         for number in sorted(instrument.ran - self._ran):
             self._ran.add(number)
             path, name, fingerprint = instrument.numbered[number]
@@ -298,13 +328,6 @@ class Recorder:
             names.sort()
             states = ",".join(self._imports[folder, name] for name in names)
             self._note("import", f"{folder}::{','.join(names)}", states)
-        listings, self._listings = self._listings, []
-        for folder, entries in listings:
-            gone = self._gone.get(folder, set())
-            own = [os.path.basename(path) for path in self._written if os.path.dirname(path) == folder]
-            without = {*own, *self._left_by_others.get(folder, ()), *gone}
-            gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
-            self._told.append(("folder", folder, of_names(entries, without=without, gone=gone)))
 
     def _note(self, kind: str, key: str, fingerprint: str) -> None:
         what = (kind, key)

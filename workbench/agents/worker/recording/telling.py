@@ -21,7 +21,7 @@ def settle() -> None:
     global _inherited  # noqa: PLW0603 - there is one process
     recorder = hooks.active()
     if recorder is not None:
-        rows, position = recorder.rows_since(0)
+        rows, position = recorder.rows_before_fork()
         _inherited = (recorder.edition, position, encode(_message(None, rows, complete=False, tainted=None)))
 
 
