@@ -180,6 +180,57 @@ async def test_tools_of_agents_inside_nodes_stand_where_they_ran(lang: Any) -> N
 
 
 @needs_langchain
+async def test_calls_of_one_message_inside_a_node_are_in_the_order_of_the_message(lang: Any) -> None:
+    lang.agent("""
+        import time
+        from langchain.agents import create_agent
+        from langchain_core.messages import AIMessage
+        from langchain_core.outputs import ChatGeneration, ChatResult
+        from langchain_core.tools import StructuredTool, tool
+        from langgraph.graph import END, START, MessagesState, StateGraph
+        from models import Model
+
+        class Late(StructuredTool):
+            def invoke(self, *arguments, **options):  # begins after the others of the same message
+                time.sleep(0.2)
+                return super().invoke(*arguments, **options)
+
+        class Two(Model):
+            def _generate(self, messages, stop=None, run_manager=None, **options):
+                asked = [item for item in messages if item.type == "tool"]
+                if len(asked) < 4:
+                    names = ["late", "soon"] if not asked else ["soon", "late"]
+                    calls = [{"name": name, "args": {"x": len(asked)}, "id": f"id-{name}-{len(asked)}"} for name in names]
+                    message = AIMessage(content="", tool_calls=calls)
+                else:
+                    message = AIMessage(content="done")
+                return ChatResult(generations=[ChatGeneration(message=message)])
+
+        def late(x: int) -> int:
+            "Late."
+            return x
+
+        @tool
+        def soon(x: int) -> int:
+            "Soon."
+            return x
+
+        inner = create_agent(Two(), [Late.from_function(late), soon])
+
+        def node(state):
+            result = inner.invoke({"messages": state["messages"]})
+            return {"messages": [AIMessage(content=result["messages"][-1].content)]}
+
+        answer = StateGraph(MessagesState).add_node(node).add_edge(START, "node").add_edge("node", END).compile()
+    """)
+
+    talk = await lang.talk(lang.langchain(), "hi")
+
+    calls = [(name, args["x"]) for name, args in calls_of(talk.turns[0])]
+    assert calls == [("late", 0), ("soon", 0), ("soon", 2), ("late", 2)]
+
+
+@needs_langchain
 async def test_a_graph_that_waits_at_an_interrupt_is_an_error_that_says_so(lang: Any) -> None:
     lang.agent("""
         from langgraph.graph import MessagesState, StateGraph

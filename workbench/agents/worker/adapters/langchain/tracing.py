@@ -62,9 +62,35 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         """The span that all others of the turn are in, once it has begun."""
         self.model_calls = 0
         self.usage: dict[str, int] = {}
-        self.tools: list[dict[str, Any]] = []
-        """Tools that ran, but for those inside others, in the order in which they began: `id` (of the model's call, or
-        None), `name`, `args`, `response` (None where it raised)."""
+        self._tools: list[dict[str, Any]] = []
+        self._asked: list[list[tuple[Any, str]]] = []  # ids and names of the calls in each message of a model
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """Tools that ran, but for those inside others: `id` (of the model's call, or None), `name`, `args`, `response`
+        (None where it raised).
+
+        They are in the order in which they began; those that one message of a model asks for in the order of the
+        message: they run in threads, which begin in any order.
+        """
+        with self._lock:
+            tools, asked = list(self._tools), list(self._asked)
+        left = [list(calls) for calls in asked]
+        places: dict[int, list[tuple[int, int]]] = {}  # by message: the place in it, and among the tools
+        for number, tool in enumerate(tools):
+            call = (tool["id"], tool["name"])
+            # Ids may be used again in a later message: the latest one that was there when the tool began.
+            for message in reversed(range(tool["messages"])):
+                if call in left[message]:
+                    index = left[message].index(call)
+                    left[message][index] = (None, "")
+                    places.setdefault(message, []).append((index, number))
+                    break
+        ordered = list(tools)
+        for found in places.values():
+            for (_, number), place in zip(sorted(found), sorted(number for _, number in found), strict=True):
+                ordered[place] = tools[number]
+        return ordered
 
     def end_turn(self) -> None:
         """Close what was not seen to end."""
@@ -123,6 +149,9 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             add_usage(told, _older_usage(response.llm_output))
         with self._lock:
             self.model_calls += 1
+            for message in messages:
+                calls = getattr(message, "tool_calls", None) or ()
+                self._asked.append([(call.get("id"), str(call.get("name"))) for call in calls])
             for name, count in told.items():
                 self.usage[name] = self.usage.get(name, 0) + count
         self.note(run_id, **({"usage": told} if told else {}))
@@ -145,11 +174,12 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             run.attributes["function_call_id"] = call_id
         if not run.in_tool and name not in _NO_TOOLS:
             with self._lock:
-                self.tools.append({"id": call_id, "name": name, "args": args, "response": None, "run": run_id})
+                tool = {"id": call_id, "name": name, "args": args, "response": None, "run": run_id}
+                self._tools.append({**tool, "messages": len(self._asked)})
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
         response = tool_response(output)
-        for tool in self.tools:
+        for tool in self._tools:
             if tool["run"] == run_id:
                 tool["response"] = response
         self._ended(run_id, response=response)
