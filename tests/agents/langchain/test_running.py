@@ -200,7 +200,8 @@ async def test_calls_of_one_message_inside_a_node_are_in_the_order_of_the_messag
                 asked = [item for item in messages if item.type == "tool"]
                 if len(asked) < 4:
                     names = ["late", "soon"] if not asked else ["soon", "late"]
-                    calls = [{"name": name, "args": {"x": len(asked)}, "id": f"id-{name}-{len(asked)}"} for name in names]
+                    x = len(asked)
+                    calls = [{"name": name, "args": {"x": x}, "id": f"{name}-{x}"} for name in names]
                     message = AIMessage(content="", tool_calls=calls)
                 else:
                     message = AIMessage(content="done")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from workbench.model.trajectory import ToolCall
 from workbench.store.datasets import Row, dataset_of_rows, read_dataset
-from workbench.store.datasets.messages import Turn, read_messages
+from workbench.store.datasets.messages import ToolResult, Turn, read_messages
 from workbench.store.errors import StoreError
 
 CALL = ToolCall("set_light", {"room": "hall", "on": True})
@@ -161,6 +162,128 @@ def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> No
 
     assert (first.prompt, first.response, first.predicted_trajectory) == ("light", "done", None)
     assert (second.predicted_trajectory, second.reference_trajectory) == (None, [])
+
+
+ANSWERED = [Turn(prompt="light", calls=[CALL], results=[ToolResult("set_light", '{"ok": true}')], answer="done")]
+OTHERS: dict[str, list[Any]] = {
+    "gemini": [
+        {"role": "user", "parts": [{"text": "light"}]},
+        {"role": "model", "parts": [{"function_call": {"name": "set_light", "args": CALL.args}}]},
+        {"role": "user", "parts": [{"function_response": {"name": "set_light", "response": {"ok": True}}}]},
+        {"role": "model", "parts": [{"thought": True, "text": "good"}, {"text": "done"}]},
+    ],
+    "gemini in camel case": [
+        {"role": "user", "parts": [{"text": "light"}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "set_light", "args": CALL.args}}]},
+        {"role": "function", "parts": [{"functionResponse": {"name": "set_light", "response": {"ok": True}}}]},
+        {"role": "model", "parts": [{"text": "done"}]},
+    ],
+    "bedrock": [
+        {"role": "user", "content": [{"text": "light"}]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "1", "name": "set_light", "input": CALL.args}}],
+        },
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "1", "content": [{"json": {"ok": True}}]}}]},
+        {"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {}}}, {"text": "done"}]},
+    ],
+    "anthropic's own tools": [
+        {"role": "user", "content": "light"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "server_tool_use", "id": "1", "name": "set_light", "input": CALL.args},
+                {"type": "web_search_tool_result", "tool_use_id": "1", "content": {"ok": True}},
+                {"type": "text", "text": "done"},
+            ],
+        },
+    ],
+    "ai sdk": [
+        {"role": "user", "parts": [{"type": "text", "text": "light"}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "step-start"},
+                {"type": "tool-set_light", "toolCallId": "1", "input": CALL.args, "output": {"ok": True}},
+                {"type": "text", "text": "done"},
+            ],
+        },
+    ],
+    "ai sdk 4": [
+        {"role": "user", "content": "light", "parts": [{"type": "text", "text": "light"}]},
+        {
+            "role": "assistant",
+            "content": "done",
+            "parts": [
+                {
+                    "type": "tool-invocation",
+                    "toolInvocation": {
+                        "state": "result", "toolCallId": "1", "toolName": "set_light", "args": CALL.args,
+                        "result": {"ok": True},
+                    },
+                },
+                {"type": "text", "text": "done"},
+            ],
+        },
+    ],
+    "ai sdk's model messages": [
+        {"role": "user", "content": "light"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "1", "toolName": "set_light", "input": CALL.args}],
+        },
+        {
+            "role": "tool",
+            "content": [{"type": "tool-result", "toolCallId": "1", "toolName": "set_light", "output": {"ok": True}}],
+        },
+        {"role": "assistant", "content": "done"},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
+    turns = read_messages(OTHERS[form]).turns
+
+    assert [replace(turn, left_out=[]) for turn in turns] == ANSWERED
+    (row,) = dataset_of_rows([{"contents": OTHERS[form]}]).rows
+    assert (row.predicted_trajectory, row.response) == ([CALL], "done")
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ({"role": "assistant", "bar": 2}, "messages[1]"),
+        ({"role": "assistant", "content": [{"type": "invoke", "tool": "x"}]}, "messages[1].content[0]"),
+        ({"role": "assistant", "content": [{"run": {"name": "x"}}]}, "messages[1].content[0]"),
+        ({"role": "assistant", "content": [7]}, "messages[1].content[0]"),
+        ({"role": "assistant", "content": "", "tools_used": ["x"]}, "messages[1].tools_used"),
+        ({"role": "assistant", "parts": {"text": "hi"}}, "messages[1].parts"),
+    ],
+)
+def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: dict[str, Any], place: str) -> None:
+    rows = [{"messages": OPENAI}, {"messages": [{"role": "user", "content": "light"}, message]}]
+
+    _, row = dataset_of_rows(rows).rows
+
+    assert row.predicted_trajectory is None
+    assert place in str(row.problems[0])
+
+
+def test_calls_beside_a_field_for_calls_are_counted_once() -> None:
+    message = {
+        "type": "ai",
+        "content": [
+            {"type": "server_tool_use", "id": "2", "name": "search", "input": {}},
+            {"type": "tool_use", "id": "1", "name": "set_light", "input": CALL.args},
+        ],
+        "tool_calls": [{"name": "set_light", "args": CALL.args, "id": "1"}],
+        "invalid_tool_calls": [{"name": "broken", "args": "{", "id": "3"}],
+    }
+
+    calls = read_messages([LANGCHAIN[1], message]).calls
+
+    assert calls == [CALL, ToolCall("broken", None), ToolCall("search", {})]
 
 
 def test_an_agent_may_speak_first() -> None:

@@ -1,7 +1,8 @@
 """Message lists, as OpenAI and LangChain write them: the turns of a conversation with the tool calls in each.
 
-Read are OpenAI's chat messages, Anthropic's, and LangChain's in each of the forms that it writes: `message_to_dict`,
-`dumpd`, the fields of its types, and pairs of role and text.
+Read are OpenAI's chat messages, Anthropic's, Gemini's contents, those of Bedrock and of the AI SDK, and LangChain's in
+each of the forms that it writes: `message_to_dict`, `dumpd`, the fields of its types, and pairs of role and text. What
+an assistant says in any other shape may be a call: it is refused, so that it never counts as "no tool was called".
 """
 
 from __future__ import annotations
@@ -23,7 +24,40 @@ _ROLES: Mapping[str, Role] = {
     "assistant": "assistant", "ai": "assistant", "model": "assistant",
     "tool": "tool", "function": "tool",
 }  # fmt: skip
-_SAYING = frozenset({"content", "tool_calls", "function_call", "additional_kwargs"})
+_SAYING = frozenset(
+    {
+        "content", "parts", "tool_calls", "toolCalls", "toolInvocations", "function_call", "additional_kwargs",
+        "invalid_tool_calls",
+    }
+)  # fmt: skip
+_MAY_BE_CALLS = re.compile("tool|function|call", re.IGNORECASE)
+_NO_CALL_FIELDS = frozenset({"tool_call_id", "toolCallId", "tool_call_chunks", "tool_choice"})
+_IDS = ("id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "call_id")
+
+_KEYED = {
+    "toolUse": "tool_use", "toolResult": "tool_result",  # Bedrock
+    "function_call": "tool_use", "functionCall": "tool_use",  # Gemini
+    "function_response": "tool_result", "functionResponse": "tool_result",
+}  # fmt: skip
+_CALLS = frozenset(
+    {
+        "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
+        "tool_call", "server_tool_call", "invalid_tool_call", "function_call",  # LangChain, OpenAI
+        "tool-call", "tool-invocation", "dynamic-tool",  # AI SDK
+    }
+)  # fmt: skip
+_RESULTS = frozenset({"tool_result", "server_tool_result", "tool-result", "tool-error"})
+_TEXTS = frozenset({"", "text", "output_text", "input_text", "text-plain", "summary_text"})
+_NO_CALLS = frozenset(
+    {
+        "thinking", "redacted_thinking", "refusal", "media", "document", "file", "step-start", "container_upload",
+        "thought", "inline_data", "inlineData", "file_data", "fileData", "executable_code", "executableCode",
+        "code_execution_result", "codeExecutionResult", "thought_signature", "thoughtSignature",
+        "cachePoint", "citationsContent", "guardContent", "reasoningContent", "tool_call_chunk",
+    }
+)  # fmt: skip
+"""Parts of an assistant's message, by type or key, that are no call of a tool."""
+_OTHERS = ("reasoning", "image", "audio", "video", "input_", "output_", "source", "data-")
 _CLASS = re.compile(r"(System|Human|AI|Tool|Function)Message(Chunk)?")
 
 
@@ -116,7 +150,9 @@ class _Reader:
         if role is None:
             raise MessageError(place=place, found=kind_of(message), expected="a message with a role")
         fields = _fields_of(message)
-        content = _content_of(fields.get("content"), place=f"{place}.content")
+        if role == "assistant":
+            _refuse_unknown(fields, place=place)
+        content = _content_of(fields, role=role, place=place)
         if role == "system":
             self.conversation.system = joined((self.conversation.system, content.text))
             return
@@ -124,8 +160,8 @@ class _Reader:
         speaks = role == "user" and (content.text is not None or not content.results)
         if not self.conversation.turns and (content.results or not speaks):
             self._begin_turn(None)
-        for result in content.results:
-            self._take_result(result.part, "tool_use_id", result.text)
+        if role != "assistant":
+            self._take_results(content)
         if speaks:
             self._begin_turn(content.text)
         turn = self.conversation.turns[-1]
@@ -133,13 +169,18 @@ class _Reader:
         self._speaking = speaks
         if role == "assistant":
             self._take_answer(turn, fields, content, place=place)
+            self._take_results(content)  # of tools that ran where the model does
         elif role == "tool" and not content.results:
-            self._take_result(fields, "tool_call_id", content.text)
+            name, call_id = fields.get("name"), str(fields.get("tool_call_id"))
+            self._take_result(_Result(name if isinstance(name, str) else None, call_id, content.text))
 
-    def _take_result(self, fields: Mapping[str, Any], id_field: str, text: str | None) -> None:
-        name = fields.get("name") or self._names.get(str(fields.get(id_field)))
-        result = ToolResult(name if isinstance(name, str) else None, text or "")
-        self.conversation.turns[-1].results.append(result)
+    def _take_results(self, content: _Content) -> None:
+        for result in content.results:
+            self._take_result(result)
+
+    def _take_result(self, result: _Result) -> None:
+        told = ToolResult(result.name or self._names.get(result.call_id), result.text or "")
+        self.conversation.turns[-1].results.append(told)
 
     def _begin_turn(self, text: str | None) -> None:
         if self._speaking:
@@ -149,15 +190,17 @@ class _Reader:
             self.conversation.turns.append(Turn(prompt=text, calls=None))  # known as soon as an assistant speaks
 
     def _take_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
-        calls = list(_calls_of(fields, place=place)) or [_call_of(part, place=where) for where, part in content.calls]
+        calls = _calls_of(fields, content, place=place)
         if turn.answer:
             turn.said.append(turn.answer)
-        turn.answer = None if calls else content.text
-        if calls and content.text:
+        # What the model says behind the result of a tool that ran where it does is its answer.
+        is_answer = not calls or bool(content.results)
+        turn.answer = content.text if is_answer else None
+        if content.text and not is_answer:
             turn.said.append(content.text)
-        turn.calls = [*(turn.calls or ()), *(call for _, call in calls)]
-        for call_id, call in calls:
-            self._names[call_id] = call.name
+        turn.calls = [*(turn.calls or ()), *(each.call for each in calls)]
+        for ids, call in calls:
+            self._names.update(dict.fromkeys(ids, call.name))
 
 
 def _is_message(value: Any) -> bool:
@@ -192,26 +235,37 @@ def _fields_of(message: Any) -> Mapping[str, Any]:
 
 
 class _Result(NamedTuple):
-    """A part of a content that is what a tool gave back."""
+    """What a tool gave back; `name` is None where only the id of the call is known."""
 
-    part: Mapping[str, Any]
+    name: str | None
+    call_id: str
     text: str | None
+
+
+class _Call(NamedTuple):
+    """A call; `ids` are those under which others speak of it."""
+
+    ids: tuple[str, ...]
+    call: ToolCall
 
 
 @dataclass
 class _Content:
-    """What a content is: its text, its parts that are calls (with their places) or results, and the kinds of others.
-
-    Where a message has a field for its calls, as LangChain's do, the parts that are calls say the same again.
-    """
+    """What a content is: its text, its parts that are calls or results, and the kinds of others."""
 
     text: str | None = None
-    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
     results: list[_Result] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
 
-def _content_of(content: Any, *, place: str) -> _Content:
+def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Content:
+    """The content of a message; Gemini and the AI SDK call it `parts`."""
+    key = next((key for key in ("content", "parts") if fields.get(key) is not None), "content")
+    content = fields.get(key)
+    if key == "content" and isinstance(content, str) and isinstance(fields.get("parts"), list):
+        key, content = "parts", fields["parts"]  # the AI SDK writes the text once more beside its parts
+    place = f"{place}.{key}"
     if content is None or isinstance(content, str):
         return _Content(content)
     if not isinstance(content, list):
@@ -219,57 +273,135 @@ def _content_of(content: Any, *, place: str) -> _Content:
     read = _Content()
     texts: list[str] = []
     for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        text = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
-        if kind in ("tool_use", "tool_call"):
-            read.calls.append((f"{place}[{index}]", part))
-        elif kind == "tool_result":
-            inner = _content_of(part.get("content"), place=f"{place}[{index}].content")
-            read.results.append(_Result(part, inner.text))
-            read.left_out += inner.left_out
-        elif isinstance(text, str):
-            texts.append(text)
-        else:
-            read.left_out.append(str(kind or "part"))
+        _read_part(part, read, texts, role=role, place=f"{place}[{index}]")
     read.text = "\n".join(texts) if texts else None
     return read
 
 
-def _calls_of(fields: Mapping[str, Any], *, place: str) -> Iterable[tuple[str, ToolCall]]:
-    """The calls of a message with their ids."""
-    place = f"{place}.tool_calls"
-    calls = fields.get("tool_calls")
-    more = fields.get("additional_kwargs")
-    if not calls and isinstance(more, Mapping):
-        calls = more.get("tool_calls")
-    if not calls and isinstance(fields.get("function_call"), Mapping):  # OpenAI's before there were tools
-        calls, place = [{"function": fields["function_call"]}], place.replace("tool_calls", "function_call")
-    if calls is None:
+def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place: str) -> None:
+    """Add what a part of a content is. Raises MessageError for one of an assistant that may be a call of any tool."""
+    if isinstance(part, str):
+        texts.append(part)
         return
+    if not isinstance(part, Mapping):
+        raise MessageError(place=place, found=kind_of(part), expected="text, or a part that is an object")
+    # Bedrock and Gemini have the kind of a part as its key.
+    key = next((key for key in _KEYED if isinstance(part.get(key), Mapping)), None)
+    kind, inner = (_KEYED[key], part[key]) if key is not None else (str(part.get("type") or ""), part)
+    if kind == "tool-invocation" and isinstance(part.get("toolInvocation"), Mapping):
+        inner = part["toolInvocation"]
+    if kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
+        read.results.append(_result_of(inner, read))
+    elif kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call"):
+        read.calls.append(_call_of(inner, place=place, kind=kind))
+        if any(inner.get(key) is not None for key in ("output", "result", "errorText")):
+            read.results.append(_result_of(inner, read))
+    elif isinstance(part.get("text"), str) and kind in _TEXTS and not part.get("thought"):
+        texts.append(part["text"])
+    elif role != "assistant" or kind in _NO_CALLS or not _NO_CALLS.isdisjoint(part) or kind.startswith(_OTHERS):
+        read.left_out.append(kind or next(iter(part), "part"))
+    else:
+        raise MessageError(
+            place=place, found=f"a part {_named(kind, part)}", expected="text, a call of a tool, or its result"
+        )
+
+
+def _named(kind: str, part: Mapping[str, Any]) -> str:
+    return f"of the unknown type {kind!r}" if kind else f"with {', '.join(map(str, part)) or 'nothing in it'}"
+
+
+def _is_named_tool(kind: str) -> bool:
+    """Whether it is a part of the AI SDK whose type names its tool, such as `tool-weather`."""
+    return kind.startswith("tool-")
+
+
+def _result_of(part: Mapping[str, Any], read: _Content) -> _Result:
+    name = part.get("name") or part.get("toolName")
+    value = next((part[key] for key in ("content", "output", "result", "response", "errorText") if key in part), None)
+    ids = _ids_of(part)
+    return _Result(name if isinstance(name, str) else None, ids[0] if ids else "", _result_text(value, read.left_out))
+
+
+def _result_text(value: Any, left_out: list[str]) -> str | None:
+    """A result as text: the texts in it where it has parts, else JSON. The kinds of other parts go to `left_out`."""
+    if value is None or isinstance(value, str):
+        return value
+    parts = [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+    texts = [part.get("text", part.get("json")) for part in parts]
+    if all(text is None for text in texts):
+        return json.dumps(value, ensure_ascii=False)
+    left_out += [str(part.get("type") or "part") for part, text in zip(parts, texts, strict=True) if text is None]
+    told = [text for text in texts if text is not None]
+    return "\n".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in told)
+
+
+def _ids_of(call: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(call[key]) for key in _IDS if call.get(key) is not None)
+
+
+def _calls_of(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
+    """The calls of a message. One that has a field for them, as LangChain's, may say the same again in its parts."""
+    told = [*_field_calls(fields, place=place)]
+    known = {each for call in told for each in call.ids}
+    more = [call for call in content.calls if not told or (call.ids and known.isdisjoint(call.ids))]
+    return [*told, *more]
+
+
+def _field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Call]:
+    additional = fields.get("additional_kwargs")
+    places = [(fields, ""), (additional if isinstance(additional, Mapping) else {}, ".additional_kwargs")]
+    for holder, where in places:
+        for key in ("tool_calls", "toolCalls", "toolInvocations"):
+            if holder.get(key):
+                yield from _each_call(holder[key], place=f"{place}{where}.{key}")
+                yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+                return
+        if isinstance(holder.get("function_call"), Mapping):  # OpenAI's before there were tools
+            yield _call_of(holder["function_call"], place=f"{place}{where}.function_call[0]")
+            return
+    yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+
+
+def _each_call(calls: Any, *, place: str) -> Iterable[_Call]:
     if not isinstance(calls, list):
         raise MessageError(place=place, found=kind_of(calls), expected="a list of tool calls")
     for index, call in enumerate(calls):
         yield _call_of(call, place=f"{place}[{index}]")
 
 
-def _call_of(call: Any, *, place: str) -> tuple[str, ToolCall]:
+def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
     if not isinstance(call, Mapping):
         raise MessageError(place=place, found=kind_of(call), expected="a tool call")
     inner = call.get("function") if isinstance(call.get("function"), Mapping) else call
     assert isinstance(inner, Mapping)
-    name = inner.get("name")
+    name = inner.get("name", inner.get("toolName"))
+    if name is None and kind not in _CALLS:  # the type names the tool: `tool-weather`, `web_search_call`
+        name = kind.removeprefix("tool-") if _is_named_tool(kind) else kind.removesuffix("_call") or None
     if not isinstance(name, str):
         raise MessageError(place=place, found=kind_of(name), expected="a tool call with a name")
-    key = next((key for key in ("args", "input") if key in inner), "arguments")
+    key = next((key for key in ("args", "input", "arguments", "action") if key in inner), "arguments")
     args = inner.get(key)
-    if isinstance(args, str):
+    is_invalid = ".invalid_tool_calls" in place  # the tool is known, its arguments are not
+    if isinstance(args, str) and not is_invalid:
         try:
             args = json.loads(args) if args.strip() else {}
         except (ValueError, RecursionError):
             raise MessageError(place=place, found="text that is no JSON", expected=f"{key} as JSON") from None
+    if is_invalid:
+        args = None
     if args is not None and not isinstance(args, Mapping):
         raise MessageError(place=place, found=kind_of(args), expected=f"{key} that are an object")
-    return str(call.get("id")), ToolCall(name, args)
+    return _Call(_ids_of(call), ToolCall(name, args))
+
+
+def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
+    """Raise MessageError for a message of an assistant that may hold calls where nobody looks for them."""
+    if _SAYING.isdisjoint(fields):
+        found = f"a message with {', '.join(map(str, fields))}"
+        raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
+    for key, value in fields.items():
+        if value and key not in _SAYING and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
+            raise MessageError(place=f"{place}.{key}", found=kind_of(value), expected="calls in tool_calls or content")
 
 
 def joined(texts: Iterable[str | None]) -> str | None:

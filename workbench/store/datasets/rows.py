@@ -28,6 +28,7 @@ MEASURES = (LATENCY, FAILURE)
 """The columns that are numbers."""
 
 MESSAGES = "messages"
+_CONTENTS = "contents"  # what Gemini calls them
 REFERENCE_MESSAGES = "reference_messages"
 
 AS_PYTHON_PRINTS = "a value as Python prints it"
@@ -96,6 +97,8 @@ def row_of(record: Record, *, number: int) -> Row:
     for name, value in columns.items():
         if _is_nan(value):
             columns[name] = None  # so pandas writes what is missing
+    if MESSAGES not in columns and is_messages(columns.get(_CONTENTS)):
+        columns[MESSAGES] = columns[_CONTENTS]
     _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
     _read_conversation(
         record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"

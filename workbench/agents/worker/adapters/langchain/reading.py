@@ -52,6 +52,7 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
             use = _read_call(call)
             names[use["id"]] = use["name"]
             uses.append(use)
+        uses += _calls_of_the_provider(message)
         # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
         for call in getattr(message, "invalid_tool_calls", None) or ():
             uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
@@ -107,6 +108,18 @@ def _read_call(call: Any) -> dict[str, Any]:
     if not isinstance(args, (dict, type(None))):
         raise AgentFault(f"the arguments of {told['name']} are {describe(args)}, expected a dict")
     return {"id": call.get("id"), "name": told["name"], "args": as_json(args or {})}
+
+
+def _calls_of_the_provider(message: Any) -> list[dict[str, Any]]:
+    """Calls of tools that ran where the model does: they stand in the content alone."""
+    content = message.content if isinstance(message.content, list) else []
+    return [
+        {"id": block.get("id"), "name": block["name"], "args": as_json(block.get("input", block.get("args")) or {})}
+        for block in content
+        if isinstance(block, dict)
+        and block.get("type") in ("server_tool_use", "server_tool_call", "mcp_tool_use")
+        and isinstance(block.get("name"), str)
+    ]
 
 
 def message_text(message: Any) -> str:
