@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Processes that tests start find compiled modules, as those of installed programs do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("tests", deadline=None)
@@ -74,6 +78,13 @@ NEEDS = {
 def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test finds or leaves a layout in the folder of whoever runs it, in processes of its own neither."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+def pytest_collection_finish() -> None:
+    """What is here before the first test stays until the last: searching it for garbage again and again is in vain."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

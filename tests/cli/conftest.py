@@ -127,6 +127,7 @@ def workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     root.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("workbench.engine.runner._backoff_seconds", lambda tries: 0.01)  # between tries; else seconds
     command = CommandLine(root, monkeypatch)
     command.write("workbench.toml", SETTINGS)
     command.write("home/__init__.py", "")

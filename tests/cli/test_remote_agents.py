@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,19 +21,15 @@ def configure(workbench: CommandLine, url: str, *more: str) -> None:
 def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, make_turn: Turn) -> None:
     def answer(call: Call) -> Said:
         prompt = call.body["prompt"]
-        if "down" in prompt:
-            return Said("out of order", status=503)
-        if "slow" in prompt:
-            return Said({"response": prompt}, seconds=3.0)
-        return Said({"response": prompt})
+        return Said("out of order", status=503) if prompt == "down" else Said({"response": prompt})
 
-    cases = {prompt: [make_turn(prompt, "fine")] for prompt in ("fine", "wrong", "down", "slow")}
+    cases = {prompt: [make_turn(prompt, "fine")] for prompt in ("fine", "wrong", "down")}
     workbench.add_set("web/set.evalset.json", cases)
     workbench.write("criteria.json", {"criteria": {"response_match_score": 0.8}})
 
     with serving(answer) as server:
         configure(workbench, server.url)
-        done = workbench("run", "web", "--timeout", "1", "--config", "criteria.json", "--format", "json")
+        done = workbench("run", "web", "--config", "criteria.json", "--format", "json")
         asked = [call.body["prompt"] for call in server.calls]
         url = f"{server.url}/chat"
 
@@ -43,9 +40,26 @@ def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, m
         "fine": ("PASSED", None),
         "wrong": ("FAILED", None),
         "down": ("ERROR", f"POST {url} answered 503: out of order"),
-        "slow": ("ERROR", f"took longer than 1 s, waiting for {url}"),
     }
-    assert sorted(asked) == ["down", "down", "down", "fine", "slow", "wrong"]
+    assert sorted(asked) == ["down", "down", "down", "fine", "wrong"]
+
+
+def test_an_agent_behind_http_that_is_slow_is_an_error_that_names_it(workbench: CommandLine, make_turn: Turn) -> None:
+    workbench.add_set("web/set.evalset.json", {"slow": [make_turn("hello")]})
+    over = threading.Event()
+
+    def answer(call: Call) -> Said:
+        over.wait(60)
+        return Said({"response": "at last"})
+
+    with serving(answer) as server:
+        configure(workbench, server.url)
+        done = workbench("run", "web", "--timeout", "0.5", "--format", "json")
+        over.set()
+
+    (case,) = done.data["cases"]
+    assert (case["status"], case["error"]["kind"]) == ("ERROR", "timeout")
+    assert case["error"]["message"] == f"took longer than 0.5 s, waiting for {server.url}/chat"
 
 
 def test_a_verdict_holds_until_what_is_asked_changes(workbench: CommandLine, make_turn: Turn) -> None:

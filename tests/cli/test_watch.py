@@ -1,4 +1,4 @@
-"""`workbench watch`, `run --affected` and `explain`, as processes."""
+"""`workbench watch` as a process; beside it `run --affected` and `explain`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, judged_folder, judging
 from tests.watch.watched import Folder
 
@@ -83,8 +84,10 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _run(folder: Folder, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([WORKBENCH, *arguments], cwd=folder.root, capture_output=True, text=True, check=False)
+@pytest.fixture
+def run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Runs commands in the folder, in this process."""
+    return CommandLine(folder.root, monkeypatch)
 
 
 def test_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
@@ -152,8 +155,8 @@ def test_what_judges_took_is_told_in_json(judged: Folder, watches: list[Watch]) 
     assert 0 < model["cost"] < 0.01
 
 
-def test_stored_verdicts_are_shown_as_such(folder: Folder, watches: list[Watch]) -> None:
-    assert _run(folder, "run").returncode == 0
+def test_stored_verdicts_are_shown_as_such(folder: Folder, run: CommandLine, watches: list[Watch]) -> None:
+    assert run("run").status == 0
 
     watch = Watch(folder, "--format", "jsonl")
     watches.append(watch)
@@ -162,11 +165,11 @@ def test_stored_verdicts_are_shown_as_such(folder: Folder, watches: list[Watch])
     assert [verdict["source"] for verdict in verdicts] == ["stored", "stored"]
 
 
-def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path) -> None:
-    done = subprocess.run([WORKBENCH, "watch", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CommandLine(tmp_path, monkeypatch)("watch", "nowhere")
 
-    assert done.returncode == 2
-    assert "nowhere" in done.stderr
+    assert done.status == 2
+    assert "nowhere" in done.error
 
 
 @pytest.mark.parametrize("into", ["> {file}", "| tee {file}", "--format jsonl > {file}"])
@@ -218,11 +221,11 @@ def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path
     assert "no eval set with an agent was found" in said
 
 
-def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path) -> None:
-    done = subprocess.run([WORKBENCH, "watch"], cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CommandLine(tmp_path, monkeypatch)("watch")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no eval set with an agent was found" in done.stderr
+    assert (done.status, done.out) == (2, "")
+    assert "no eval set with an agent was found" in done.error
 
 
 def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: list[Watch]) -> None:
@@ -248,70 +251,73 @@ def test_what_is_odd_is_said_once_where_cases_are_named_too(folder: Folder, watc
     assert watch.process.communicate(timeout=30)[1].count("other/agent.py") == 1
 
 
-def test_a_set_without_cases_that_is_named_is_a_mistake(folder: Folder) -> None:
+def test_a_set_without_cases_that_is_named_is_a_mistake(folder: Folder, run: CommandLine) -> None:
     folder.cases(name="empty")
 
-    done = _run(folder, "watch", "empty.evalset.json")
+    done = run("watch", "empty.evalset.json")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no eval case in empty.evalset.json" in done.stderr
+    assert (done.status, done.out) == (2, "")
+    assert "there is no eval case in empty.evalset.json" in done.error
 
 
-def test_criteria_that_cannot_be_read_end_the_watch_at_once(folder: Folder) -> None:
+def test_criteria_that_cannot_be_read_end_the_watch_at_once(folder: Folder, run: CommandLine) -> None:
     folder.write("test_config.json", "{")
 
-    done = _run(folder, "watch")
+    done = run("watch")
 
-    assert done.returncode == 2
-    assert "test_config.json" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.status == 2
+    assert "test_config.json" in done.error
+    assert "Traceback" not in done.error
 
 
-def test_only_what_is_affected_runs(folder: Folder) -> None:
-    assert _run(folder, "run", "--affected").returncode == 0
+def test_only_what_is_affected_runs(folder: Folder, run: CommandLine) -> None:
+    assert run("run", "--affected").status == 0
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
 
-    done = _run(folder, "run", "--affected", "--format", "json")
+    done = run("run", "--affected", "--format", "json")
 
-    report: dict[str, Any] = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(done.out)
     assert report["summary"]["passed"] == 2
-    assert "affected: 1 of 2; the other verdicts still hold" in done.stderr
-    stored = json.loads(_run(folder, "report", "--format", "json").stdout)
+    assert "affected: 1 of 2; the other verdicts still hold" in done.error
+    stored = json.loads(run("report", "--format", "json").out)
     assert [case["eval_id"] for case in stored["cases"]] == ["first", "second"]
     assert stored["summary"]["passed"] == 2
     for _ in range(6):  # what only counts again takes no place of what else is kept
-        again = _run(folder, "run", "--affected")
+        again = run("run", "--affected")
     folder.write("tools.py", TOOLS)
-    assert "affected: 0 of 2" in _run(folder, "run", "--affected").stderr
-    assert "affected: 0 of 2" in again.stderr
-    assert again.returncode == 0
+    assert "affected: 0 of 2" in run("run", "--affected").error
+    assert "affected: 0 of 2" in again.error
+    assert again.status == 0
 
 
-def test_a_case_is_explained(folder: Folder) -> None:
-    assert "would run\n  because never ran" in _run(folder, "explain", "--case", "first").stdout
-    _run(folder, "run")
+def test_a_case_is_explained(folder: Folder, run: CommandLine) -> None:
+    assert "would run\n  because never ran" in run("explain", "--case", "first").out
+    run("run")
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
 
-    done = _run(folder, "explain", "--verbose")
+    done = run("explain", "--verbose")
 
-    assert done.returncode == 0
-    assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.stdout
-    assert "set.evalset.json:second: would not run: its verdict holds" in done.stdout
-    assert "block          tools.py::down" in done.stdout
+    assert done.status == 0
+    assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.out
+    assert "set.evalset.json:second: would not run: its verdict holds" in done.out
+    assert "block          tools.py::down" in done.out
 
 
-def test_a_dataset_that_is_named_is_judged_where_it_has_changed(tmp_path: Path, watches: list[Watch]) -> None:
+def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watches: list[Watch]
+) -> None:
     folder = Folder(tmp_path)
+    run = CommandLine(tmp_path, monkeypatch)
     rows = "\n".join(json.dumps({"eval_id": name, "response": name, "reference": "a"}) for name in ("a", "b"))
     folder.write("rows.jsonl", rows)
-    assert "would be judged\n  because never judged" in _run(folder, "explain", "rows.jsonl", "--case", "a").stdout
+    assert "would be judged\n  because never judged" in run("explain", "rows.jsonl", "--case", "a").out
 
-    assert _run(folder, "run", "rows.jsonl", "--affected").returncode == 1
-    assert "affected: 0 of 2" in _run(folder, "run", "rows.jsonl", "--affected").stderr
+    assert run("run", "rows.jsonl", "--affected").status == 1
+    assert "affected: 0 of 2" in run("run", "rows.jsonl", "--affected").error
     folder.write("rows.jsonl", rows.replace('"response": "b"', '"response": "c"'))
 
-    assert "affected: 1 of 2, 1 only judged" in _run(folder, "run", "rows.jsonl", "--affected").stderr
-    explained = _run(folder, "explain", "rows.jsonl:a").stdout
+    assert "affected: 1 of 2, 1 only judged" in run("run", "rows.jsonl", "--affected").error
+    explained = run("explain", "rows.jsonl:a").out
     assert "would not run: its verdict holds" in explained
     assert "it depends on: nothing but what was recorded and its criteria" in explained
 

@@ -91,7 +91,8 @@ def result_of(run: Run, eval_id: str) -> CaseResult:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setattr("workbench.engine.runner._backoff_seconds", lambda tries: 0.01)  # between tries; else seconds
     project = Project(tmp_path)
     project.add_criteria(tool_trajectory_avg_score=1.0)
     yield project

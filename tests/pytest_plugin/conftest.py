@@ -38,11 +38,11 @@ class PytestProject:
 
     def pytest(self, *arguments: str) -> pytest.RunResult:
         """Run pytest here."""
-        return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+        return self.cached("-p", "no:cacheprovider", *arguments)
 
     def cached(self, *arguments: str) -> pytest.RunResult:
         """Run pytest with its cache, which knows what failed last."""
-        return self.pytester.runpytest_subprocess(*arguments)
+        return self.pytester.runpytest_subprocess("-p", "no:langsmith_plugin", *arguments)
 
     def status_lines(self, *arguments: str) -> dict[str, str]:
         """How each test ended, by its node id."""

@@ -387,16 +387,18 @@ class Driver:
     async def until(self, *wanted: str) -> str:
         """Wait until all of this stands on the screen; the screen is the message of the failure."""
         for _ in range(600):
-            if all(text in self.text for text in wanted):
-                return self.text
+            shown = self.text  # drawn once for each look
+            if all(text in shown for text in wanted):
+                return shown
             await self.pilot.pause(0.02)
         raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
 
     async def until_gone(self, unwanted: str) -> str:
         """Wait until this stands on the screen no longer."""
         for _ in range(600):
-            if unwanted not in self.text:
-                return self.text
+            shown = self.text
+            if unwanted not in shown:
+                return shown
             await self.pilot.pause(0.02)
         raise AssertionError(f"still on the screen: {unwanted}\n{self.text}")
 

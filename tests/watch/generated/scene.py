@@ -85,10 +85,13 @@ class Scene:
 
     def tree(self, name: str) -> ast.Module | None:
         """The syntax tree of a file; None where it is broken."""
-        try:
-            return ast.parse(self.read(name))
-        except (SyntaxError, ValueError):
-            return None
+        while True:
+            try:
+                return ast.parse(self.read(name))
+            except (SyntaxError, ValueError):
+                return None
+            except SystemError:  # of Python 3.11 where two threads parse at the same moment
+                continue
 
     def constants(self) -> list[str]:
         """All texts that stand in the code."""
