@@ -37,7 +37,7 @@ async def eyes(project: Path, scan: bool) -> AsyncIterator[Eyes]:
 @pytest.mark.parametrize("save", SAVES)
 async def test_every_way_of_saving_is_told(project: Path, eyes: Eyes, save: Callable[[Path, str], None]) -> None:
     path = project / "tools/search.py"
-    for number in range(5):
+    for number in range(3):
         save(path, f"content {number}")
         await eyes.see(path)
         await eyes.settle()
@@ -100,7 +100,7 @@ async def test_twenty_thousand_files_at_once_are_told_completely(tmp_path: Path,
 
 
 async def test_what_is_written_at_once_into_new_nested_folders_is_told(project: Path, eyes: Eyes, scan: bool) -> None:
-    for number in range(10 if scan else 60):
+    for number in range(5 if scan else 20):
         paths = [
             project / f"new{number}" / "a" / "b" / f"{name}.py" if deep else project / f"new{number}" / f"{name}.py"
             for deep in (True, False)
@@ -155,7 +155,7 @@ async def test_a_folder_that_moves_within_out_and_in_is_told_with_all_in_it(
 
 
 async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path, project: Path, eyes: Eyes) -> None:
-    for number in range(5):
+    for number in range(3):
         shutil.rmtree(project / "tools")
         tree(project, "tools/search.py")
         await eyes.see(project / "tools/search.py")
@@ -169,7 +169,7 @@ async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path
 async def test_a_project_that_vanishes_and_returns_is_told_and_watched_again(
     tmp_path: Path, project: Path, eyes: Eyes, how: str
 ) -> None:
-    for number in range(3):
+    for number in range(2):
         if how == "deleted":
             shutil.rmtree(project)
         else:
