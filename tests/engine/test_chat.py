@@ -164,13 +164,13 @@ HANG = "(pathlib.Path('pid.new').write_text(str(os.getpid())), os.rename('pid.ne
 
 def test_a_turn_ends_at_the_timeout_of_the_settings(project: Project) -> None:
     with (project.root / "workbench.toml").open("a") as file:
-        file.write("[run]\ntimeout_seconds = 4.0\n")  # in which a process starts on a busy machine
+        file.write("[run]\ntimeout_seconds = 2.0\n")
     talk = chat_with(project, DIES)
 
     failed = talk.say("hang")
 
     assert failed.status is CaseStatus.ERROR
-    assert failed.failure.kind is FailureKind.TIMEOUT and "longer than 4 s" in failed.failure.message
+    assert failed.failure.kind is FailureKind.TIMEOUT and "longer than 2 s" in failed.failure.message
     assert "last words" in failed.failure.stderr_tail
 
 

@@ -73,7 +73,7 @@ def test_options_of_a_run_count(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 90", "done: 90")])
     project.write("lenient.json", {"criteria": {"tool_trajectory_avg_score": 0.0}})
 
-    done = project.status_lines("--workbench", "--workbench-config", "lenient.json", "--workbench-timeout", "5")
+    done = project.status_lines("--workbench", "--workbench-config", "lenient.json", "--workbench-timeout", "3")
 
     assert list(done.values()) == ["PASSED", "ERROR"]
 
