@@ -386,7 +386,7 @@ class Driver:
 
     async def until(self, *wanted: str) -> str:
         """Wait until all of this stands on the screen; the screen is the message of the failure."""
-        for _ in range(600):
+        for _ in range(3000):
             shown = self.text  # drawn once for each look
             if all(text in shown for text in wanted):
                 return shown
@@ -395,7 +395,7 @@ class Driver:
 
     async def until_gone(self, unwanted: str) -> str:
         """Wait until this stands on the screen no longer."""
-        for _ in range(600):
+        for _ in range(3000):
             shown = self.text
             if unwanted not in shown:
                 return shown
