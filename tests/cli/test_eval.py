@@ -144,3 +144,24 @@ def test_what_cannot_be_meant_is_one_message(documented: CommandLine, arguments:
     assert done.status == 2
     assert said in done.error
     assert "Traceback" not in done.error
+
+
+def test_a_feature_that_adk_does_not_know_is_reported(documented: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOOL_CONFIRMATON", "GOOGLE_TOOL"):
+        monkeypatch.delenv(f"ADK_ENABLE_{name}", raising=False)
+    features = "--enable_features=TOOL_CONFIRMATON,GOOGLE_TOOL"
+
+    done = documented("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1", features)
+
+    assert "unknown feature 'TOOL_CONFIRMATON'" in done.error
+    assert "did you mean 'TOOL_CONFIRMATION'?" in done.error
+    assert "GOOGLE_TOOL" not in done.error
+
+
+@pytest.mark.needs_adk
+def test_the_known_features_are_those_of_adk() -> None:
+    from google.adk.features import FeatureName
+
+    from workbench.cli.adk_features import ADK_FEATURES
+
+    assert {feature.value for feature in FeatureName} == ADK_FEATURES

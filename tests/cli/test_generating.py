@@ -263,6 +263,7 @@ def test_an_agent_that_cannot_be_imported_is_told(home: CommandLine, server: Ser
     [
         ({"count": 0}, "count"),
         ({"count": 2, "model": "x"}, "did you mean 'model_name'"),
+        ({"count": 2, "modelName": "gpt-4o"}, "modelName: found 'gpt-4o', expected 'openai/gpt-4o'"),
         ([], "an object"),
     ],
 )

@@ -135,3 +135,75 @@ def test_what_a_config_needs_is_known_before_it_runs(config: Any) -> None:
     assert needs_of(default_config()) == {"text"}
     assert needs_of(config({"tool_trajectory_avg_score": 1})) == set()
     assert needs_of(config({"mine": 1}, custom={"mine": "checks.mine"})) == {"worker"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "threshold", "expected"),
+    [
+        ("tool_trajectory_avg_score", 80, "a number from 0 to 1, the range of the metric"),
+        ("rouge_1", 1.01, "a number from 0 to 1, the range of the metric"),
+        ("rouge_1", -0.1, "a number from 0 to 1, the range of the metric"),
+        ("safety_v1", 5, "a number from 0 to 1, the range of the metric"),
+        ("response_evaluation_score", 5.5, "a number from 1 to 5, the range of the metric"),
+        ("failure", 2, "a number from 0 to 1, the range of the metric"),
+        ("latency", -1, "a number of at least 0"),
+    ],
+)
+def test_a_threshold_outside_the_range_of_the_metric_is_an_error(
+    config: Any, metric: str, threshold: float, expected: str
+) -> None:
+    for criterion in (threshold, {"threshold": threshold}):
+        problems = check_criteria(config({metric: criterion}, check=False))
+
+        assert [(each.place, each.found, each.expected) for each in problems] == [
+            (f"criteria.{metric}.threshold", f"the threshold {threshold:g}", expected)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "threshold"),
+    [("rouge_1", 0), ("rouge_1", 1), ("response_evaluation_score", 5), ("safety_v1", 0.5), ("latency", 80)],
+)
+def test_a_threshold_within_the_range_is_none(config: Any, metric: str, threshold: float) -> None:
+    assert check_criteria(config({metric: threshold}, check=False)) == []
+
+
+def test_the_range_of_a_custom_metric_is_the_one_that_it_declares(config: Any) -> None:
+    def problems(**interval: float) -> list[str]:
+        info = {"metric_name": "own", "metric_value_info": {"interval": interval}}
+        custom = {"own": {"code_config": {"name": "own.f"}, "metric_info": info}}
+        return [str(each) for each in check_criteria(config({"own": 80}, custom=custom, check=False))]
+
+    assert problems(min_value=0, max_value=100) == problems() == []
+    assert problems(min_value=0, max_value=10) == [
+        "criteria.own.threshold: found the threshold 80, expected a number from 0 to 10, the range of the metric"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        ("gpt-4o", "openai/gpt-4o"), ("o3-mini", "openai/o3-mini"), ("o1", "openai/o1"), ("GPT-5", "openai/GPT-5"),
+        ("claude-sonnet-4", "anthropic/claude-sonnet-4"), ("mistral-large-latest", "mistral/mistral-large-latest"),
+    ],
+)  # fmt: skip
+def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, named: str) -> None:
+    criterion = {"threshold": 0.5, "judge_model_options": {"judge_model": model}}
+
+    (problem,) = check_criteria(config({"safety_v1": criterion}, check=False))
+
+    expected = f"{named!r}: a model of another vendor than Google is named provider/model"
+    assert (problem.place, problem.found, problem.expected) == (
+        "criteria.safety_v1.judge_model_options.judge_model",
+        repr(model),
+        expected,
+    )
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-flash-latest", "gemma-3-27b-it", "openai/gpt-4o", "models/gpt-tuned", "my-judge"]
+)
+def test_other_names_of_models_are_left_alone(config: Any, model: str) -> None:
+    criterion = {"threshold": 0.5, "judge_model_options": {"judge_model": model}}
+
+    assert check_criteria(config({"safety_v1": criterion}, check=False)) == []

@@ -136,8 +136,18 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
 
 
 def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
-    """Hand ADK's switches to the agents' processes, in the variables that ADK reads."""
-    for word, lists in (("ENABLE", enable), ("DISABLE", disable)):
-        for name in (name.strip() for text in lists for name in text.split(",")):
-            if name:
-                os.environ[f"ADK_{word}_{name}"] = "1"
+    """Hand ADK's switches to the agents' processes, in the variables that ADK reads; report unknown ones."""
+    given = [("ENABLE", name) for name in _names_in(enable)] + [("DISABLE", name) for name in _names_in(disable)]
+    if not given:
+        return
+    from workbench.cli.adk_features import unknown_features
+    from workbench.cli.streams import message
+
+    for word, name in given:
+        os.environ[f"ADK_{word}_{name}"] = "1"
+    for sentence in unknown_features(dict.fromkeys(name for _, name in given)):
+        message(sentence)
+
+
+def _names_in(lists: Iterable[str]) -> list[str]:
+    return [name.strip() for text in lists for name in text.split(",") if name.strip()]

@@ -31,6 +31,15 @@ _ERROR = 3
 _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 
 
+def _check_model(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    from workbench.model.model_names import wrong_vendor
+
+    expected = None if value is None else wrong_vendor(value)
+    if expected is not None:
+        raise click.BadParameter(f"found {value!r}, expected {expected}.", ctx=context, param=parameter)
+    return value
+
+
 @click.command("generate-eval-cases")
 @click.argument("agent", metavar="AGENT_DIR", type=FOLDER)
 @click.argument("eval_set_id")
@@ -48,7 +57,7 @@ _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
     help="The agent by its name in workbench.toml. Default: of those in AGENT_DIR the one that the set belongs to.",
 )
 @click.option("--count", type=click.IntRange(min=1, max=200), help="How many scenarios. Default: 5.")
-@click.option("--model", help="The model that writes them. Default: that of [simulation].")
+@click.option("--model", callback=_check_model, help="The model that writes them. Default: that of [simulation].")
 @click.option("--instruction", metavar="TEXT", help="What they should be about.")
 @click.option("--context", metavar="TEXT", help="What data the agent's tools would find: scenarios name no other.")
 @click.option(

@@ -35,6 +35,26 @@ def misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
     ]
 
 
+def threshold_out_of_range(criterion: Criterion, lowest: Any, highest: Any) -> list[InvalidConfig]:
+    """A problem for a threshold that no score of the metric reaches, or a negative one that every score reaches.
+
+    `lowest` and `highest` bound the scores; a value that is no number does not. A threshold from 0 up to the lowest
+    grade of a metric such as 1 to 5 is allowed.
+    """
+    threshold = criterion.threshold
+    if threshold is None:
+        return []
+    above = highest if is_number(highest) else math.inf
+    below = min(lowest, 0.0) if is_number(lowest) else -math.inf
+    if below <= threshold <= above:
+        return []
+    expected = f"a number of at least {below:g}" if math.isinf(above) else f"a number of at most {above:g}"
+    if not math.isinf(above) and not math.isinf(below):
+        expected = f"a number from {lowest:g} to {above:g}, the range of the metric"
+    place = f"criteria.{criterion.metric}.{THRESHOLD}"
+    return [InvalidConfig(place=place, found=f"the threshold {threshold:g}", expected=expected)]
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None where none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}

@@ -180,6 +180,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
         problems = option_reading.misspelt_threshold(criterion)
+        problems += option_reading.threshold_out_of_range(criterion, custom.lowest, custom.highest)
         return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
     info = known_metrics().get(criterion.metric)
     if info is None:
@@ -191,7 +192,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
 
 def _prepared(criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], options: Options) -> PreparedCriterion:
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
-    problems = options.finish()
+    problems = [*options.finish(), *option_reading.threshold_out_of_range(criterion, info.lowest, info.highest)]
     if problems:
         reason = "; ".join(map(str, problems))
         return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=reason, problems=problems)

@@ -14,6 +14,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from workbench.model.base import Fact
+from workbench.model.model_names import wrong_vendor
 from workbench.model.text import did_you_mean, one_line
 
 LONGEST_LATENCY = 120.0  # seconds, as in ADK
@@ -114,9 +115,12 @@ def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mista
     place = top.place_of("tool_simulation_configs")
     tools = [_read_tool(_Object(item, (*place, index), top.mistakes)) for index, item in enumerate(found)]
     _refuse_repeated(tools, place, top.mistakes)
+    model = top.text("simulation_model")
+    if (expected := wrong_vendor(model)) is not None:
+        top.mistakes.append(Mistake(top.place_of("simulation_model"), repr(model), expected))
     environment = Environment(
         tools=tuple(tools),
-        model=top.text("simulation_model"),
+        model=model,
         configuration=dict(top.mapping("simulation_model_configuration") or {}),
         data=_as_text(top.value("environment_data")),
         tracing=_as_text(top.value("tracing")),

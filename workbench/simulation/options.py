@@ -16,6 +16,7 @@ from workbench.llm.configuration import unknown_keys
 from workbench.llm.provider import is_of_google
 from workbench.llm.templates import TemplateProblem, names_in
 from workbench.model.criteria import EvalConfig, InvalidConfig
+from workbench.model.model_names import wrong_vendor
 from workbench.model.text import did_you_mean
 
 SECTION = "user_simulator_config"
@@ -69,6 +70,8 @@ def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOp
     model = reader.read("model", str, default=default_model, expected="the name of a model")
     if "model" in values and not model.strip():
         reader.refuse("model", expected="the name of a model")
+    elif (expected := wrong_vendor(model)) is not None:
+        reader.refuse("model", expected=expected)
     limit = reader.read("max_allowed_invocations", int, default=DEFAULT_LIMIT, expected="a whole number")
     if limit < 1 and limit != NO_LIMIT:
         reader.refuse("max_allowed_invocations", expected="a number from 1 on, or -1 for no limit")

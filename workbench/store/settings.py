@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from workbench.model.base import Fact
+from workbench.model.model_names import wrong_vendor
 from workbench.model.target import Isolation
 from workbench.model.text import did_you_mean, one_line
 from workbench.store.errors import StoreError, shown_path
@@ -22,6 +23,16 @@ from workbench.store.target_settings import KIND_TABLES, KINDS, Section, TargetS
 from workbench.store.toml import Place, TomlFile, read_toml
 
 FILE_NAME = "workbench.toml"
+
+
+def _check_vendor(model: str) -> str:
+    expected = wrong_vendor(model)
+    if expected is not None:
+        raise ValueError(expected)
+    return model
+
+
+ModelName = Annotated[str, AfterValidator(_check_vendor)]
 
 
 class RunSettings(Section):
@@ -51,7 +62,7 @@ class PriceSettings(Section):
 class JudgeSettings(Section):
     """`[judge]`: the model that judges what cannot be computed."""
 
-    model: str = "gemini-2.5-flash"
+    model: ModelName = "gemini-2.5-flash"
     """Name of the model: one of Google's, or `provider/model` through LiteLLM."""
     scorer: Literal["judge", "vertex"] = "judge"
     """What scores the metrics that ADK leaves to Google Cloud, where a criterion does not say: the judge model, or the
@@ -75,7 +86,7 @@ class JudgeSettings(Section):
 class SimulationSettings(Section):
     """`[simulation]`: users of conversation scenarios, scenarios that a model writes, tools that it answers for."""
 
-    model: str = "gemini-2.5-flash"
+    model: ModelName = "gemini-2.5-flash"
     """Name of the model that plays, answers and writes scenarios, where the file that says how names none."""
 
 

@@ -62,6 +62,7 @@ def test_a_scenario_that_cannot_be_played_is_an_error_before_anything_is_asked(
         ({"model": 7}, "model: found 7, expected the name of a model"),
         ({"type": "llm_audio"}, "users that speak aloud"),
         ({"include_function_calls": "yes"}, "expected true or false"),
+        ({"model": "gpt-4o"}, "user_simulator_config.model: found 'gpt-4o', expected 'openai/gpt-4o'"),
     ],
 )
 def test_a_wrong_configuration_of_users_is_refused_with_its_place(

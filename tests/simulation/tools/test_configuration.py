@@ -70,6 +70,14 @@ def problems(path: Path) -> list[str]:
     return [str(problem).removeprefix(f"{path}:") for problem in load_environment(path)[1]]
 
 
+def test_a_model_of_another_vendor_needs_its_provider(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**ADK_EXAMPLE, "simulation_model": "gpt-4o"}))
+
+    (problem,) = problems(tmp_path / "a.json")
+
+    assert "simulation_model: found 'gpt-4o', expected 'openai/gpt-4o'" in problem
+
+
 def test_both_spellings_mean_the_same(tmp_path: Path) -> None:
     (tmp_path / "snake.json").write_text(json.dumps(ADK_EXAMPLE))
     (tmp_path / "camel.json").write_text(json.dumps(camel(ADK_EXAMPLE)))

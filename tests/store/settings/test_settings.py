@@ -99,6 +99,9 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
     )
 
 
+OTHER_VENDOR = ": a model of another vendor than Google is named provider/model"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
@@ -111,6 +114,8 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         ("[run]\ntimeout_seconds = '9'", 2, "run.timeout_seconds: found '9', expected a number"),
         ("[run]\nisolation = 'none'", 2, "run.isolation: found 'none', expected 'case' or 'worker'"),
         ("run = 3", 1, "run: found 3, expected a table"),
+        ("[judge]\nmodel = 'gpt-4o'", 2, f"judge.model: found 'gpt-4o', expected 'openai/gpt-4o'{OTHER_VENDOR}"),
+        ("[simulation]\nmodel = 'o3'", 2, f"simulation.model: found 'o3', expected 'openai/o3'{OTHER_VENDOR}"),
         ("targets = []", 1, "targets: found a list, expected a table"),
         ("[targets]\nx = 3", 2, "targets.x: found 3, expected a table"),
         (

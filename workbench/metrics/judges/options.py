@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from workbench.llm.configuration import unknown_keys
 from workbench.metrics.definition import JudgeOptions
 from workbench.metrics.options import Options, describe, nearest
+from workbench.model.model_names import wrong_vendor
 
 NAME = "judge_model_options"
 WITH_INTERMEDIATE = "include_intermediate_responses_in_final"
@@ -51,6 +52,8 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
     if model is not None and not (isinstance(model, str) and model.strip()):
         options.refuse(f"{NAME}.judge_model", found=describe(model), expected="the name of a model")
         model = None
+    elif model is not None and (wanted := wrong_vendor(model)) is not None:
+        options.refuse(f"{NAME}.judge_model", found=repr(model), expected=wanted)
     config = values.get("judge_model_config")
     if config is not None and not isinstance(config, Mapping):
         options.refuse(f"{NAME}.judge_model_config", found=describe(config), expected="an object")

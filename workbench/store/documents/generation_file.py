@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench.model.generation import GenerationConfig
+from workbench.model.model_names import wrong_vendor
 from workbench.model.text import did_you_mean
 from workbench.store.documents.cases import InvalidData, validated
 from workbench.store.documents.places import to_snake
@@ -24,4 +25,8 @@ def load_generation(path: Path) -> GenerationConfig:
         if to_snake(key) not in known:
             expected = f"one of {', '.join(known)}{did_you_mean(to_snake(key), known)}"
             raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)
+    expected_name = None if config.model_name is None else wrong_vendor(config.model_name)
+    if expected_name is not None:
+        place = ("modelName",) if "modelName" in loaded.data else ("model_name",)
+        raise loaded.error(place, found=repr(config.model_name), expected=expected_name)
     return config
