@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -260,3 +261,29 @@ def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: 
     assert done.status == 2
     assert '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in done.out
     assert "    needs langchain_core in its own interpreter, which is not looked into\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("1.17.0", "  old: google-adk 1.17.0 is too old, expected 1.18 or newer: pip install -U google-adk (in "),
+        (None, "  old: google-adk is not installed for its interpreter "),
+        ("1.18.0", "no problems found"),
+    ],
+)
+def test_a_google_adk_that_cannot_be_used_is_a_problem(
+    workbench: CommandLine, tmp_path: Path, version: str | None, told: str
+) -> None:
+    environment = tmp_path / "venv"
+    packages = environment / "lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    (environment / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    (environment / "bin").mkdir()
+    (environment / "bin/python").symlink_to(sys.executable)
+    if version is not None:
+        (packages / f"google_adk-{version}.dist-info").mkdir()
+        (packages / f"google_adk-{version}.dist-info/METADATA").write_text(f"Name: google-adk\nVersion: {version}\n")
+    workbench.write("home/agent.py", "from google.adk.agents import Agent\nroot_agent = Agent(name='home')")
+    configure(workbench, f"[targets.old]\nkind = 'adk'\ntarget = 'home'\npython = '{environment}/bin/python'")
+
+    assert told in workbench("doctor").out

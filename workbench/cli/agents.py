@@ -6,8 +6,10 @@ import asyncio
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.model.target import AgentKind
@@ -124,6 +126,8 @@ def _framework(target: Target) -> Iterator[Health]:
 
     from workbench.cli.doctor import missing_extra
 
+    if target.kind is AgentKind.ADK:
+        yield from _adk(target)
     needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
     if target.kind is AgentKind.AGENT_ENGINE and target.runs_elsewhere:
         needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}
@@ -134,6 +138,37 @@ def _framework(target: Target) -> Iterator[Health]:
         yield Health(lines=(f"needs {module} in its own interpreter, which is not looked into",))
     elif find_spec(module) is None:
         yield Health(problems=(f"the extra {extra} is {missing_extra(extra)}",))
+
+
+def _adk(target: Target) -> Iterator[Health]:
+    """Whether the target's interpreter has a google-adk that can be used. Nothing is run for that."""
+    from importlib.metadata import distributions
+
+    from workbench.agents.worker.adapters.adk.release import wrong_version
+    from workbench.cli.doctor import missing_extra
+
+    folders = sys.path
+    if target.python is not None:
+        environment = target.python.parent.parent  # where a virtual environment has its interpreter in bin or Scripts
+        folders = [*map(str, environment.glob("lib/python3*/site-packages")), str(environment / "Lib/site-packages")]
+        if not (environment / "pyvenv.cfg").is_file() or "true" in _system_packages(environment):
+            yield Health(lines=("needs google-adk in its own interpreter, which is not looked into",))
+            return
+    found = next((each.version for each in distributions(name="google-adk", path=folders)), None)
+    if found is not None:
+        problem = wrong_version(found)
+        yield Health(problems=() if problem is None else (f"{problem} (in {target.python or sys.executable})",))
+    elif target.python is None:
+        yield Health(problems=(f"the extra adk is {missing_extra('adk')}",))
+    else:
+        yield Health(problems=(f"google-adk is not installed for its interpreter {target.python}",))
+
+
+def _system_packages(environment: Path) -> str:
+    """Whether a virtual environment sees the packages of the interpreter it was made from: `true` or `false`."""
+    lines = (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
+    values = (line.partition("=")[2] for line in lines if line.startswith("include-system-site-packages"))
+    return next(values, "false").strip().lower()
 
 
 def _variables(target: Target) -> Iterator[Health]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from workbench.agents.worker.adapters import adk
+from workbench.agents.worker.adapters.adk.release import agent_type
 from workbench.agents.worker.adapters.base import LoadError
 
 from .conftest import PRELUDE, Agents
@@ -312,5 +314,29 @@ def test_an_interpreter_without_google_adk_is_told(agents: Agents, monkeypatch: 
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "google.adk", None)
 
+    with pytest.raises(LoadError, match=r"google-adk \S+ is installed for .*, but google.adk\S* is missing"):
+        agents.adapter("my_agent").load()
+
+    monkeypatch.setattr("importlib.metadata.version", _no_distribution)
     with pytest.raises(LoadError, match="google-adk is not installed for this interpreter"):
         agents.adapter("my_agent").load()
+
+
+def test_a_google_adk_that_is_too_old_is_told_with_its_version(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents.write("my_agent", {"agent.py": HELLO})
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "1.17.2")
+
+    with pytest.raises(LoadError, match=r"google-adk 1\.17\.2 is too old, expected 1\.18 or newer"):
+        agents.adapter("my_agent").load()
+
+
+def test_agents_of_adk_1_are_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.adk.agents import BaseAgent
+
+    monkeypatch.setitem(sys.modules, "google.adk.workflow", None)  # which came with 2.0
+
+    assert agent_type() is BaseAgent
+
+
+def _no_distribution(name: str) -> str:
+    raise importlib.metadata.PackageNotFoundError(name)

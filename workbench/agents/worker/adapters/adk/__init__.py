@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import base
 from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file, sub_agent
+from .release import require_adk
 from .session import AdkSession, open_session
 from .tools import refuse_unknown_tools
 
@@ -60,14 +61,7 @@ class Adapter(base.Adapter):
 
     def load(self) -> None:
         """Import the agent. A factory is called later, for each session: it may need the event loop."""
-        try:
-            # With Workflow comes most of what a first run imports late and would count as time of the first turn.
-            from google.adk.runners import Runner  # noqa: F401
-            from google.adk.workflow import Workflow  # noqa: F401
-        except ModuleNotFoundError as error:
-            if (error.name or "").split(".")[0] != "google":
-                raise
-            raise base.not_installed("google-adk", extra="adk") from None
+        require_adk()
         self._source = find_agent(self._folder)
 
     async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> AdkSession:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ..base import LoadError
+from .release import agent_type
 from .structure import agents_of
 
 _FACTORIES = ("get_agent_async", "get_agent")
@@ -89,13 +90,11 @@ async def make_agent(source: AgentSource) -> tuple[Any, Any]:
     As in ADK a factory gives the agent or the pair of agent and exit stack, at once or awaited. Raises LoadError for
     anything else.
     """
-    from google.adk.workflow import BaseNode
-
     made = source.factory()
     if inspect.isawaitable(made):
         made = await made
     agent, stack = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(agent, BaseNode):
+    if not isinstance(agent, agent_type()):
         raise LoadError(f"{source.place}() gave {_kind(agent)}, expected an agent (or an agent and an exit stack)")
     return agent, stack
 
@@ -112,7 +111,6 @@ def sub_agent(root: Any, name: str) -> Any:
 
 def _source_in(module: ModuleType | None) -> AgentSource | None:
     from google.adk.apps.app import App
-    from google.adk.workflow import BaseNode
 
     if module is None:
         return None
@@ -121,7 +119,7 @@ def _source_in(module: ModuleType | None) -> AgentSource | None:
         return AgentSource(place=f"{module.__name__}.app", app=app)
     place = f"{module.__name__}.root_agent"
     agent = getattr(module, "root_agent", None)
-    if isinstance(agent, BaseNode):
+    if isinstance(agent, agent_type()):
         return AgentSource(place=place, agent=agent)
     if callable(agent) and not isinstance(agent, type):
         return AgentSource(place=place, factory=agent)

@@ -133,7 +133,7 @@ async def open_session(
         # Unchecked, as ADK itself wraps a bare agent: the name need not be one that a new App may have.
         watched = App.model_construct(name=app_name, root_agent=agent, plugins=[watch])
     else:
-        watched = app.model_copy(update={"plugins": [watch, *app.plugins]})
+        watched = app.model_copy(update={"name": app_name, "plugins": [watch, *app.plugins]})
     services = InMemorySessionService()
     opened = await services.create_session(
         app_name=app_name,
@@ -142,8 +142,7 @@ async def open_session(
         session_id=session.get("session_id") or f"adk-eval-session-{uuid.uuid4()}",
     )
     runner = Runner(
-        app=watched,
-        app_name=app_name,
+        app=watched,  # its name is the session's: 1.x refuses another one beside it
         session_service=services,
         artifact_service=InMemoryArtifactService(),
         memory_service=InMemoryMemoryService(),
