@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from workbench.model.evalset import Content
+
 pytestmark = pytest.mark.needs_fork
 
 AGENT = """
@@ -85,6 +87,33 @@ async def test_what_a_case_leaves_behind_ends_with_it(bench: Any, running: Any, 
     await eventually(lambda: _all_gone(running, _pids(bench)[1:]))
 
 
+async def test_what_a_case_leaves_behind_ends_while_others_go_on(bench: Any, running: Any, eventually: Any) -> None:
+    bench.agent(AGENT)
+    host = bench.host()
+    other = await bench.open(host)
+    await other.turn(Content.of_text("hi", role="user"), turn=0)
+    others = _pids(bench)
+
+    await bench.talk(host, "hi")
+
+    await eventually(lambda: _all_gone(running, _pids(bench)[1:]))
+    assert all(running(pid) for pid in others)
+    await other.finish()
+
+
+async def test_a_killed_zygote_takes_what_left_its_group_with_it(bench: Any, running: Any, eventually: Any) -> None:
+    bench.agent(AGENT)
+    host = bench.host()
+    host.prepare(cases=2)  # so that the session is not forked from the first zygote
+    talk = asyncio.create_task(bench.talk(host, "hang"))
+    pids = await eventually(lambda: _pids(bench))
+
+    os.kill(pids[0], signal.SIGKILL)
+
+    assert (await talk).kind == "crash"
+    await eventually(lambda: _all_gone(running, pids))
+
+
 async def test_a_killed_case_takes_what_left_its_group_with_it(bench: Any, running: Any, eventually: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
@@ -102,8 +131,6 @@ async def test_a_killed_case_takes_what_left_its_group_with_it(bench: Any, runni
 
 
 async def bench_turn(session: Any) -> None:
-    from workbench.model.evalset import Content
-
     await session.turn(Content.of_text("hang", role="user"), turn=0)
 
 

@@ -208,6 +208,8 @@ class _Zygote:
         try:
             os.setpgid(0, 0)
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            # What it starts and lets go stays below it: killed with it, and known to be nobody else's afterwards.
+            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             if os.getppid() != zygote:
                 os._exit(0)
             signal.set_wakeup_fd(-1)
@@ -272,8 +274,8 @@ class _Zygote:
             _, status = os.waitpid(found.si_pid, 0)
             if ended is not None:
                 self._report(ended, status)
-        if not self._children:
-            for pid in _children_of(os.getpid()):  # left behind by cases that are over
+        for pid in _children_of(os.getpid()):
+            if pid not in self._children:  # left behind by a case that is over, or by a zygote that was killed
                 _kill_tree(pid)
 
     def _report(self, ended: _Child, status: int) -> None:
