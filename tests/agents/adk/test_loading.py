@@ -132,6 +132,10 @@ NOT_FOUND = {
     "no folder": (None, "no agent folder .*missing"),
     "an empty folder": ({"README.md": ""}, "expected agent.py or __init__.py with `root_agent`"),
     "a module without an agent": ({"agent.py": "x = 1"}, "looked in agent.py for `root_agent`"),
+    "a module with a misspelt agent": (
+        {"agent.py": HELLO.replace("root_agent", "root_agnet")},
+        "did you mean 'root_agnet'",
+    ),
     "a package without an agent": ({"__init__.py": "", "agent.py": ""}, "looked in __init__.py and agent.py"),
     "a root_agent of another kind": ({"agent.py": "root_agent = 'me'"}, "root_agent is a value of type str"),
     "an app called root_agent": (

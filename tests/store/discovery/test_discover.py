@@ -11,7 +11,7 @@ from workbench.model.target import AgentKind
 from workbench.store.discovery import adk_target, criteria_file, find_root
 from workbench.store.errors import StoreError
 
-from .conftest import ProjectFolder
+from .conftest import ADK_AGENT, ProjectFolder
 
 
 def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_path(tmp_path: Path) -> None:
@@ -96,6 +96,26 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
     folder.write_set("boss/x.evalset.json", app_names=("whatever",))
 
     assert folder.entry("boss/x.evalset.json").target == "boss"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet'; did you mean 'root_agent'?"),
+        ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py binds none of root_agent, app"),
+        ("agent.py", "def answer(prompt): return prompt", "home: agent.py imports nothing of google.adk"),
+        ("root_agent.yaml", "name: home", "home: root_agent.yaml alone is not read: add agent.py with root_agent"),
+    ],
+)
+def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
+    folder: ProjectFolder, name: str, text: str, told: str
+) -> None:
+    folder.write(f"home/{name}", text)
+    folder.write_set("home/s.evalset.json")
+
+    (entry,) = folder.discover().eval_sets
+
+    assert told in str(entry.unpaired_reason)
 
 
 def test_a_set_without_any_agent_says_what_to_do(folder: ProjectFolder) -> None:

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
@@ -53,6 +54,32 @@ class _Module:
     def imports_adk(self) -> bool:
         names = (f"{source.module}.{source.name}." for source in self.imports if not source.level)
         return any(name.startswith("google.adk.") for name in names)
+
+
+def why_no_agent(folder: Path) -> str | None:
+    """What the files in a folder lack to be an ADK agent; None where none of them looks like one."""
+    for name in ("agent.py", "__init__.py"):
+        path = folder / name
+        try:
+            module = _parse(path, path.read_bytes())
+        except (OSError, BrokenSource):  # not there, or reported by itself
+            continue
+        if not module.imports_adk and name != "agent.py":
+            continue
+        bound = sorted({*module.values, *module.functions})
+        near = next((close for known in _NAMES for close in get_close_matches(known, bound, n=1, cutoff=0.8)), None)
+        if near is not None and near not in _NAMES:
+            wanted = get_close_matches(near, _NAMES, n=1, cutoff=0.8)[0]
+            return f"{name} binds {near!r}; did you mean {wanted!r}?"
+        if not module.imports_adk:
+            return f"{name} imports nothing of google.adk, so it is no ADK agent"
+        return f"{name} binds none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
+    if (folder / "root_agent.yaml").is_file():
+        return (
+            "root_agent.yaml alone is not read: add agent.py with root_agent = "
+            "config_agent_utils.from_config(PATH) of google.adk.agents"
+        )
+    return None
 
 
 def holds_adk_agent(path: Path, *, root: Path) -> bool:

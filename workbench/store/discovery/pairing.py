@@ -13,6 +13,7 @@ from typing import NamedTuple
 from workbench.model.patterns import without_backtracking
 from workbench.model.target import Target
 from workbench.store.datasets import is_address
+from workbench.store.discovery.adk_source import why_no_agent
 from workbench.store.discovery.targets import folder_of
 from workbench.store.names import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 from workbench.store.recognising import is_eval_set
@@ -49,12 +50,19 @@ class ByLocation:
 
     def pair(self, eval_set: Path) -> Pairing:
         """The target of a set."""
+        lacking: str | None = None
         for folder in eval_set.parents:
             agents = self._agents.get(folder)
             if agents:
                 return self._choose(eval_set, folder, agents)
+            reason = why_no_agent(folder) if lacking is None else None
+            if reason is not None:
+                lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason
             if folder == self._root:
                 break
+        if lacking is not None:
+            remedy = f"mend that, or list the set under eval_sets of a target in {FILE_NAME}"
+            return Pairing(None, f"no agent was found: {lacking}; {remedy}")
         return Pairing(
             None,
             "no agent was found near it: put it beside or below an ADK agent, or list it under eval_sets of a target "

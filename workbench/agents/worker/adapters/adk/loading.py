@@ -14,6 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ...loading import nearest
 from ..base import LoadError
 from .release import agent_type
 from .structure import agents_of
@@ -79,8 +80,11 @@ def find_agent(folder: str) -> AgentSource:
     if source is None and has_module:
         source = _source_in(_import(f"{package.__name__}.agent", folder))
     if source is None:
+        modules = [package, sys.modules.get(f"{package.__name__}.agent")]
+        bound = [name for module in modules if module is not None for name in vars(module)]
+        near = nearest("root_agent", bound, likeness=0.8)
         looked = " and ".join(name for name, there in (("__init__.py", has_package), ("agent.py", has_module)) if there)
-        raise LoadError(f"no agent in {folder}: looked in {looked} for {_SOUGHT}")
+        raise LoadError(f"no agent in {folder}: looked in {looked} for {_SOUGHT}{near}")
     return source
 
 
