@@ -15,12 +15,21 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from workbench.model import text
+
 # Processes that tests start find compiled modules, as those of installed programs do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def _no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets are known to the whole process: those of one test must not be masked in another."""
+    monkeypatch.setattr(text, "_known_secrets", [])
+
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"

@@ -17,6 +17,7 @@ from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
 from workbench.agents.worker.values import describe, lenient, unfit
+from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
 
@@ -60,6 +61,22 @@ async def test_a_temporary_folder_with_a_long_name_is_no_obstacle(
     _, writer = await _connect(listener)
     writer.close()
     await listener.close()
+
+
+def test_secrets_are_masked_in_what_agents_tell_but_not_in_what_they_depend_on() -> None:
+    add_secrets(["hjkl9-QWERTZ-uiop"])
+    messages = [
+        {"type": "hello"},
+        {"type": "span", "span": {"request": {"with": "it is hjkl9-QWERTZ-uiop"}}},
+        {"type": "dependencies", "rows": [["file", "hjkl9-QWERTZ-uiop.txt", "1"]]},
+    ]
+    heard: list[dict[str, Any]] = []
+    channel = Channel(lambda _, message: heard.append(message))
+    channel.on_message = heard.append
+
+    channel.data_received(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    assert heard == [messages[0], {"type": "span", "span": {"request": {"with": "it is [redacted]"}}}, messages[2]]
 
 
 @pytest.mark.needs_fork

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from workbench.model.text import one_line
+from workbench.model.text import mask_data, may_hold_secret, one_line
 
 Message = dict[str, Any]
 
@@ -29,6 +29,9 @@ _LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and woul
 # from them would wait for the last: many agents would then be asked in step, and nobody would be busy in between.
 _AT_ONCE = 10
 _MOST_WAITING = 1000  # messages, from which on a process has to wait until they are dealt with
+
+_OF_AGENT = frozenset({"finished", "failed", "span", "output", "exited", "ask", "told"})
+"""Messages with texts of the agent. In the others, which tell what it depends on, names must stay what they are."""
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -129,6 +132,8 @@ class Channel(asyncio.Protocol):
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             self._refuse("something that is no message of the protocol")
             return
+        if message["type"] in _OF_AGENT and may_hold_secret(line):
+            message = mask_data(message)
         if self._greet is not None:
             greet, self._greet = self._greet, None
             self._handle(greet, self, message)

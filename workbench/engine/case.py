@@ -21,6 +21,7 @@ from workbench.agents.host import (
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
 from workbench.model.target import Target
+from workbench.model.text import mask_secrets
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.user import User, UserCall, UserFailed
 
@@ -80,9 +81,9 @@ async def execute(
             turns=tuple(turns),
             spans=tuple(spans),
             duration_seconds=time.perf_counter() - started,
-            failure=failure,
-            stdout_tail=stdout,
-            stderr_tail=stderr,
+            failure=None if failure is None else _masked(failure),
+            stdout_tail=mask_secrets(stdout),
+            stderr_tail=mask_secrets(stderr),
             final_state=final_state,
             simulation=user.told(),
             dependencies=None if session is None else session.dependencies,
@@ -182,6 +183,13 @@ def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
         response=None if reply is None else reply.text,
         attributes=attributes,
     )
+
+
+def _masked(failure: Failure) -> Failure:
+    """A failure as it is stored: what an agent prints, or is told by others, may hold its keys."""
+    texts = {name: getattr(failure, name) for name in ("message", "traceback", "stderr_tail")}
+    masked = {name: mask_secrets(text) for name, text in texts.items() if text is not None}
+    return failure.model_copy(update=masked)
 
 
 def _session_request(

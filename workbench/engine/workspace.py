@@ -15,6 +15,7 @@ from workbench.engine.asking import ask_outside_runs
 from workbench.engine.chat import Chat, ChatError, start_chat
 from workbench.engine.cost import PlanCost, cost_of, prices_of
 from workbench.engine.documents import OpenDocuments
+from workbench.engine.environment import add_secrets_of
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, limits_of
 from workbench.engine.planner import Planner
 from workbench.engine.recordings import Recordings
@@ -63,6 +64,7 @@ class Workspace:
         """`narrow` makes of a project that was looked at again what this workspace is about. `resources` may have
         started something before; from now on they are the workspace's."""
         self._project = project
+        add_secrets_of(project.targets.values())
         self._narrow = narrow
         self._loaded = loaded
         self._recordings = Recordings(lambda: self._project)
@@ -136,6 +138,7 @@ class Workspace:
         """Look again what there is."""
         self._loaded = load_settings(self.root)
         self._project = self._narrow(discover(self.root, self._loaded))
+        add_secrets_of(self._project.targets.values())
 
     def document(self, relative: str) -> EvalSetDocument:
         """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""

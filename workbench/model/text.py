@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _CONTROL[0x7F] = "\u2421"
@@ -29,15 +32,41 @@ _SECRETS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SECRET_NAME = r"(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)"
+_SECRET_NAME = (
+    r"(?:api[_-]?key|(?:secret|private|access)[_-]?key|secret|password|passwd|passphrase|access[_-]?token|auth[_-]?token"
+    r"|authorization)"
+)
 _NAMES_SECRET = re.compile(rf"(?:[a-z0-9]+[_-])*{_SECRET_NAME}", re.IGNORECASE)
 # Without what may stand before the name: following that from every place of a long base64 text would take minutes.
+# After a colon and without quotes there may be prose (`secret: must be set`): there a word of letters alone is a secret
+# only where the line ends with it. What looks ahead is bounded, and never goes back: the text may be hostile.
 _ASSIGNED_SECRETS = re.compile(
-    rf"""(?<![a-z0-9])({_SECRET_NAME}["']?\s*[=:]\s*["']?)([^\s"',;&]{{6,}})""", re.IGNORECASE
+    rf"""(?<![a-z0-9])({_SECRET_NAME}
+        (?:
+            ["']?\s*=\s*["']? | ["']?\s*:\s*["'] | ["']?\s*:\s*(?=(?:basic|bearer)\s)
+            | ["']?\s*:\s*(?=[a-z'’-]*+[^a-z\s.,;:!?"'’()-]|[^\s"',;&]{{6,200}}+[ \t]{{0,20}}+$)
+        )
+        (?:(?:bearer|basic|token)\s+)?
+    )([^\s"',;&]{{6,}})""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
+_BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}", re.IGNORECASE)
 _SHORTEST_SECRET = len("secret=abcdef")
+_CUT = re.compile(r"\.\.\.|…|\Z")
+_SHORTEST_PART = 6  # characters of a known secret in a text that was cut within it
 
 REDACTED = "[redacted]"
+
+
+class _Secret(NamedTuple):
+    """A known secret, and what a text has in it at least where a part of it is left."""
+
+    value: str
+    head: str
+    tail: str
+
+
+_known_secrets: list[_Secret] = []  # the longest first: one may stand in another
 
 
 def neutralise(text: str) -> str:
@@ -55,10 +84,69 @@ def one_line(text: str, *, width: int | None = None) -> str:
 
 
 def redact(text: str) -> str:
-    """The text with what looks like a key or password replaced by `[redacted]`. For messages and exports."""
+    """The text with known secrets, and what looks like a key or password, replaced by `[redacted]`.
+
+    For messages and exports. Redact before a text is cut: of the rest nobody could tell what it is the beginning of.
+    """
+    text = mask_secrets(text)
     if len(text) < _SHORTEST_SECRET:
         return text
-    return _ASSIGNED_SECRETS.sub(rf"\1{REDACTED}", _SECRETS.sub(REDACTED, text))
+    return _BEARER.sub(rf"\1{REDACTED}", _ASSIGNED_SECRETS.sub(rf"\1{REDACTED}", _SECRETS.sub(REDACTED, text)))
+
+
+def add_secrets(values: Iterable[str]) -> None:
+    """Know these values as secrets from now on, in the whole process: they are neither shown nor stored."""
+    new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in values}
+    _known_secrets[:] = sorted(new.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
+
+
+def mask_secrets(text: str) -> str:
+    """The text with known secrets replaced by `[redacted]`, also where it was cut within one.
+
+    For what is stored: other than `redact` it takes nothing for a secret that only looks like one.
+    """
+    for secret in _known_secrets:
+        if secret.head in text or secret.tail in text:
+            text = _without_parts(text.replace(secret.value, REDACTED), secret)
+    return text
+
+
+def mask_data(data: Any) -> Any:
+    """JSON data with `mask_secrets` applied to every text in it, keys included."""
+    if isinstance(data, str):
+        return mask_secrets(data)
+    if isinstance(data, dict):
+        return {mask_secrets(key): mask_data(value) for key, value in data.items()}
+    return [mask_data(value) for value in data] if isinstance(data, list) else data
+
+
+def may_hold_secret(line: bytes) -> bool:
+    """Whether JSON may have a known secret in one of its texts, or a part of one: cheap to ask of a long line."""
+    return any(_as_json(secret.head) in line or _as_json(secret.tail) in line for secret in _known_secrets)
+
+
+@lru_cache(maxsize=1024)
+def _as_json(text: str) -> bytes:
+    return json.dumps(text)[1:-1].encode()
+
+
+def _without_parts(text: str, secret: _Secret) -> str:
+    """The text without the beginning of a secret where it was cut, and without the end of one where it begins."""
+    value, head, _ = secret
+    pieces, start, at = [], 0, text.find(head)
+    while at >= 0:
+        end = at + len(head)
+        while end - at < len(value) and text[end : end + 1] == value[end - at]:
+            end += 1
+        if _CUT.match(text, end):
+            pieces += [text[start:at], REDACTED]
+            start = end
+        at = text.find(head, end)
+    text = "".join([*pieces, text[start:]])
+    for length in range(len(value) - 1, _SHORTEST_PART - 1, -1):
+        if text.startswith(value[-length:]):
+            return REDACTED + text[length:]
+    return text
 
 
 def names_secret(name: str) -> bool:

@@ -108,12 +108,17 @@ def has_changed(path: Path, stamp: Stamp) -> bool:
     return status.st_size != stamp.size or read_bytes(path)[1].digest != stamp.digest
 
 
-def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None) -> Stamp:
+PRIVATE = 0o600
+"""The mode of files that only the user may read: what agents were told and said stands in them."""
+
+
+def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: int = 0o666) -> Stamp:
     """Replace the content of a file, or create it, so that a reader or a crash sees the old content or the new.
 
     The data goes to a temporary file in the same folder, is flushed to the disk and renamed; the mode of the old file
-    is kept and symbolic links are followed. With `expect` the file must still hold what that stamp describes: else
-    FileChanged is raised. Raises StoreError. The old content stays wherever an error is raised.
+    is kept (a new one gets `mode`, less the umask) and symbolic links are followed. With `expect` the file must still
+    hold what that stamp describes: else FileChanged is raised. Raises StoreError. The old content stays wherever an
+    error is raised.
     """
     real = _real_path(path)
     if expect is not None and not real.parent.is_dir():
@@ -124,7 +129,7 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None) -> Sta
             _refuse_if_changed(path, data, expect)
         os.replace(temporary, real)  # noqa: PTH105 - `temporary` is a name of our own
 
-    return _write(path, real, data, rename)
+    return _write(path, real, data, rename, mode=mode)
 
 
 def write_new(path: Path, data: bytes) -> Stamp:
@@ -151,13 +156,33 @@ def make_folder(path: Path) -> None:
         raise cannot("create", path, error) from error
 
 
-def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None]) -> Stamp:
+def make_private_folder(path: Path) -> None:
+    """Create a folder that only the user may enter, or make that of one that exists, its files included.
+
+    Folders below are left as they are, and so is what belongs to somebody else. Raises StoreError.
+    """
+    make_folder(path)
+    with contextlib.suppress(OSError):  # not ours, or a file system without modes
+        _close_to_others(path, 0o700)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError):
+                        _close_to_others(Path(entry.path), PRIVATE)
+
+
+def _close_to_others(path: Path, mode: int) -> None:
+    if path.stat().st_mode & 0o077:
+        path.chmod(mode)
+
+
+def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None], *, mode: int = 0o666) -> Stamp:
     if real.is_dir():
         raise StoreError(path, "cannot write it: it is a folder, expected a file")
     temporary = str(real.with_name(f".{real.name[:80]}.{secrets.token_hex(6)}.tmp"))
     try:
         try:
-            status = _write_temporary(temporary, real, data)
+            status = _write_temporary(temporary, real, data, mode)
             publish(temporary)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -168,8 +193,8 @@ def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None]) 
     return _stamp(data, status)
 
 
-def _write_temporary(temporary: str, real: Path, data: bytes) -> os.stat_result:
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _write_temporary(temporary: str, real: Path, data: bytes, mode: int) -> os.stat_result:
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         _take_over_owner_and_mode(file.fileno(), real)
         file.write(data)

@@ -30,6 +30,18 @@ async def test_a_status_that_is_no_answer_ends_the_case(bench: Any, serve: Any, 
     assert talk.message == f"POST {site.url}/chat answered {status}: because of reasons"
 
 
+async def test_a_body_that_is_cut_within_a_key_shows_nothing_of_it(
+    bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "Zx81abcdefghijklmnopqrstuvwxyz01234567890"
+    monkeypatch.setenv("MY_TENANT", key)  # no name of a secret: only what fills it in knows
+    site = await serve(lambda _: web.Response(status=500, text="x" * 160 + key + " and more" * 10))
+
+    talk = await bench.talk_once("hi", **site.target(headers={"X-Tenant": "${MY_TENANT}"}))
+
+    assert talk.message == f"POST {site.url}/chat answered 500: {'x' * 160}${{MY_TENANT}}..."
+
+
 @pytest.mark.parametrize(
     ("answer", "found"),
     [

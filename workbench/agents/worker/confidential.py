@@ -27,6 +27,8 @@ _MOST = 200
 # Keys mix letters and digits, or have no end of either; other signs are not among them for addresses with a password.
 _WORDS = re.compile(r"[^\W\d_]{0,15}\d{0,4}(?:[ _\-.,:/][^\W\d_]{0,15}\d{0,4})*")
 _KEY = re.compile(r"sk-|gh[pousr]_|xox[abprs]-|ya29\.|AKIA|AIza|eyJ")
+_FEWEST = 5  # characters of the beginning of a value that was cut
+_CUT = re.compile(r"\.\.\.|…|\Z")
 _QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
 
 
@@ -49,9 +51,9 @@ def may_be_told(name: str, default: Any) -> bool:
     # Objects as their text: it shows what they hold.
     default = lenient(default)
     if isinstance(default, str):
-        return _is_plain(default)
+        return is_plain(default)
     if isinstance(default, dict):
-        return all(_is_plain(key) and may_be_told(key, item) for key, item in default.items())
+        return all(is_plain(key) and may_be_told(key, item) for key, item in default.items())
     if isinstance(default, list):
         return all(may_be_told(name, item) for item in default)
     return True
@@ -76,7 +78,7 @@ def schema_to_tell(schema: Any, *, name: str = "") -> Any:
 
 def annotation_to_tell(text: str) -> str:
     """An annotation as text; what is quoted in it may be the default of a field."""
-    return _QUOTED.sub(lambda found: found[0] if _is_plain(found[0][1:-1]) else "'...'", text)
+    return _QUOTED.sub(lambda found: found[0] if is_plain(found[0][1:-1]) else "'...'", text)
 
 
 def docstring_to_tell(owner: Any, text: str) -> str:
@@ -86,7 +88,22 @@ def docstring_to_tell(owner: Any, text: str) -> str:
     return "" if is_signature else text
 
 
-def _is_plain(text: str) -> bool:
+def without_beginning(text: str, value: str, replacement: str) -> str:
+    """The text with a replacement for the beginning of a value wherever the text was cut within it."""
+    head = value[:_FEWEST]
+    pieces, start, at = [], 0, text.find(head)
+    while at >= 0:
+        end = at + len(head)
+        while end - at < len(value) and text[end : end + 1] == value[end - at]:
+            end += 1
+        if end - at < len(value) and _CUT.match(text, end):
+            pieces += [text[start:at], replacement]
+            start = end
+        at = text.find(head, end)
+    return "".join([*pieces, text[start:]])
+
+
+def is_plain(text: str) -> bool:
     """Whether a text reads like words, names or numbers."""
     if len(text) <= _FEW:
         return True

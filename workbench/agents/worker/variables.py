@@ -6,7 +6,7 @@ import os
 import re
 
 from .adapters.base import LoadError
-from .confidential import names_secret
+from .confidential import names_secret, without_beginning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,13 @@ class Variables:
         return filled
 
     def conceal(self, text: str) -> str:
-        """A text that is told of failures, with `${NAME}` wherever a value that was filled in stands in it."""
-        return self._without(self._values, text)
+        """A text that is told of failures, with `${NAME}` wherever a value that was filled in stands in it, also where
+        the text was cut within the value."""
+        text = self._without(self._values, text)
+        for value in self._values:
+            if len(value) >= _SHORTEST_SECRET:
+                text = without_beginning(text, value, self._values[value])
+        return text
 
     def conceal_secrets(self, value: Any) -> Any:
         """A JSON value that is judged, with `${NAME}` in its texts for values that are secrets.

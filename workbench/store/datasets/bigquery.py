@@ -60,4 +60,4 @@ def _rows(address: str, *, most: int | None = None) -> list[dict[str, Any]]:
 
 
 def _said(error: Any) -> str:
-    return redact(one_line(str(error), width=200)).rstrip(".")
+    return one_line(redact(str(error)), width=200).rstrip(".")

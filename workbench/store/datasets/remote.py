@@ -136,7 +136,7 @@ def _clients(address: str, *, to: _Purpose) -> Iterator[Any]:
 
 def said_by(error: Exception) -> str:
     """What an error of reading or writing an address says, in one line and without keys and signatures."""
-    return redact(one_line(_QUERY.sub("", _words(error)), width=200)) or type(error).__name__
+    return one_line(redact(_QUERY.sub("", _words(error))), width=200) or type(error).__name__
 
 
 def _needs(scheme: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.errors import StoreError, cannot
-from workbench.store.files import Stamp, make_folder, read_bytes, write_atomic
+from workbench.store.files import PRIVATE, Stamp, make_private_folder, read_bytes, write_atomic
 from workbench.store.sessions import SESSION, is_running, session_mark
 
 _FOLDER = Path(".workbench") / "recovery"
@@ -26,10 +26,11 @@ def recovery_folder(root: Path, *, make: bool = False) -> Path:
     """Where a project keeps what outlives a crash, which git is told to ignore. Raises StoreError."""
     folder = root / _FOLDER
     if make:
-        make_folder(folder)
+        make_private_folder(folder.parent)
+        make_private_folder(folder)
         ignore = folder.parent / ".gitignore"
         if not ignore.exists():
-            write_atomic(ignore, b"*\n")
+            write_atomic(ignore, b"*\n", mode=PRIVATE)
     return folder
 
 
@@ -63,7 +64,8 @@ class RecoveryFolder:
             **session_mark(),
             "stamp": None if document.stamp is None else asdict(document.stamp),
         }
-        write_atomic(self._file(document.path), json.dumps(head).encode() + b"\n" + document.content())
+        content = json.dumps(head).encode() + b"\n" + document.content()
+        write_atomic(self._file(document.path), content, mode=PRIVATE)
 
     def discard(self, of: EvalSetDocument | Recovery) -> None:
         """Remove a recovery file, where there is one. Raises StoreError."""

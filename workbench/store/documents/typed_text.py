@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.store.documents.recovery import recovery_folder
 from workbench.store.errors import StoreError, cannot
-from workbench.store.files import read_bytes, write_atomic
+from workbench.store.files import PRIVATE, read_bytes, write_atomic
 from workbench.store.sessions import SESSION, is_running, session_mark
 
 _VERSION = 1
@@ -33,7 +33,7 @@ class TypedTexts:
             return
         content = {"version": _VERSION, **session_mark(), "texts": list(texts)}
         recovery_folder(self._root, make=True)
-        write_atomic(self._own, json.dumps(content).encode())
+        write_atomic(self._own, json.dumps(content).encode(), mode=PRIVATE)
 
     def are_left(self) -> bool:
         """Whether sessions that are no more left any."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from workbench.store.errors import DamagedFile, StoreError, cannot
-from workbench.store.files import make_folder
+from workbench.store.files import PRIVATE, make_private_folder
 from workbench.store.history.schema import migrate
 
 _FOLDER = ".workbench"
@@ -106,7 +106,7 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
     if not root.is_dir():  # deleted: nobody wants it back for the sake of a history
         raise StoreError(root, "the folder of the project is gone")
     folder = root / _FOLDER
-    make_folder(folder)
+    make_private_folder(folder)
     _keep_out_of_version_control(folder)
     path = folder / file_name
     try:
@@ -130,6 +130,10 @@ def is_denied(error: StoreError) -> bool:
 
 
 def _connect(path: Path, prepare: Prepare, *, damaged: Path | None = None) -> Database:
+    # Only a new file: to close one that exists would undo the locks that SQLite holds on it in this process. Its other
+    # files take the mode of this one; what is wrong SQLite says better.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
@@ -185,6 +189,7 @@ def _keep_out_of_version_control(folder: Path) -> None:
     if not ignore.exists():
         try:
             ignore.write_text("*\n", encoding="utf-8")
+            ignore.chmod(PRIVATE)
         except OSError as error:
             raise cannot("write", ignore, error) from error
 

@@ -65,4 +65,4 @@ def _text_of(request: Any) -> str:
 
 
 def _line(text: str) -> str:
-    return redact(safe_line(text, width=_WIDTH))
+    return safe_line(redact(text), width=_WIDTH)

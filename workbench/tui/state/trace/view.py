@@ -240,7 +240,7 @@ class TraceView:
             parts.append(Piece(f" · ! {plural(len(tree.errors), 'error')}", Tone.ERROR))
         parts += self._choices()
         if tree.slowest is not None:
-            name = redact(safe_line(tree.slowest.span.name, width=40))
+            name = safe_line(redact(tree.slowest.span.name), width=40)
             parts.append(Piece(f" · {SLOW_MARK} {name} {time_text(tree.slowest.own_seconds or 0)}", Tone.WARNING))
         return tuple(parts)
 

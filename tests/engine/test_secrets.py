@@ -1,0 +1,125 @@
+"""Keys of agents: masked by their value wherever they would be stored or shown, and for nobody else to read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.watch.watched import Folder
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.model.events import RunSummary
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.report.formats import FORMATS, write_report
+from workbench.report.run_report import ReportedCase, RunReport
+from workbench.store.documents.recovery import recovery_folder
+from workbench.store.history import History
+from workbench.store.replies import ReplyStore
+
+TOKEN = "hjkl9-QWERTZ-uiop-345-asdf"
+OF_ENVIRONMENT = "correct horse battery staple 7"
+PASSWORD = "pa55word-of-the-database"
+UNNAMED = "k1a9x8c7v6b5n4m3q2w1e0"
+SECRETS = (TOKEN, OF_ENVIRONMENT, PASSWORD, UNNAMED)
+AGENT = """
+import os, sys
+def answer(prompt):
+    told = " ".join([os.environ[name] for name in ("HOME_TOKEN", "APP_SECRET", "DATABASE_URL", "SERVICE")])
+    print(told)
+    print(told, file=sys.stderr)
+    if prompt == "raise":
+        raise ValueError("refused: " + told)
+    if prompt == "die":
+        os._exit(3)
+    calls = [{"tool_name": "send", "tool_input": {"with": told, os.environ["HOME_TOKEN"]: 1}}]
+    return {"response": "I use " + told, "predicted_trajectory": calls}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setenv("APP_SECRET", OF_ENVIRONMENT)
+    made = Folder(tmp_path)
+    made.write("agent.py", AGENT)
+    url = f"postgres://me:{PASSWORD}@localhost/db"
+    made.write(".env", f"HOME_TOKEN={TOKEN}\nDATABASE_URL={url}\nSERVICE={UNNAMED}\nREGION=europe-west4\n")
+    made.write(
+        "workbench.toml",
+        '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\nenv_file = ".env"\n'
+        'eval_sets = ["*.evalset.json"]\n',
+    )
+    made.cases(fine="fine in europe-west4", broken="raise", dead="die")
+    made.criteria(response_match_score={"threshold": 0.1})
+    return made
+
+
+def run(folder: Folder, **options: Any) -> dict[str, CaseResult]:
+    with Workspace.open(folder.root) as workspace:
+        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(**options)))
+        list(started.iter_events())
+        return {result.case.eval_id: result for result in started.results()}
+
+
+def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
+    results = run(folder)
+
+    assert results["broken"].status is results["dead"].status is CaseStatus.ERROR
+    assert results["broken"].failure is not None
+    assert results["broken"].failure.message.startswith("ValueError: refused: [redacted]")
+    assert "[redacted]" in results["fine"].execution.stdout_tail
+    assert "[redacted]" in results["dead"].execution.stderr_tail
+    texts = [result.model_dump_json() for result in results.values()]
+    with History.open(folder.root) as history:
+        stored = list(history.results("latest"))
+    texts += [result.model_dump_json() for result in stored]
+    report = RunReport(run_id="r", summary=RunSummary(), cases=[ReportedCase(result, None) for result in stored])
+    texts += [write_report(report, name) for name in FORMATS]
+    for secret in SECRETS:
+        assert not [text for text in texts if secret in text]
+
+
+def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
+    folder.write("agent.py", "import os\ndef answer(prompt): return os.environ['REGION']")
+    folder.cases(fine="europe-west4")
+
+    result = run(folder)["fine"]
+
+    assert result.execution.turns[0].invocation.final_response is not None
+    assert result.execution.turns[0].invocation.final_response.text() == "europe-west4"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_what_is_kept_is_for_the_user_alone(folder: Folder) -> None:
+    mask = os.umask(0o022)
+    try:
+        with History.open(folder.root), ReplyStore(folder.root):
+            recovery_folder(folder.root, make=True)
+            kept = folder.root / ".workbench"
+            assert {mode_of(kept), mode_of(kept / "recovery")} == {0o700}
+            files = [path for path in kept.rglob("*") if path.is_file()]
+            assert {path.name for path in files} >= {"history.db", "history.db-wal", "replies.db", ".gitignore"}
+            assert {mode_of(path) for path in files} == {0o600}
+    finally:
+        os.umask(mask)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_what_an_earlier_version_left_open_is_closed(folder: Folder) -> None:
+    with History.open(folder.root):
+        pass
+    kept = folder.root / ".workbench"
+    kept.chmod(0o755)
+    (kept / "history.db").chmod(0o644)
+
+    with History.open(folder.root):
+        pass
+
+    assert (mode_of(kept), mode_of(kept / "history.db")) == (0o700, 0o600)
