@@ -180,7 +180,8 @@ def test_a_judge_without_a_key_is_an_error_of_each_case(
     done = workbench("run", "home", "--format", "json")
 
     assert done.status == 3
-    assert "safety_v1: there is no key for the Gemini API" in outcome(done)["on"]
+    assert "safety_v1: gemini-2.5-flash was not asked: no key" in outcome(done)["on"]
+    assert done.error.count("there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY") == 1
 
 
 def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:

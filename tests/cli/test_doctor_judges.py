@@ -52,8 +52,13 @@ def test_what_is_missing_is_said(
 
     done = workbench("doctor")
 
-    assert done.status == 0
-    assert "    no key: set GOOGLE_API_KEY or GEMINI_API_KEY" in done.out
+    assert done.status == 2
+    place = "in the environment or in the agent's .env"
+    assert f"    there is no key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
+    assert "2 problems:\n" in done.out
+    judges = "which judges 1 eval set of sample: there is no key: set"
+    assert f"  gemini-2.5-flash, {judges} GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
+    assert f"  openai/mine, {judges} OPENAI_API_KEY {place}\n" in done.out
     assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in done.out
     assert "the price of openai/mine is not known" in done.out
 
@@ -115,12 +120,37 @@ def test_a_missing_key_is_no_problem_where_a_script_stands_in(
     assert "    not asked: there is no key for it" in done.out
 
 
-def test_a_missing_key_is_a_problem_once_it_is_checked(
-    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_a_missing_key_is_one_problem(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")
 
-    done = workbench("doctor", "--check")
+    done = workbench("doctor", *options)
 
     assert done.status == 2
-    assert "judge of sample: there is no key for the Gemini API" in done.out
+    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: there is no key" in done.out
+
+
+def test_a_missing_key_is_a_problem_where_a_persona_needs_it(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    scenario = {"starting_prompt": "Hello", "conversation_plan": "Ask for the time.", "user_persona": "NOVICE"}
+    cases = [{"eval_id": "s", "conversation_scenario": scenario}]
+    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": cases}))
+    folder.write("test_config.json", json.dumps({"criteria": {"tool_call_count_v1": 3}}))
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: there is no key: set" in done.out
+
+
+def test_a_key_that_nothing_needs_is_no_problem(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    folder.write("test_config.json", json.dumps({"criteria": {"response_match_score": 0.5}}))
+
+    assert "no problems found" in workbench("doctor").out

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.judged import SAMPLES, asked_of_the_agent, judged_folder, judging
-from tests.llm.servers import Server
+from tests.engine.judged import SAMPLES, asked_of_the_agent, judged_folder, judging, verdict
+from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder
 
 from .conftest import CommandLine
@@ -187,6 +187,53 @@ def test_recorded_sessions_are_judged_from_a_file_too(workbench: CommandLine, se
     done = workbench(*arguments, "--replay-calls", "calls.jsonl")
 
     assert (done.status, server.calls) == (0, [])
+
+
+def test_a_key_that_is_refused_ends_the_asking_once_and_resuming_judges_the_rest(
+    workbench: CommandLine, folder: Folder, server: Server
+) -> None:
+    folder.cases(**{f"case{number}": f"good {number}" for number in range(9)})
+    server.answer = lambda _: gemini_error(403, "no permission")
+    refused = workbench("run")
+
+    assert refused.status == 3
+    assert len(server.calls) <= 8
+    assert refused.error.count("the key was not accepted (403") == 1
+    assert "; this run no longer asks gemini-2.5-flash" in refused.error
+    assert "9 cases not judged; continue with `workbench run --resume`" in refused.error
+    assert "final_response_match_v2: could not be computed: gemini-2.5-flash was not asked: the key" in refused.out
+
+    server.answer = verdict
+    resumed = workbench("run", "--resume")
+
+    assert resumed.status == 0
+    assert "9 cases: 9 passed" in resumed.out
+    assert len(asked_of_the_agent(folder)) == 9  # no agent runs again
+    assert "nothing to resume" in workbench("run", "--resume").error
+
+
+def test_a_missing_key_is_one_message(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+
+    done = workbench("run")
+
+    assert done.status == 3
+    assert done.error.count("set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env") == 1
+    assert "2 cases not judged" in done.error
+    assert "GOOGLE_API_KEY" not in done.out
+    assert done.out.count("gemini-2.5-flash was not asked: no key") == 2
+
+
+def test_a_wait_for_the_quota_is_said(workbench: CommandLine, folder: Folder, server: Server) -> None:
+    answers = iter([gemini_error(429, "busy", retry_delay="1.5s")])
+    server.answer = lambda call: next(answers, None) or verdict(call)
+
+    done = workbench("run", "set.evalset.json:good")
+
+    assert done.status == 0
+    assert "gemini-2.5-flash: waiting 2 s for quota" in done.error
 
 
 def _verdicts(run: dict[str, object]) -> list[object]:

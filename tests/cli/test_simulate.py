@@ -117,7 +117,8 @@ def test_without_a_key_and_a_script_it_ends_in_error_and_says_what_is_needed(pla
     done = played("simulate", "set.evalset.json")
 
     assert done.status == 3
-    assert "ERROR: the simulated user: there is no key" in done.out
+    assert "ERROR: the simulated user: gemini-2.5-flash was not asked: no key" in done.out
+    assert "there is no key for the Gemini API: set GOOGLE_API_KEY" in done.error
 
 
 def test_sets_without_a_scenario_have_nothing_to_simulate(played: CommandLine) -> None:

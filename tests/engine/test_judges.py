@@ -97,6 +97,20 @@ def test_what_cannot_be_read_is_asked_for_anew_in_the_next_run(folder: Folder, s
     assert len(server.calls) == 8
 
 
+def test_what_was_asked_for_anew_and_cannot_be_read_either_is_not_asked_for_in_every_run(
+    folder: Folder, server: Server
+) -> None:
+    server.answer = lambda _: gemini("I would rather not say.")
+    results = [run(folder) for _ in range(4)]
+
+    assert len(server.calls) == 8
+    reason = results[-1]["good"].metrics[0].reason or ""
+    assert "I would rather not say." in reason
+    assert reason.endswith("the reply is from the cache, --no-cache asks again")
+    server.answer = verdict
+    assert run(folder, use_cache=False)["good"].status is CaseStatus.PASSED
+
+
 def test_judgements_are_stored_with_all_that_was_said(folder: Folder, server: Server) -> None:
     told = run(folder)["bad"].metrics[0]
 

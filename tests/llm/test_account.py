@@ -100,7 +100,7 @@ async def test_an_answer_without_text_is_paid_for(serve: Serve, open_models: Ope
 async def test_nobody_is_asked_beyond_a_number_of_calls(serve: Serve, open_models: OpenModels) -> None:
     said: list[str] = []
     server = serve(lambda _: gemini("yes", seconds=0.02))
-    account = Account(budget=Budget(calls=3), exhausted=said.append)
+    account = Account(budget=Budget(calls=3), stopped=said.append)
     models = open_models(server)
 
     told = await asyncio.gather(*(_trouble(models, account, number) for number in range(8)))

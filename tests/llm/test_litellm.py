@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Said, Server, free_port, openai, openai_error
+from tests.llm.servers import Answer, Call, Said, Server, free_port, openai, openai_error
+from workbench.llm.account import Account, Budget
 from workbench.llm.models import Models
 from workbench.llm.requests import Message, ModelRequest
+from workbench.llm.through_litellm import missing_keys
 from workbench.llm.trouble import ModelError, Trouble
 from workbench.model.results import TokenUsage
 
@@ -84,6 +87,81 @@ async def test_what_goes_wrong_is_told_apart_in_words(
         await models.ask(request(model=MODEL))
 
     assert raised.value.trouble is trouble
+
+
+@pytest.mark.needs_litellm
+@pytest.mark.parametrize("status", [400, 422, 501])
+async def test_a_server_that_refuses_response_format_is_asked_without_it_and_each_try_is_booked(
+    serve: Serve, open_models: OpenModels, status: int
+) -> None:
+    def answer(call: Call) -> Said:
+        return openai_error(status, "response_format is unknown") if "response_format" in call.body else openai("prose")
+
+    server = serve(answer)
+    models, account = open_models(server), Account()
+
+    asked = [request(text, model=MODEL, reply_schema=SCHEMA) for text in ("first", "second")]
+    replies = [await models.ask(each, account=account) for each in asked]
+
+    assert [reply.text for reply in replies] == ["prose", "prose"]
+    assert len(server.calls) == 3  # that it cannot is remembered
+    (spent,) = account.spending()
+    assert (spent.calls, spent.failed) == (2, 1)
+
+
+@pytest.mark.needs_litellm
+async def test_a_budget_counts_the_try_that_was_refused(serve: Serve, open_models: OpenModels) -> None:
+    server = serve(lambda _: openai_error(400, "response_format is unknown"))
+    account = Account(budget=Budget(calls=1))
+
+    with pytest.raises(ModelError) as raised:
+        await open_models(server).ask(request(model=MODEL, reply_schema=SCHEMA), account=account)
+
+    assert raised.value.trouble is Trouble.BUDGET
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "variables"),
+    [
+        ("openai/gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-flash", "GEMINI_API_KEY or GOOGLE_API_KEY"),
+    ],
+)
+async def test_a_missing_key_is_known_before_the_library_is_loaded(
+    open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, model: str, variables: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "litellm", None)
+
+    with pytest.raises(ModelError) as raised:
+        await open_models(None, environment={}).ask(request(model=model))
+
+    assert raised.value.trouble is Trouble.NO_KEY
+    assert raised.value.message == (
+        f"{model}: there is no key: set {variables} in the environment or in the agent's .env"
+    )
+
+
+def test_a_token_in_place_of_the_key_will_do() -> None:
+    assert missing_keys("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "t"}) == ()
+    assert missing_keys("ollama/llama3", {}) == ()
+
+
+@pytest.mark.needs_litellm
+async def test_a_key_that_only_the_library_misses_is_not_asked_for_again_and_again(
+    open_models: OpenModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("AZURE_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    environment = {"AZURE_API_BASE": "http://127.0.0.1:9", "AZURE_API_VERSION": "2024-06-01"}
+    account = Account()
+
+    with pytest.raises(ModelError, match="Missing credentials") as raised:
+        await open_models(None, environment=environment).ask(request(model="azure/mine"), account=account)
+
+    assert raised.value.trouble is Trouble.NO_KEY
+    assert account.spending()[0].failed == 1
 
 
 @pytest.mark.needs_litellm

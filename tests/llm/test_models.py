@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,7 +23,7 @@ from workbench.llm.models import Models
 from workbench.llm.provider import is_of_google
 from workbench.llm.recording import Recording, Replay
 from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble
+from workbench.llm.trouble import ModelError, Trouble, seconds_of
 from workbench.store.errors import StoreError
 
 Serve = Callable[[Answer], Server]
@@ -97,6 +101,116 @@ async def test_no_more_run_at_a_time_than_allowed_and_fewer_when_it_is_too_much(
     assert [reply.text for reply in replies] == ["yes"] * 20
     assert server.most_at_a_time <= 4
     assert models._limits["gemini-test"].allowed in (2, 3, 4)
+
+
+async def test_a_service_that_takes_two_at_a_time_costs_no_answer(serve: Serve, open_models: OpenModels) -> None:
+    running, lock = [0], threading.Lock()
+
+    def answer(_: Call) -> Said:
+        with lock:
+            if running[0] == 2:
+                return gemini_error(429, "busy")
+            running[0] += 1
+        time.sleep(0.01)
+        with lock:
+            running[0] -= 1
+        return gemini("yes")
+
+    server = serve(answer)
+    models = open_models(server, options={"tries": 2})
+
+    replies = await asyncio.gather(*(models.ask(request(str(number))) for number in range(40)))
+
+    assert [reply.text for reply in replies] == ["yes"] * 40
+    assert len(server.calls) < 80  # it learns how many are too many
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (gemini_error(401, "no"), "the key was not accepted"),
+        (gemini_error(403, "no"), "the key was not accepted"),
+        (gemini_error(404, "no"), "there is no such model, or the key may not use it"),
+        (gemini_error(429, "quota", retry_delay="90s"), "too many requests, or the quota is used up"),
+        (gemini_error(503, "down", headers={"Retry-After": "3600"}), "the service cannot be reached or has failed"),
+    ],
+)
+async def test_what_will_not_answer_is_not_asked_any_more_in_a_run(
+    serve: Serve, open_models: OpenModels, refusal: Said, said: str
+) -> None:
+    server, told = serve(lambda _: refusal), list[str]()
+    models = open_models(server, options={"concurrency": 2})
+    account = Account(stopped=told.append)
+
+    outcomes = await asyncio.gather(
+        *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
+    )
+
+    assert len(server.calls) <= 2
+    assert len(told) == 1
+    assert told[0].startswith(f"gemini-test: {said} (")
+    assert "; this run no longer asks gemini-test" in told[0]
+    stopped = [each for each in outcomes if isinstance(each, ModelError) and each.trouble is Trouble.STOPPED]
+    assert len(stopped) >= 16
+    assert {each.message for each in stopped} == {f"gemini-test was not asked: {said}"}
+    with pytest.raises(ModelError, match=re.escape(said)):  # the next run finds out for itself
+        await models.ask(request(), account=Account(stopped=told.append))
+    assert len(told) == 2
+
+
+async def test_a_quota_that_is_used_up_ends_the_asking_once(serve: Serve, open_models: OpenModels) -> None:
+    server, told = serve(lambda _: gemini_error(429, "quota")), list[str]()
+    models = open_models(server, options={"tries": 3, "concurrency": 4})
+    account = Account(stopped=told.append)
+
+    outcomes = await asyncio.gather(
+        *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
+    )
+
+    assert all(isinstance(each, ModelError) for each in outcomes)
+    assert len(told) == 1
+    assert len(server.calls) <= 3 * 4
+
+
+async def test_a_missing_key_is_told_once_and_in_few_words_to_each_request(open_models: OpenModels) -> None:
+    told: list[str] = []
+    models, account = open_models(None, environment={}), Account(stopped=told.append)
+
+    outcomes = await asyncio.gather(
+        *(models.ask(request(str(number)), account=account) for number in range(3)), return_exceptions=True
+    )
+
+    assert [str(each) for each in outcomes] == ["gemini-test was not asked: no key"] * 3
+    (message,) = told
+    assert "set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env" in message
+
+
+async def test_a_wait_for_the_quota_is_told_once(serve: Serve, open_models: OpenModels) -> None:
+    answers = iter([gemini_error(429, "busy", retry_delay="1.2s"), *[gemini("yes")] * 3])
+    waits: list[tuple[str, float]] = []
+    models = open_models(serve(lambda _: next(answers)), options={"concurrency": 1})
+    account = Account(waits=lambda *told: waits.append(told))
+
+    await asyncio.gather(*(models.ask(request(str(number)), account=account) for number in range(3)))
+
+    ((model, seconds),) = waits
+    assert model == "gemini-test"
+    assert 1.0 <= seconds <= 1.2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("40", 40.0), ("-1", 0.0), ("soon", None), (None, None), ("Mon, 23 Nov 2020 17:00:00 GMT", 0.0)],
+)
+def test_how_long_a_service_wants_to_be_left_alone(text: str | None, seconds: float | None) -> None:
+    assert seconds_of(text) == seconds
+
+
+def test_a_date_to_come_is_so_many_seconds_away() -> None:
+    soon = seconds_of(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True))
+
+    assert soon is not None
+    assert 90 <= soon <= 100
 
 
 async def test_who_gives_up_waiting_takes_no_place(serve: Serve, open_models: OpenModels) -> None:

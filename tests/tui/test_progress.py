@@ -12,6 +12,7 @@ from workbench.model.events import (
     CaseFinished,
     CaseStarted,
     InvocationFinished,
+    QuotaWait,
     RunFinished,
     RunStarted,
     RunSummary,
@@ -63,6 +64,14 @@ def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, m
     line = _line(progress, 12.0)
 
     assert line == " running  ████████░░░░░░░░  2/4  ✓1 !1  1.0/s  eta 2.00 s  10 tokens  run r7"
+
+
+def test_a_wait_for_a_quota_is_said_as_long_as_it_lasts(progress: RunProgress) -> None:
+    progress.apply(QuotaWait(model="gemini-2.5-flash", seconds=40), now=11.0)
+
+    assert "  waiting 40 s for quota" in _line(progress, 11.0)
+    assert "  waiting 10 s for quota" in _line(progress, 41.5)
+    assert "waiting" not in _line(progress, 52.0)
 
 
 def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: RunProgress, make: Any) -> None:

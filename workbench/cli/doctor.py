@@ -57,13 +57,14 @@ def doctor(path: Path, *, check: bool) -> int:
     """
     from workbench.cli.addresses import reach_addresses
     from workbench.cli.agents import health_of
-    from workbench.cli.judges import ask_judges, judge_lines, judges_of
+    from workbench.cli.judges import ask_judges, judge_lines, judges_of, missing_keys, players_of
     from workbench.engine.workspace import Workspace
     from workbench.model.text import counted, neutralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_problems(workspace))
         judges = judges_of(workspace)
+        problems += missing_keys(judges, players_of(workspace))
         answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
         agents = health_of(workspace.project.targets.values(), ask=check)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]

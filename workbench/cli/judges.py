@@ -1,4 +1,5 @@
-"""What `workbench doctor` says of judge models: which judge what, how they are reached, and whether they answer."""
+"""What `workbench doctor` says of judge models and simulated users: what they judge or play, how they are reached, and
+whether they answer."""
 
 from __future__ import annotations
 
@@ -44,6 +45,47 @@ def judges_of(workspace: Workspace) -> list[AskedJudge]:
     return list(judges.values())
 
 
+def players_of(workspace: Workspace) -> list[AskedJudge]:
+    """The models that play the users of conversation scenarios; without sets that cannot be read, as above."""
+    from workbench.engine.criteria import with_models
+    from workbench.engine.users import options_of
+    from workbench.model.criteria import default_config
+    from workbench.store.documents import load_config
+    from workbench.store.errors import StoreError
+
+    players: dict[tuple[str, str], AskedJudge] = {}
+    for entry in workspace.project.eval_sets:
+        if entry.target is None:
+            continue
+        try:
+            document = workspace.document(entry.relative)
+            readable = (document.case(each.index) for each in document.entries if each.problem is None)
+            if all(case.conversation_scenario is None for case in readable):
+                continue
+            config = default_config() if entry.config is None else load_config(entry.config)
+        except StoreError:
+            continue
+        target = workspace.project.targets[entry.target]
+        model = options_of(with_models(config, workspace.settings)).model
+        players.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
+    return list(players.values())
+
+
+def missing_keys(judges: list[AskedJudge], players: list[AskedJudge]) -> Iterator[str]:
+    """A problem for each model that cannot be asked, with the variable that it lacks."""
+    from workbench.engine.environment import environment_of
+    from workbench.engine.users import is_scripted
+    from workbench.llm.access import access_to
+    from workbench.model.text import counted
+
+    for does, models in (("judges", judges), ("plays the users of", players)):
+        for asked in models:
+            missing = access_to(asked.model, environment_of(asked.target)).missing
+            if missing is not None and not is_scripted(asked.target, asked.model):
+                sets = f"{counted(len(asked.sets), 'eval set')} of {asked.target.name}"
+                yield f"{asked.model}, which {does} {sets}: {missing}"
+
+
 def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapping[str, str]) -> Iterator[str]:
     """Each judge with the way to it; `answers` is what came of asking, by target and model."""
     from workbench.engine.cost import prices_of
@@ -83,6 +125,7 @@ def ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[
 async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.environment import environment_of
     from workbench.engine.users import is_scripted
+    from workbench.llm.access import access_to
     from workbench.llm.models import ModelOptions, Models
     from workbench.llm.requests import Message, ModelRequest
     from workbench.llm.trouble import ModelError
@@ -93,6 +136,8 @@ async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[M
     for judge in judges:
         if is_scripted(judge.target, judge.model):  # as in runs: the model is not asked
             answers[_name(judge)] = "not asked: there is no key for it, and the script answers in its place"
+            continue
+        if access_to(judge.model, environment_of(judge.target)).missing is not None:  # a problem already
             continue
         models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
         question = Message(role="user", text="Answer with one word: yes.")

@@ -16,7 +16,7 @@ from typing import Self
 from workbench.model.results import CaseStatus
 from workbench.model.spending import ModelSpending
 from workbench.model.text import one_line
-from workbench.report.spending import spending_text
+from workbench.report.spending import quota_wait_text, spending_text
 from workbench.report.table import cell_length
 from workbench.report.wording import SYMBOLS, duration_text
 
@@ -36,6 +36,7 @@ class Progress:
         self._current = ""
         self._models = ""
         self._importing = ""
+        self._waits_until = 0.0
         self._started = time.monotonic()
         self._visible = False
         self._lock = threading.Lock()
@@ -64,6 +65,15 @@ class Progress:
     def importing(self, targets: Sequence[str]) -> None:
         """The agents of these targets are being imported now."""
         self._importing = ", ".join(targets)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees the line."""
+        return self._thread is not None
+
+    def waits(self, seconds: float) -> None:
+        """A model is not asked for so many seconds."""
+        self._waits_until = time.monotonic() + seconds
 
     def finished(self, status: CaseStatus) -> None:
         """One more case ended."""
@@ -103,6 +113,8 @@ class Progress:
         parts = ["█" * filled + "░" * (_BAR - filled), f"{done}/{self._total}", *counts, duration_text(elapsed)]
         if 0 < done < self._total and elapsed > 0:
             parts.append(f"{done / elapsed:.1f}/s  eta {elapsed / done * (self._total - done):.0f} s")
+        if (left := self._waits_until - time.monotonic()) > 0:
+            parts.append(quota_wait_text(left))
         if self._models:
             parts.append(self._models)
         return "  ".join([*parts, f"importing {self._importing}" if self._importing else self._current])

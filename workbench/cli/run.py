@@ -62,8 +62,8 @@ class Opened(NamedTuple):
     is_flag=False,
     flag_value=_LATEST,
     metavar="[RUN]",
-    help="Go on with an interrupted run, the newest by default: cases that it finished, and that have not changed, "
-    "are not run again. Without other arguments its own cases are meant.",
+    help="Go on with a run that was interrupted or could not ask its judges, the newest by default: cases that it "
+    "finished, and that have not changed, are not run again. Without other arguments its own cases are meant.",
 )
 @tool_options
 @click.option("--dry-run", is_flag=True, help="Only show what would run.")

@@ -35,11 +35,13 @@ from workbench.model.events import (
     CaseStarted,
     ModelsAsked,
     Notice,
+    QuotaWait,
     RunFinished,
     RunStarted,
 )
 from workbench.model.keys import CaseKey
 from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.spending import quota_wait_text
 from workbench.report.table import Style, VerdictTable, width_of_names
 
 if TYPE_CHECKING:
@@ -144,6 +146,10 @@ def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:
                     progress.importing(event.targets)
                 case ModelsAsked():
                     progress.asked(event.models)
+                case QuotaWait():
+                    progress.waits(event.seconds)
+                    if not progress.is_shown:
+                        announce(f"{event.model}: {quota_wait_text(event.seconds)}")
                 case CaseFinished():
                     with progress.hidden():
                         printer.finished(ReportedCase(event.result, expected.get(event.case)))

@@ -66,10 +66,16 @@ class JudgesOfRun:
         judges: Callable[[], Judges],
         changed: Callable[[], None],
         warn: Callable[[str], None],
+        waits: Callable[[str, float], None],
     ) -> None:
-        """`changed` hears of everything that is asked. Raises StoreError where the file of calls will not do."""
+        """`changed` hears of everything that is asked, `waits` of a model that is not asked for so many seconds.
+
+        Raises StoreError where the file of calls will not do.
+        """
         budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
-        self._account = Account(prices_of(settings), budget, before=plan.spent, changed=changed, exhausted=warn)
+        self._account = Account(
+            prices_of(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
+        )
         self._settings = settings
         self._use_cache = plan.options.use_cache
         self._judgement = plan.options.judgement

@@ -9,7 +9,8 @@ from typing import Any
 
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, with_executed
 from workbench.model.keys import JobKey
-from workbench.store.history import History, StoredRun
+from workbench.model.results import CaseStatus
+from workbench.store.history import History, StoredJob, StoredRun
 from workbench.store.sessions import SESSION, is_running, session_mark
 
 LATEST = "latest"
@@ -30,7 +31,8 @@ def resumable_options(plan: Plan) -> dict[str, Any]:
 def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
     """The run that is meant by `name`: its id or the start of it, or "latest".
 
-    The latest one is the newest that was interrupted, or whose process died; with `eval_sets` one that had any of them.
+    The latest one is the newest that was interrupted, whose process died, or whose judges could not all be asked; with
+    `eval_sets` one that had any of them.
     Raises PlanError where there is none, or where it is still going on, and StoreError for an unknown id.
     """
     if name != LATEST:
@@ -40,10 +42,24 @@ def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) ->
         return run
     for run in history.runs():
         had = {selection.eval_set for selection in selections_of(run)}
-        if (run.interrupted or not run.ended) and not _goes_on(run) and had and (not eval_sets or had & set(eval_sets)):
+        is_meant = had and (not eval_sets or had & set(eval_sets))
+        if is_meant and not _goes_on(run) and (run.interrupted or not run.ended or _lacks_verdicts(history, run)):
             return run
     of_these = " of these eval sets" if eval_sets else ""
-    raise PlanError(f"nothing to resume: no run{of_these} was interrupted (`--failed` runs what did not pass)")
+    raise PlanError(
+        f"nothing to resume: no run{of_these} was interrupted, or has cases that were not judged (`--failed` runs what "
+        "did not pass)"
+    )
+
+
+def _lacks_verdicts(history: History, run: StoredRun) -> bool:
+    """Whether a judge could not be asked about some of its cases."""
+    return run.summary.error > 0 and any(_may_lack_verdict(job) for job in history.jobs(run.run_id))
+
+
+def _may_lack_verdict(job: StoredJob) -> bool:
+    """Whether its agent came to the end and its judges did not: such results are stored without a scoring key."""
+    return job.status is CaseStatus.ERROR and job.failure is None and not job.scoring_key
 
 
 def selections_of(run: StoredRun) -> Sequence[Selection]:
@@ -64,14 +80,13 @@ def as_before(options: RunOptions, run: StoredRun) -> RunOptions:
 def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria.
 
-    Where the run was stopped while judges were being asked, what the agent had done by then is judged.
+    Where the run was stopped while judges were being asked, or they could not be asked, what the agent had done by then
+    is judged.
     """
     hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
-    decided = history.finished_jobs(run.run_id)
+    decided, jobs = history.finished_jobs(run.run_id), history.jobs(run.run_id)
     unchanged = {
-        job.key
-        for job in history.jobs(run.run_id)
-        if job.key in decided and hashes.get(job.case) == (job.execution_key, job.scoring_key)
+        job.key for job in jobs if job.key in decided and hashes.get(job.case) == (job.execution_key, job.scoring_key)
     }
     wanted = unchanged & {key for key, _ in plan.jobs}
     results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
@@ -83,6 +98,11 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     ]
     results_of = ((job, history.unjudged_result(run.run_id, job)) for job in unjudged)
     executed = {job: result.execution for job, result in results_of if result is not None}
+    for job in jobs:
+        if _may_lack_verdict(job) and hashes.get(job.case, ("",))[0] == job.execution_key:
+            result = history.result(run.run_id, job.key)
+            if result is not None and result.met_outage and result.execution.turns:
+                executed[job.key] = result.execution
     again = f", and what agents did in {len(executed)} more is judged" if executed else ""
     notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))

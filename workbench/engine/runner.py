@@ -38,9 +38,19 @@ from workbench.model.events import (
     UserSpoke,
 )
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult, status_of_case
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    FailureKind,
+    MetricResult,
+    TurnResult,
+    status_of_case,
+)
 from workbench.model.spending import ModelSpending, by_model
 from workbench.model.target import Target
+from workbench.model.text import counted
 from workbench.model.trace import Span
 from workbench.simulation.tools.desk import CaseTools
 from workbench.simulation.tools.recording import add_case
@@ -99,6 +109,7 @@ class Runner:
         self._spending = spending
         self._load = load
         self._will_tell_spending = False
+        self._not_judged: set[JobKey] = set()
         self.left_by_agents = LeftByAgents()
         """What agents had left when the run began."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
@@ -118,6 +129,7 @@ class Runner:
         finally:
             self._finishing.store()
             self._tell_spending()
+            self._tell_not_judged()
             finished = RunFinished(
                 run_id=self._run.run_id,
                 summary=self._run.summary(),
@@ -144,6 +156,14 @@ class Runner:
             self._will_tell_spending = False
             self._run.models = by_model((*self._plan.spent, *self._spending()))
             self._send(ModelsAsked(models=self._run.models))
+
+    def _tell_not_judged(self) -> None:
+        """Say how cases that no judge answered about come to a verdict, once for all of them."""
+        if not self._not_judged:
+            return
+        can_resume = bool(self._plan.selections) and self._plan.options.history
+        how = "continue with `workbench run --resume`" if can_resume else "run them again to have them judged"
+        self._run.warn(f"{counted(len(self._not_judged), 'case')} not judged; {how}")
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
@@ -266,6 +286,7 @@ class Runner:
             self._services_of(planned.target),
         )
         metrics = with_kept(metrics, planned)
+        self._note_whether_judged(key, metrics)
         if planned.recorded is None:
             self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
         return _result(
@@ -281,6 +302,13 @@ class Runner:
                 "expected_by_row": planned.expected_by_row,
             }
         )
+
+    def _note_whether_judged(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
+        is_answered_from_file = self._plan.options.replay_calls is not None
+        if any(metric.met_outage for metric in metrics) and not is_answered_from_file:
+            self._not_judged.add(key)
+        else:
+            self._not_judged.discard(key)  # it may have run before
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
         """Run the agent, again after infrastructure errors, and alone where another case broke the shared process."""

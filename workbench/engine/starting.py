@@ -20,6 +20,7 @@ from workbench.engine.services import RunServices
 from workbench.engine.stored_verdicts import StoredVerdicts
 from workbench.engine.versions import versions
 from workbench.metrics.registry import needs_of
+from workbench.model.events import QuotaWait
 from workbench.model.target import Target
 from workbench.store.settings import JudgeSettings
 
@@ -52,7 +53,10 @@ def start_run(
         from workbench.engine.judges import JudgesOfRun  # with what asks models: not before one is asked
 
         resources.cache_warnings.tell_to(run)
-        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn)
+        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
+
+    def waits(model: str, seconds: float) -> None:
+        run.log.append(QuotaWait(model=model, seconds=seconds))
 
     def changed() -> None:
         with suppress(ReferenceError):  # the run is over, and nobody is told any more

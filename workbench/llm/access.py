@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from workbench.llm.provider import is_of_google, uses_vertex
-from workbench.llm.through_litellm import MISSING, address_names, key_name
+from workbench.llm.provider import VERTEX_EVALUATION, is_of_google, uses_vertex
+from workbench.llm.through_litellm import MISSING, address_names, key_names, missing_keys, no_key
+from workbench.llm.vertex_evaluation import missing_project
 
 _KEYS_OF_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _KEYS_OF_VERTEX = (*_KEYS_OF_GEMINI, "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS")
@@ -30,12 +31,17 @@ class Access:
 
 def access_to(model: str, environment: Mapping[str, str]) -> Access:
     """The way to a model with these variables."""
+    if model.startswith(VERTEX_EVALUATION):
+        names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))
+        address = _address(environment.get("GOOGLE_VERTEX_BASE_URL"))
+        missing = missing_project(environment)
+        return Access(through="evaluation service of Vertex AI", keys=names, address=address, missing=missing)
     if not is_of_google(model):
         return _through_litellm(model, environment)
     on_vertex = uses_vertex(environment)
     names = _KEYS_OF_VERTEX if on_vertex else _KEYS_OF_GEMINI
     keys = tuple(name for name in names if environment.get(name))
-    missing = None if keys or on_vertex else f"no key: set {' or '.join(_KEYS_OF_GEMINI)}"
+    missing = None if keys or on_vertex else no_key(_KEYS_OF_GEMINI)
     return Access(
         through=f"google-genai, {'Vertex AI' if on_vertex else 'Gemini API'}",
         keys=keys,
@@ -45,14 +51,14 @@ def access_to(model: str, environment: Mapping[str, str]) -> Access:
 
 
 def _through_litellm(model: str, environment: Mapping[str, str]) -> Access:
-    key = key_name(model)
+    keys = tuple(name for name in key_names(model) if environment.get(name))
     address = next((environment[name] for name in address_names(model) if environment.get(name)), None)
     missing = None if find_spec("litellm") is not None else f"it {MISSING}"
-    if missing is None and not environment.get(key) and address is None:
-        missing = f"no key that workbench knows of: {key} is not set (LiteLLM may know others)"
+    if missing is None and (names := missing_keys(model, environment)):
+        missing = no_key(names)
     return Access(
         through=f"LiteLLM, {model.partition('/')[0]}",
-        keys=(key,) if environment.get(key) else (),
+        keys=keys,
         address=_address(address),
         missing=missing,
     )

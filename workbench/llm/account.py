@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from workbench.llm.prices import Prices, Tokens, UnknownPrice, tokens_of
-from workbench.llm.trouble import ModelError, Trouble
+from workbench.llm.trouble import ModelError, Trouble, words_for
 from workbench.model.results import TokenUsage
 from workbench.model.spending import ModelSpending
+
+_WORTH_TELLING = 1.0  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,53 @@ class _Spent:
     cost_unknown: str | None = None
 
 
+class Breaker:
+    """Ends the asking of one model for the rest of a run, once it is known that it will not answer.
+
+    Used on one event loop.
+    """
+
+    def __init__(self, model: str, *, tell: Callable[[str], None] | None, waits: Callable[[str, float], None]) -> None:
+        """`tell` is given the reason, once; without it the breaker never trips. `waits`: see Account."""
+        self._model = model
+        self._tell = tell
+        self._waits = waits
+        self._trouble: Trouble | None = None
+        self._waits_until = 0.0
+        self.tripped = asyncio.Event()
+        """Set when the asking has ended: nobody need wait for a turn any longer."""
+
+    def trip(self, error: ModelError) -> None:
+        """End the asking for this reason. Raises ModelError where nothing was asked: the reason was told already."""
+        if self._tell is None:
+            return
+        if self._trouble is None:
+            self._trouble = error.trouble
+            self.tripped.set()
+            wants = "" if error.retry_after is None else f", which wants {error.retry_after:,.0f} s without requests"
+            self._tell(f"{error.message}; this run no longer asks {self._model}{wants}")
+        if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
+            self.check()
+
+    def check(self) -> None:
+        """Raises ModelError where the asking has ended."""
+        if self._trouble is not None:
+            raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {words_for(self._trouble)}")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the asking."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.tripped.wait()
+
+    def tell_wait(self, seconds: float) -> None:
+        """A request has to wait so long for the quota; those that wait together are told of once."""
+        until = time.monotonic() + seconds
+        if seconds >= _WORTH_TELLING and until > self._waits_until + _WORTH_TELLING:
+            self._waits_until = until
+            self._waits(self._model, seconds)
+
+
 class Account:
     """Used on one event loop."""
 
@@ -44,16 +94,21 @@ class Account:
         *,
         before: Sequence[ModelSpending] = (),
         changed: Callable[[], None] = lambda: None,
-        exhausted: Callable[[str], None] = lambda _: None,
+        stopped: Callable[[str], None] | None = None,
+        waits: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
         """`before` was asked earlier on the same budget: it is charged, and not told again by `spending`.
 
-        `changed` hears of everything that is booked, `exhausted` once, of the budget that nobody is asked beyond.
+        `changed` hears of everything that is booked; `waits` of a model that is not asked for so many seconds, for the
+        sake of its quota. `stopped` hears, once each, why nobody or why a model is not asked any more; without it only
+        a budget ends the asking: there is no run whose other requests would meet the same.
         """
         self._prices = prices or Prices()
         self._budget = budget or Budget()
         self._changed = changed
-        self._exhausted = exhausted
+        self._stopped = stopped
+        self._waits = waits
+        self._breakers: dict[tuple[object, str], Breaker] = {}
         self._spent: dict[str, _Spent] = {}
         self._before = tuple(before)
         self._tries = sum(each.calls + each.failed for each in before)
@@ -70,6 +125,13 @@ class Account:
             if not self._is_loaded:
                 await asyncio.to_thread(self._prices.load)
                 self._is_loaded = True
+
+    def breaker(self, provider: object, model: str) -> Breaker:
+        """What ends the asking of a model through this provider: with another key it may well answer."""
+        key = provider, model
+        if key not in self._breakers:
+            self._breakers[key] = Breaker(model, tell=self._stopped, waits=self._waits)
+        return self._breakers[key]
 
     def known(self, model: str) -> None:
         """Book an answer that cost nothing."""
@@ -141,7 +203,8 @@ class Account:
             return
         if not self._said_exhausted:
             self._said_exhausted = True
-            self._exhausted(reason)
+            if self._stopped is not None:
+                self._stopped(reason)
         raise ModelError(Trouble.BUDGET, reason)
 
     def _why_not(self, model: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.llm.connections import is_no_address, is_of_connection, said_of_connection
 from workbench.llm.provider import uses_vertex
 from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
+from workbench.llm.trouble import ModelError, Trouble, failed, seconds_of, trouble_of_status
 from workbench.model.results import TokenUsage
 from workbench.store.garbage import without_collecting
 
@@ -33,39 +33,21 @@ class Gemini:
         self._environment = environment
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
-        self._without_schema: set[str] = set()  # models that cannot answer by a schema
 
-    async def prepare(self) -> None:
+    async def prepare(self, model: str) -> None:
         """See Provider."""
+        del model  # one key is for all
         async with self._connecting:
             if self._client is None:
                 self._client = await asyncio.to_thread(_load, self._environment)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
-        client = self._client
-        assert client is not None
-        with_schema = request.reply_schema is not None and request.model not in self._without_schema
-        try:
-            return await self._ask(client, request, with_schema=with_schema)
-        except ModelError as error:
-            if error.trouble is not Trouble.REFUSED or not with_schema:
-                raise
-        reply = await self._ask(client, request, with_schema=False)
-        self._without_schema.add(request.model)
-        return reply
-
-    async def close(self) -> None:
-        """See Provider."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aio.aclose()
-            client.close()
-
-    async def _ask(self, client: Client, request: ModelRequest, *, with_schema: bool) -> ModelReply:
         from google.genai import errors, types
 
-        config = _config(request, with_schema=with_schema)
+        client = self._client
+        assert client is not None
+        config = _config(request)
         contents: list[Any] = [
             types.Content(role=message.role, parts=[types.Part(text=message.text)]) for message in request.messages
         ]
@@ -78,6 +60,13 @@ class Gemini:
         ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
             raise error_of_library(error, request.model) from error
         return _reply(response, request.model)
+
+    async def close(self) -> None:
+        """See Provider."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aio.aclose()
+            client.close()
 
 
 def _load(environment: Mapping[str, str]) -> Client:
@@ -115,7 +104,7 @@ def _client(environment: Mapping[str, str]) -> Client:
         raise ModelError(Trouble.NO_KEY, f"Vertex AI cannot be used: {error}") from error
 
 
-def _config(request: ModelRequest, *, with_schema: bool) -> GenerateContentConfig:
+def _config(request: ModelRequest) -> GenerateContentConfig:
     from google.genai import types
     from pydantic import ValidationError
 
@@ -128,7 +117,7 @@ def _config(request: ModelRequest, *, with_schema: bool) -> GenerateContentConfi
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     if request.system is not None:
         config.system_instruction = request.system
-    if with_schema:
+    if request.reply_schema is not None:
         config.response_mime_type = "application/json"
         config.response_json_schema = request.reply_schema
     return config
@@ -187,16 +176,9 @@ def _retry_after(error: APIError) -> float | None:
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str):
-            return _seconds(delay.removesuffix("s"))
+            return seconds_of(delay.removesuffix("s"))
     headers = getattr(error.response, "headers", None)
-    return _seconds(headers.get("Retry-After")) if headers is not None else None
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else max(0.0, float(text))
-    except ValueError:  # a date: rare, and waiting as if nothing was said does as well
-        return None
+    return seconds_of(headers.get("Retry-After")) if headers is not None else None
 
 
 def error_of_library(error: Exception, model: str) -> ModelError:

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from aiolimiter import AsyncLimiter
 
-_LONGEST_PAUSE = 60.0
-_TOGETHER = 1.0  # seconds in which requests were sent together: of their refusals one counts
+from workbench.llm.trouble import LONGEST_WAIT
+
+_LONGEST_WITHOUT_ANSWER = 120.0  # seconds of refusals, one wait after another
+_BACKOFF = 4.0  # each wait is so many times as long as the one before: a quota per minute is over after four
+_SLOWLY = 10  # near the number that was refused, growing by one takes so many times as many answers
 
 
 class AdaptiveLimit:
     """The limit of one model, shared by all that ask it. Used on one event loop.
 
-    Too many requests (429) halve what is allowed at a time and have everybody wait as long as the service wants; each
-    answer allows a little more again (additive increase, multiplicative decrease, as TCP does it).
+    A refusal (429) allows no more at a time than are being answered, and each answer allows a little more again
+    (additive increase). Everybody waits where the service says for how long, and where it refused although nothing else
+    was under way.
     """
 
-    def __init__(self, at_a_time: int, *, per_minute: int | None = None) -> None:
+    def __init__(self, at_a_time: int, *, per_minute: int | None = None, first_wait_seconds: float = 1.0) -> None:
         self._most = at_a_time
+        self._first_wait_seconds = first_wait_seconds
         self._allowed = float(at_a_time)
+        self._refused_at = math.inf  # so many at a time were too many
         self._running = 0
+        self._under_way = 0  # of those running, without those that wait for the pause to end
+        self._answers = 0
+        self._fruitless = 0  # refusals since the last answer while nothing else was under way
+        self._fruitless_since = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._paused_until = 0.0
-        self._halved_at = -_TOGETHER
         self._rate = None if per_minute is None else AsyncLimiter(max(1, per_minute // 6), 10.0)
 
     @property
@@ -36,36 +47,72 @@ class AdaptiveLimit:
         return max(1, int(self._allowed))
 
     @contextlib.asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a turn."""
+    async def slot(
+        self, *, ended: asyncio.Event | None = None, waits: Callable[[float], None] = lambda _: None
+    ) -> AsyncIterator[int]:
+        """Wait for a turn. Gives the number of answers so far, which `refused` wants to know.
+
+        `waits` is called with the seconds of a pause that has to be waited for; `ended` cuts that short.
+        """
         await self._take()
         try:
-            await self._pause()
+            await self._pause(ended or asyncio.Event(), waits)
             if self._rate is not None:
                 await self._rate.acquire()
-            yield
+            self._under_way += 1
+            try:
+                yield self._answers
+            finally:
+                self._under_way -= 1
         finally:
             self._running -= 1
             self._wake()
 
     def answered(self) -> None:
         """A request went well."""
-        self._allowed = min(self._most, self._allowed + 1 / self._allowed)
+        self._answers += 1
+        self._fruitless = 0
+        slowly = _SLOWLY if self._allowed + 1 >= self._refused_at else 1
+        self._allowed = min(self._most, self._allowed + 1 / (slowly * self._allowed))
+        if self._allowed > self._refused_at:
+            self._refused_at = math.inf
         self._wake()
 
-    def too_many(self, *, retry_after: float | None) -> None:
-        """The service had too many requests."""
-        now = time.monotonic()
-        if now - self._halved_at >= _TOGETHER:
-            self._halved_at = now
-            self._allowed = max(1.0, self._allowed / 2)
-        self._paused_until = max(self._paused_until, now + min(retry_after or 0.0, _LONGEST_PAUSE))
+    def refused(self, *, answers: int, retry_after: float | None, most: int) -> bool:
+        """The service refused, for having too many requests, one that was sent after so many answers. Called in its
+        slot. Returns whether to try again, which waits as long as it takes.
 
-    async def _pause(self) -> None:
-        left = self._paused_until - time.monotonic()
-        if left > 0:
-            await asyncio.sleep(left)
-            await self._pause()  # it may have become longer
+        Not where that is over a minute, and not after `most` refusals in a row while nothing else was under way.
+        """
+        others = self._under_way - 1
+        self._refused_at = others + 1
+        self._allowed = max(1.0, min(self._allowed, others))
+        now = time.monotonic()
+        wait = retry_after or 0.0
+        if not others and self._answers == answers:
+            if not self._fruitless:
+                self._fruitless_since = now
+            self._fruitless += 1
+            wait = self._backoff() if retry_after is None else retry_after
+            lasts = now + wait - self._fruitless_since
+            if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
+                self._fruitless = 0  # whoever asks next finds out anew
+                return False
+        if wait > LONGEST_WAIT:
+            return False
+        self._paused_until = max(self._paused_until, now + wait)
+        return True
+
+    def _backoff(self) -> float:
+        longest = self._first_wait_seconds * _BACKOFF ** (self._fruitless - 1)
+        return min(longest, LONGEST_WAIT) * random.uniform(0.75, 1.0)
+
+    async def _pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
+        while (left := self._paused_until - time.monotonic()) > 0 and not ended.is_set():  # it may become longer
+            waits(left)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await ended.wait()
 
     async def _take(self) -> None:
         if self._running < self.allowed and not self._waiting:

@@ -11,13 +11,12 @@ from typing import Protocol
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
-from workbench.llm.account import Account
+from workbench.llm.account import Account, Breaker
 from workbench.llm.limits import AdaptiveLimit
 from workbench.llm.provider import Provider, address_of, has_key, provider_for, secrets_in, vendor_of
 from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed
-
-_LONGEST_WAIT = 60.0  # seconds between two tries
+from workbench.llm.trouble import LONGEST_WAIT, ModelError, Trouble, failed
+from workbench.model.text import add_secrets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +58,9 @@ class Models:
         self._provider_for = provider_for
         self._providers: dict[str, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
+        self._without_schema: set[str] = set()  # models that cannot answer by a schema
         self._address = address_of(environment)
-        self._secrets = secrets_in(environment)
+        add_secrets(secrets_in(environment))  # services repeat the key that they do not accept
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
         """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError.
@@ -77,6 +77,8 @@ class Models:
                 account.known(request.model)
                 return known.model_copy(update={"cached": True})
         reply = await self._ask_until_answered(request, account)
+        if request.renewed:
+            reply = reply.model_copy(update={"renewed": True})
         if self._replies is not None:
             await self._replies.put(kept_as, reply)
         return reply
@@ -88,44 +90,78 @@ class Models:
         self._providers.clear()
 
     async def _ask_until_answered(self, request: ModelRequest, account: Account) -> ModelReply:
-        limit = self._limits.get(request.model)
-        if limit is None:
-            limit = AdaptiveLimit(self._options.concurrency, per_minute=self._options.per_minute)
-            self._limits[request.model] = limit
+        """Try again where the service cannot be reached; what will stay as it is ends the asking of the model."""
+        provider = self._provider_of(request.model)
+        breaker = account.breaker(provider, request.model)
         tries = AsyncRetrying(
-            retry=retry_if_exception(_may_be_answered_later),
+            retry=retry_if_exception(_is_unavailable),
             stop=stop_after_attempt(self._options.tries),
             wait=_Wait(self._options.first_wait_seconds),
+            sleep=breaker.sleep,
             reraise=True,
         )
-        async for attempt in tries:
-            with attempt:
-                async with limit.slot():
-                    try:
-                        reply = await self._ask_once(request, account)
-                    except ModelError as error:
-                        if error.trouble is Trouble.LIMITED:
-                            limit.too_many(retry_after=error.retry_after)
-                        raise
-                    limit.answered()
-                    return reply
+        try:
+            async for attempt in tries:
+                with attempt:
+                    return await self._ask_within_quota(provider, request, account, breaker)
+        except ModelError as error:
+            if error.ends_asking:
+                breaker.trip(error)
+            raise
         raise AssertionError("tenacity raises what the last attempt raised")
 
-    async def _ask_once(self, request: ModelRequest, account: Account) -> ModelReply:
-        vendor = vendor_of(request.model)
-        provider = self._providers.get(vendor)
-        if provider is None:
-            provider = self._providers[vendor] = self._provider_for(request.model, self._environment)
-        await provider.prepare()
+    async def _ask_within_quota(
+        self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker
+    ) -> ModelReply:
+        """A request that was too much for the service has its turn again, as long as others are answered."""
+        limit = self._limits.get(request.model)
+        if limit is None:
+            options = self._options
+            limit = self._limits[request.model] = AdaptiveLimit(
+                options.concurrency, per_minute=options.per_minute, first_wait_seconds=options.first_wait_seconds
+            )
+        while True:
+            async with limit.slot(ended=breaker.tripped, waits=breaker.tell_wait) as answers:
+                breaker.check()
+                try:
+                    reply = await self._ask_once(provider, request, account)
+                except ModelError as error:
+                    is_refused = error.trouble is Trouble.LIMITED
+                    if not is_refused or not limit.refused(
+                        answers=answers, retry_after=error.retry_after, most=self._options.tries
+                    ):
+                        raise
+                else:
+                    limit.answered()
+                    return reply
+
+    async def _ask_once(self, provider: Provider, request: ModelRequest, account: Account) -> ModelReply:
+        """One answer; where the model cannot answer by a schema, without one."""
+        await provider.prepare(request.model)
         await account.prepare()
+        if not request.reply_schema or request.model in self._without_schema:
+            return await self._try_once(provider, _without_schema(request), account)
+        try:
+            return await self._try_once(provider, request, account)
+        except ModelError as error:
+            if error.trouble is not Trouble.REFUSED:
+                raise
+        reply = await self._try_once(provider, _without_schema(request), account)
+        self._without_schema.add(request.model)
+        return reply
+
+    async def _try_once(self, provider: Provider, request: ModelRequest, account: Account) -> ModelReply:
         began = time.perf_counter()
         with account.one_try(request.model):
-            try:
-                reply = await self._answer_in_time(provider, request)
-            except ModelError as error:  # services repeat the key that they do not accept
-                raise error.without(self._secrets) from error
+            reply = await self._answer_in_time(provider, request)
         account.answered(request.model, reply.usage)
         return reply.model_copy(update={"seconds": time.perf_counter() - began})
+
+    def _provider_of(self, model: str) -> Provider:
+        vendor = vendor_of(model)
+        if vendor not in self._providers:
+            self._providers[vendor] = self._provider_for(model, self._environment)
+        return self._providers[vendor]
 
     async def _answer_in_time(self, provider: Provider, request: ModelRequest) -> ModelReply:
         try:
@@ -142,13 +178,17 @@ class _Wait:
     """As long as the service wants; else 1, 2, 4 ... seconds at most, at random so that nobody comes back together."""
 
     def __init__(self, first_seconds: float) -> None:
-        self._by_chance = wait_random_exponential(multiplier=first_seconds, max=_LONGEST_WAIT)
+        self._by_chance = wait_random_exponential(multiplier=first_seconds, max=LONGEST_WAIT)
 
     def __call__(self, state: RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()
         wanted = error.retry_after if isinstance(error, ModelError) else None
-        return self._by_chance(state) if wanted is None else min(wanted, _LONGEST_WAIT)
+        return self._by_chance(state) if wanted is None else wanted
 
 
-def _may_be_answered_later(error: BaseException) -> bool:
-    return isinstance(error, ModelError) and error.trouble.is_temporary
+def _is_unavailable(error: BaseException) -> bool:
+    return isinstance(error, ModelError) and error.trouble is Trouble.UNAVAILABLE and not error.ends_asking
+
+
+def _without_schema(request: ModelRequest) -> ModelRequest:
+    return request if request.reply_schema is None else request.model_copy(update={"reply_schema": None})

@@ -17,13 +17,17 @@ _OF_ADDRESSES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
 class Provider(Protocol):
     """One vendor's library. Used on one event loop, several requests at a time."""
 
-    async def prepare(self) -> None:
-        """Load the library, off the event loop, and find the key: before any clock runs. Raises ModelError."""
+    async def prepare(self, model: str) -> None:
+        """Load the library, off the event loop, and find the key for a model: before any clock runs.
+
+        Raises ModelError.
+        """
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """One answer, after `prepare`, without trying again. Raises ModelError.
 
-        `seconds` and `cached` are set by the caller.
+        Trouble.REFUSED where it may be that the model cannot answer by the schema of the request. `seconds` and
+        `cached` are set by the caller.
         """
 
     async def close(self) -> None:
@@ -60,12 +64,15 @@ def address_of(environment: Mapping[str, str]) -> str:
     return hashlib.sha256(repr(named).encode()).hexdigest()[:16] if named else ""
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return names_secret(name) or name.upper().endswith(_OF_SECRETS)
+
+
 def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
     """The values of variables whose names say that they are secrets."""
     return frozenset(
-        value
-        for name, value in environment.items()
-        if len(value) >= _SHORTEST_SECRET and (names_secret(name) or name.upper().endswith(_OF_SECRETS))
+        value for name, value in environment.items() if len(value) >= _SHORTEST_SECRET and is_secret_name(name)
     )
 
 

@@ -56,7 +56,7 @@ class ModelReply(Fact):
 
     `finish` is why it stopped, in the provider's words (`STOP`, `MAX_TOKENS`, `stop`, `length`); `version` the model
     that did answer, where it says so. `seconds` is how long the answer took when it was given; `cached`: long ago.
-    `scripted`: no model gave it, a script did.
+    `scripted`: no model gave it, a script did. `renewed`: it took the place of one that could not be read.
     """
 
     text: str
@@ -66,6 +66,7 @@ class ModelReply(Fact):
     seconds: float = 0.0
     cached: bool = False
     scripted: bool = False
+    renewed: bool = False
 
     @property
     def is_cut_off(self) -> bool:
@@ -78,12 +79,12 @@ Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 
 
 async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callable[[str], bool]) -> ModelReply:
-    """The answer to a request, anew where the cache has one that cannot be read: every run would fail on it.
+    """The answer to a request, anew where the cache has one that cannot be read: once, as it may have been bad luck.
 
-    An answer that was given just now stands, readable or not. `is_readable` is called off the event loop. Raises
-    ModelError.
+    Answers that were given just now are final, and so are those in the cache that were asked for anew: a model that
+    gives nothing readable is not asked in every run. `is_readable` is called off the event loop. Raises ModelError.
     """
     reply = await ask(request)
-    if not reply.cached or await asyncio.to_thread(is_readable, reply.text):
+    if not reply.cached or reply.renewed or await asyncio.to_thread(is_readable, reply.text):
         return reply
     return await ask(request.model_copy(update={"renewed": True}))

@@ -62,8 +62,9 @@ class Script:
     def __hash__(self) -> int:
         return hash(self._text)
 
-    async def prepare(self) -> None:
+    async def prepare(self, model: str) -> None:
         """See Provider."""
+        del model  # nobody is asked
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""

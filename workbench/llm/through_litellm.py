@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.llm.configuration import ELSEWHERE, NOT_SAID_ELSEWHERE, snake
 from workbench.llm.connections import said_of_connection
+from workbench.llm.provider import is_secret_name
 from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed, trouble_of_status
+from workbench.llm.trouble import ModelError, Trouble, failed, seconds_of, trouble_of_status
 from workbench.model.results import TokenUsage
 
 MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
+_NEED_KEY = frozenset({"anthropic", "cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"})
+"""Providers that nobody can ask without a key. The library, which takes seconds to load, is not needed to know that."""
+_OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
+_NO_KEY = re.compile(r"missing (credentials|[\w ]*api[ _]key)|unable to locate credentials|no key is set", re.I)
+"""What libraries of providers say where they find no key, under whichever status LiteLLM gives that."""
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
@@ -25,8 +32,10 @@ class ThroughLiteLLM:
         self._loading = asyncio.Lock()
         self._library: Any = None
 
-    async def prepare(self) -> None:
+    async def prepare(self, model: str) -> None:
         """See Provider."""
+        if missing := missing_keys(model, self._environment):
+            raise ModelError(Trouble.NO_KEY, f"{model}: {no_key(missing)}")
         async with self._loading:
             if self._library is None:
                 self._library = await asyncio.to_thread(_load)
@@ -45,9 +54,28 @@ class ThroughLiteLLM:
             await self._library.close_litellm_async_clients()
 
 
-def key_name(model: str) -> str:
-    """The variable that holds the key for a model."""
-    return f"{_prefix(model)}_API_KEY"
+def key_names(model: str) -> tuple[str, ...]:
+    """The variables that may hold the key for a model, the usual one first."""
+    return f"{_prefix(model)}_API_KEY", *_OTHER_KEYS.get(model.partition("/")[0], ())
+
+
+def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables of which one must hold the key for a model, where none does and it cannot be asked without."""
+    if model.partition("/")[0] not in _NEED_KEY:
+        return ()
+    names = key_names(model)
+    # Some providers take a token in place of the key, under a name of their own.
+    prefix = f"{_prefix(model)}_"
+    has_key = any(
+        value and (name in names or (name.startswith(prefix) and is_secret_name(name)))
+        for name, value in environment.items()
+    )
+    return () if has_key else names
+
+
+def no_key(names: Sequence[str]) -> str:
+    """What to do where none of these variables holds a key."""
+    return f"there is no key: set {' or '.join(names)} in the environment or in the agent's .env"
 
 
 def address_names(model: str) -> tuple[str, str]:
@@ -90,7 +118,7 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    for argument, names in (("api_key", (key_name(request.model),)), ("api_base", address_names(request.model))):
+    for argument, names in (("api_key", key_names(request.model)), ("api_base", address_names(request.model))):
         value = next((environment[name] for name in names if environment.get(name)), None)
         if value is not None:
             arguments[argument] = value
@@ -117,12 +145,10 @@ def _error(error: Exception, model: str) -> ModelError:
     status = getattr(error, "status_code", None)
     name = type(error).__name__
     trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
+    if trouble is not Trouble.REFUSED and _NO_KEY.search(str(error)):
+        return failed(Trouble.NO_KEY, model, str(error))
     headers = getattr(getattr(error, "response", None), "headers", None)
-    retry_after = headers.get("retry-after") if headers is not None else None
-    try:
-        seconds = None if retry_after is None else max(0.0, float(retry_after))
-    except ValueError:  # a date
-        seconds = None
+    seconds = None if headers is None else seconds_of(headers.get("retry-after"))
     # Of what the provider answered, the library's own text says most.
     said = said_of_connection(error) if trouble.is_outage else None
     return failed(trouble, model, said or f"{name}: {error}", retry_after=seconds)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from workbench.model.results import TokenUsage
-from workbench.model.text import REDACTED, one_line, redact
+from workbench.model.text import one_line, redact
 
+LONGEST_WAIT = 60.0
+"""Seconds. A service that wants to be left alone for longer is not waited for."""
 _LONGEST = 300  # characters of a provider's own words
 
 
@@ -26,11 +29,17 @@ class Trouble(StrEnum):
     NO_LIBRARY = "no library"
     NOT_RECORDED = "not recorded"
     BUDGET = "budget"
+    STOPPED = "stopped"  # an earlier request of the run has shown that asking is of no use
 
     @property
     def is_temporary(self) -> bool:
         """Whether the same request is worth another try."""
         return self in (Trouble.LIMITED, Trouble.UNAVAILABLE)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether every other request to the model would meet the same."""
+        return self in _LASTING
 
     @property
     def is_outage(self) -> bool:
@@ -40,7 +49,19 @@ class Trouble(StrEnum):
     @property
     def is_unasked(self) -> bool:
         """Whether nobody was asked, and that on purpose: another run may."""
-        return self in (Trouble.BUDGET, Trouble.NOT_RECORDED)
+        return self in (Trouble.BUDGET, Trouble.NOT_RECORDED, Trouble.STOPPED)
+
+
+_WORDS = {
+    Trouble.DENIED: "the key was not accepted",
+    Trouble.UNKNOWN_MODEL: "there is no such model, or the key may not use it",
+    Trouble.REFUSED: "the request was refused",
+    Trouble.LIMITED: "too many requests, or the quota is used up",
+    Trouble.UNAVAILABLE: "the service cannot be reached or has failed",
+    Trouble.BLOCKED: "the answer was blocked",
+    Trouble.EMPTY: "the answer has no text",
+}
+_LASTING = frozenset({Trouble.NO_KEY, Trouble.NO_LIBRARY, Trouble.DENIED, Trouble.UNKNOWN_MODEL})
 
 
 class ModelError(Exception):
@@ -59,12 +80,14 @@ class ModelError(Exception):
         self.usage = usage
         super().__init__(self.message)
 
-    def without(self, secrets: Iterable[str]) -> ModelError:
-        """The same with these values left out of the message."""
-        message = self.message
-        for secret in sorted(secrets, key=len, reverse=True):
-            message = message.replace(secret, REDACTED)
-        return ModelError(self.trouble, message, retry_after=self.retry_after, usage=self.usage)
+    @property
+    def ends_asking(self) -> bool:
+        """Whether the model need not be asked anything else: it will refuse, or wants too long to be left alone.
+
+        One that is LIMITED was given the time to recover by what asks it.
+        """
+        too_long = self.retry_after is not None and self.retry_after > LONGEST_WAIT
+        return self.trouble.is_lasting or self.trouble is Trouble.LIMITED or too_long
 
 
 def trouble_of_status(status: int) -> Trouble:
@@ -75,9 +98,30 @@ def trouble_of_status(status: int) -> Trouble:
         return Trouble.UNKNOWN_MODEL
     if status == 429:
         return Trouble.LIMITED
+    if status == 501:  # nor will it be there the next time
+        return Trouble.REFUSED
     if status == 408 or status >= 500:
         return Trouble.UNAVAILABLE
     return Trouble.REFUSED
+
+
+def words_for(trouble: Trouble) -> str:
+    """What went wrong, in a few words."""
+    return _WORDS.get(trouble, trouble.value)
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """The value of a `Retry-After` header, which may be a date, in seconds from now; None where it says nothing."""
+    if retry_after is None:
+        return None
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):  # no date, or one without a time zone
+        return None
 
 
 def failed(
@@ -90,15 +134,6 @@ def failed(
     usage: TokenUsage | None = None,
 ) -> ModelError:
     """The error for a model, with the provider's own words and what to do about it."""
-    words = {
-        Trouble.DENIED: "the key was not accepted",
-        Trouble.UNKNOWN_MODEL: "there is no such model, or the key may not use it",
-        Trouble.REFUSED: "the request was refused",
-        Trouble.LIMITED: "too many requests, or the quota is used up",
-        Trouble.UNAVAILABLE: "the service cannot be reached or has failed",
-        Trouble.BLOCKED: "the answer was blocked",
-        Trouble.EMPTY: "the answer has no text",
-    }.get(trouble, trouble.value)
-    own = f" ({one_line(said, width=_LONGEST)})" if said else ""
-    message = f"{model}: {words}{own}{f'; {hint}' if hint else ''}"
+    own = f" ({one_line(redact(said), width=_LONGEST)})" if said else ""
+    message = f"{model}: {words_for(trouble)}{own}{f'; {hint}' if hint else ''}"
     return ModelError(trouble, message, retry_after=retry_after, usage=usage)

@@ -52,8 +52,9 @@ class VertexEvaluation:
         self._template = ""
         self._connecting = asyncio.Lock()
 
-    async def prepare(self) -> None:
+    async def prepare(self, model: str) -> None:
         """See Provider."""
+        del model  # one key is for all
         async with self._connecting:
             if self._client is None:
                 self._client, self._template = await asyncio.to_thread(_connect, self._environment)
@@ -92,13 +93,23 @@ class VertexEvaluation:
         return {"metrics": [{"name": asked["metric"]}], "instance": told}
 
 
+def missing_project(environment: Mapping[str, str]) -> str | None:
+    """What keeps the service from being asked with these variables; None where nothing does."""
+    project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
+    return None if (project and location) or _with_key(environment) else _NO_PROJECT
+
+
+def _with_key(environment: Mapping[str, str]) -> bool:
+    uses_vertex = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in _YES
+    return uses_vertex and bool(environment.get("GOOGLE_API_KEY"))
+
+
 def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
     """The client, and the template of the one metric that the service does not know by its name."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
     key = environment.get("GOOGLE_API_KEY")
-    with_key = bool(key) and environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in _YES
-    if not (project and location) and not with_key:
-        raise ModelError(Trouble.NO_KEY, _NO_PROJECT)
+    if (missing := missing_project(environment)) is not None:
+        raise ModelError(Trouble.NO_KEY, missing)
     # It imports LiteLLM where that is there, which else fetches a list of prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:

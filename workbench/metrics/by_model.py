@@ -180,6 +180,8 @@ def _failed(error: ModelError) -> JudgeSample:
 def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
     if problem is not None and reply.is_cut_off:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
+    if problem is not None and reply.cached:
+        problem = f"{problem}; the reply is from the cache, --no-cache asks again"
     return JudgeSample(
         reply=reply.text,
         problem=problem,

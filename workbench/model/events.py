@@ -1,8 +1,8 @@
 """RunEvents: what a run tells whoever listens, in the order in which it became true.
 
 A run sends RunStarted, then for each job CaseStarted, its UserSpoke, InvocationFinished and SpanFinished, CaseScored
-and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked and AgentsImporting in between. A job that
-never started has only CaseFinished, and so has what was recorded, which is judged in no time.
+and CaseFinished, and RunFinished at the end, whatever happened; ModelsAsked, QuotaWait and AgentsImporting in between.
+A job that never started has only CaseFinished, and so has what was recorded, which is judged in no time.
 """
 
 from __future__ import annotations
@@ -132,6 +132,14 @@ class ModelsAsked(Fact):
     models: tuple[ModelSpending, ...]
 
 
+class QuotaWait(Fact):
+    """A model that judges or plays users is not asked for so many seconds, because its service has had enough."""
+
+    kind: Literal["quota_wait"] = "quota_wait"
+    model: str
+    seconds: float
+
+
 class Notice(Fact):
     """Something the user should know that belongs to no case, such as which criteria were assumed."""
 
@@ -160,6 +168,7 @@ RunEvent = Annotated[
     | CaseScored
     | CaseFinished
     | ModelsAsked
+    | QuotaWait
     | Notice
     | RunFinished,
     Field(discriminator="kind"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from workbench.model.spending import ModelSpending
@@ -47,6 +48,11 @@ def spending_text(models: Iterable[ModelSpending]) -> str:
     cost = f" {cost_text(_total(asked))}" if calls else ""
     more = f" (+{known:,} known)" if known else ""
     return f"{calls:,} model {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
+
+
+def quota_wait_text(seconds: float) -> str:
+    """That a model is not asked for so many seconds: `waiting 40 s for quota`."""
+    return f"waiting {math.ceil(seconds)} s for quota"
 
 
 def _total(models: Iterable[ModelSpending]) -> float | None:

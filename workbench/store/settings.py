@@ -72,7 +72,7 @@ class JudgeSettings(Section):
     requests_per_minute: int | None = Field(default=None, ge=1)
     """How many requests to one model begin in a minute. Default: as many as it answers."""
     tries: int = Field(default=5, ge=1)
-    """How often a request is tried that may be answered later (429, 5xx, no connection)."""
+    """How often a request is tried that may be answered later: 5xx, no connection, 429 while nothing is answered."""
     timeout_seconds: float = Field(default=120.0, gt=0)
     """How long one answer may take."""
     max_calls: int | None = Field(default=None, ge=0)

@@ -11,6 +11,7 @@ from tests.llm.servers import Server, gemini_error, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.workspace import Workspace
+from workbench.model.events import Notice
 from workbench.model.results import CaseStatus, FailureKind
 
 
@@ -105,7 +106,10 @@ def test_a_user_that_cannot_be_played_is_an_error_of_the_user(
 def test_without_a_key_the_case_says_so(folder: Folder, environment: pytest.MonkeyPatch) -> None:
     write(folder, {"s": scenario()})
 
-    result = results(run(folder))["s"]
+    started = run(folder)
+    result = results(started)["s"]
 
     assert result.failure is not None
-    assert "GOOGLE_API_KEY" in result.failure.message
+    assert result.failure.message.endswith(" was not asked: no key")
+    (notice,) = (event for event in started.iter_events() if isinstance(event, Notice) and event.severity == "error")
+    assert "set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env" in notice.message

@@ -9,11 +9,13 @@ from workbench.model.events import (
     CaseStarted,
     InvocationFinished,
     ModelsAsked,
+    QuotaWait,
     RunEvent,
     RunFinished,
     RunStarted,
 )
 from workbench.model.spending import ModelSpending
+from workbench.report.spending import quota_wait_text
 from workbench.tui.state.amounts import duration, thousands
 from workbench.tui.state.header import asked_text
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
@@ -38,7 +40,8 @@ class RunProgress:
 
     `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
     after the first. `why` is what the watch runs it for; None for a run of the user's. `models` is what models that
-    judge or play users were asked, `importing` the targets whose agents are being imported.
+    judge or play users were asked, `importing` the targets whose agents are being imported. Until `waits_until` one of
+    the models is not asked, for the sake of its quota.
     """
 
     run_id: str
@@ -53,6 +56,7 @@ class RunProgress:
     why: str | None = None
     models: tuple[ModelSpending, ...] = ()
     importing: tuple[str, ...] = ()
+    waits_until: float = 0.0
 
     @property
     def done(self) -> int:
@@ -82,6 +86,8 @@ class RunProgress:
             self.models = event.models
         elif isinstance(event, AgentsImporting):
             self.importing = event.targets
+        elif isinstance(event, QuotaWait):
+            self.waits_until = now + event.seconds
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
@@ -121,6 +127,8 @@ class RunProgress:
             pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
         elif left is not None:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
+        if self.ended is None and self.waits_until > now:
+            pieces.append(Piece(f"  {quota_wait_text(self.waits_until - now)}", Tone.WARNING))
         if self.why:  # before what there may be no room for
             pieces.append(Piece(f"  why: {safe_line(self.why)}", Tone.KEY))
         if self.tokens:
