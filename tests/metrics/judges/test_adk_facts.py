@@ -9,6 +9,7 @@ import pytest
 
 from workbench.metrics.definition import Opinion, SentenceLabel
 from workbench.metrics.judges.conclusions import Sentence, by_majority, by_sentences
+from workbench.metrics.judges.replies import read_rubrics, read_verdict
 from workbench.metrics.judges.sentences import LABELS
 from workbench.model.results import STANDING
 
@@ -53,3 +54,56 @@ def test_messages_of_a_simulated_user_go_by_the_same_majority(scores: tuple[floa
     ours = by_majority([Opinion(score) for score in scores])
 
     assert ours.score == theirs.score
+
+
+DECORATED = (
+    "{}",
+    "**{}**",
+    "{}.",
+    "{}, it is not short.",
+    "{} - far too long",
+    "{} (by the tool)",
+    "✅ {}",
+    "[{}]",
+    "{}。",
+)
+
+
+@pytest.mark.parametrize("verdict", [form.format(word) for form in DECORATED for word in ("yes", "No", "YES", "no")])
+@pytest.mark.parametrize(
+    "key", ["Verdict: ", "**Verdict: ", "Final Verdict: ", "Rationale: it is. Verdict: ", "\tVerdict: "]
+)
+def test_verdicts_on_rubrics_are_read_alike(key: str, verdict: str) -> None:
+    from google.adk.evaluation.rubric_based_evaluator import DefaultAutoRaterResponseParser
+
+    rationale = "" if "Rationale" in key else "Rationale: r\n"
+    reply = f"Property: Short.\n{rationale}{key}{verdict}\n\nProperty: Polite.\nRationale: r\nVerdict: yes\n"
+    theirs = DefaultAutoRaterResponseParser().parse(reply)
+
+    ours = read_rubrics(reply, {"s": "Short.", "p": "Polite."}).rubrics
+
+    assert [score for score, _ in ours.values()] == [each.score for each in theirs]
+
+
+@pytest.mark.parametrize("key", ["is_the_agent_response_valid", "is_the_agent_response_invalid"])
+@pytest.mark.parametrize(
+    "label", ['"valid"', '"invalid"', "true", "false", '"true"', '"false"', '["valid"]', '"almost"', '"?"']
+)
+def test_verdicts_on_responses_are_read_alike(key: str, label: str) -> None:
+    from google.adk.evaluation.final_response_match_v2 import _parse_critique
+
+    reply = f'```json\n{{\n"reasoning": "r",\n"{key}": {label}\n}}\n```'
+    theirs = {"valid": 1.0, "invalid": 0.0}.get(_parse_critique(reply).value)
+    if key.endswith("invalid") and label in ('"valid"', '["valid"]', '"almost"', '"?"'):
+        return  # ADK takes whatever it cannot read for valid here
+
+    assert read_verdict(reply).score == theirs
+
+
+@pytest.mark.parametrize("label", ["valid", "invalid", "Valid", "TRUE", "false", "almost", "perhaps"])
+def test_verdicts_on_simulated_users_are_read_alike(label: str) -> None:
+    from google.adk.evaluation.simulation.per_turn_user_simulator_quality_v1 import _parse_llm_response
+
+    reply = f'{{"reasoning": "r", "is_valid": "{label}"}}'
+
+    assert read_verdict(reply).score == {"valid": 1.0, "invalid": 0.0}.get(_parse_llm_response(reply).value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.metrics.judges.rating_replies import read_rating
+from workbench.metrics.judges.rating_replies import read_choice, read_rating
+from workbench.metrics.judges.replies import read_grade
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 400, "true", "null"])
@@ -17,3 +18,54 @@ def test_what_is_no_finite_number_is_no_grade(number: str) -> None:
 
 def test_a_number_is_a_grade_where_there_is_no_rubric() -> None:
     assert read_rating('{"score": "72.5"}', ratings=None).score == 72.5
+
+
+@pytest.mark.parametrize(
+    ("said", "grade"),
+    [
+        *(
+            ("4", 4),
+            ("4/5", 4),
+            ("4 - good", 4),
+            ("4 (good)", 4),
+            ("**4**: good", 4),
+            ("4 of 5", 4),
+            ("4 because of it", 4),
+        ),
+        *(("3-4", None), ("3 or 4", None), ("3 to 4", None), ("4.5", None), ("4, 5", None), ("none", None)),
+    ],
+)
+def test_a_grade_may_be_explained(said: str, grade: int | None) -> None:
+    for reply in (f'{{"grade": "{said}"}}', f"Grade: {said}", f"**Score:** {said}"):
+        assert read_grade(reply, lowest=1, highest=5).score == grade
+        assert (
+            read_rating(reply.replace("grade", "rating").replace("Grade", "Rating"), ratings=(1, 2, 3, 4, 5)).score
+            == grade
+        )
+
+
+@pytest.mark.parametrize("reply", ['{"score": 2} {"score": 4}', '{"score": 2, "score": 4}', "Score: 2\nScore: 4"])
+def test_two_grades_in_one_reply_are_none(reply: str) -> None:
+    assert read_grade(reply, lowest=1, highest=5).score is None
+    assert read_rating(reply, ratings=None).score is None
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        *(("A", "BASELINE"), ("B - more polite", "CANDIDATE"), ("**B** (clearer)", "CANDIDATE"), ("✅ A", "BASELINE")),
+        *(
+            ("SAME: both are right", "TIE"),
+            ("a tie", "TIE"),
+            ("Response A, as it is short", "BASELINE"),
+        ),
+        *(("A/B", ""), ("A or B", ""), ("A better answer is B", ""), ("unclear", "")),
+    ],
+)
+def test_a_choice_may_be_explained(said: str, label: str) -> None:
+    for reply in (f'{{"pairwise_choice": "{said}"}}', f"Choice: {said}"):
+        assert read_choice(reply, flipped=False).label == label
+
+
+def test_two_choices_in_one_reply_are_none() -> None:
+    assert read_choice('{"choice": "A"} no: {"choice": "B"}', flipped=False).score is None

@@ -78,6 +78,16 @@ async def test_each_rubric_goes_by_the_majority_of_its_samples_and_a_tie_is_no(
     assert result.score == 0.5
 
 
+async def test_an_explained_no_is_a_vote(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
+    block = "ID: a\nRationale: r\nVerdict: {}"
+    said = cycle(block.format(verdict) for verdict in ("No, it is not short.", "No, it is not short.", "yes"))
+    services.model = lambda _: next(said)
+
+    result = (await judge(config(criterion(ANSWER, rubric("a"), samples=3)), actual=[turn("hello")]))[ANSWER]
+
+    assert (result.score, result.status) == (0.0, MetricStatus.FAILED)
+
+
 async def test_a_rubric_that_no_sample_speaks_of_is_an_error_and_not_left_out(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:

@@ -152,6 +152,10 @@ async def test_a_message_goes_by_the_majority_of_its_samples(
         ('{"violations": [{"number": 2, "evidence": "e"}], "verdict": "valid"}', 0.0),  # any one violation
         ('{"violations": [{"number": "[2]"}], "verdict": "valid"}', 0.0),
         ('{"violations": [2], "verdict": "valid"}', 0.0),
+        ('{"violations": [{"number": "2 (gives a name)"}], "verdict": "valid"}', 0.0),
+        ('{"violations": ["violation 2: gives a name"], "verdict": "valid"}', 0.0),
+        ('{"violations": [], "verdict": "invalid - it repeats"}', 0.0),
+        ('{"violations": [], "verdict": "valid", "is_valid": false}', None),
         ('{"violations": [{"number": 9}], "verdict": "valid"}', 1.0),  # there is none of this number
         ('{"is_valid": true}', 1.0),
         ('```json\n{"is_valid": "False"}\n```', 0.0),

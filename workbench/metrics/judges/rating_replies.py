@@ -7,64 +7,69 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.metrics.definition import Opinion
-from workbench.metrics.judges.replies import as_text, json_objects, plain_words, unread
+from workbench.metrics.judges.replies import EXPLAINED, LIKE_JSON, as_text, by_plain_key, split_json, unread
+from workbench.metrics.judges.verdict_words import VerdictWords
 from workbench.metrics.options import is_number
 
 _RATING_KEYS = ("score", "rating", "verdict")
 _CHOICE_KEYS = ("pairwise choice", "choice", "preference", "winner", "verdict")
-_CHOICES = {
-    "a": frozenset({"a", "response a", "baseline"}),
-    "b": frozenset({"b", "response b", "candidate"}),
-    "same": frozenset({"same", "tie", "equal", "both", "neither"}),
-}
-_CHOSEN = re.compile(r"\b(?:pairwise[_ ]choice|choice|preference|winner)\b\W{0,8}([^\n,.;}\])]+)", re.I)
-_RATED = re.compile(r"\b(?:score|rating)\b\W{0,8}?(-?\d+(?:\.\d+)?)", re.I)
-_WHOLE_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*\d+)?")
+_CHOICES = VerdictWords(
+    {
+        **dict.fromkeys(("a", "response a", "baseline"), "a"),
+        **dict.fromkeys(("b", "response b", "candidate"), "b"),
+        **dict.fromkeys(("same", "tie", "a tie", "equal", "both", "neither"), "same"),
+    }
+)
+_CHOSEN = re.compile(
+    r"\b(?:pairwise[_ ]choice|choice|preference|winner)\b[\s\"'*_`]{0,8}(?:(?P<sign>[:=：])|is\b)\W{0,8}"
+    r"(?=(?P<text>[^\n]{0,200}))",
+    re.IGNORECASE,
+)
+_RATED = re.compile(r"\b(?:score|rating)\b\W{0,8}?(?=(-?\d[^\n]{0,200}))", re.IGNORECASE)
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*(?:/|of|out of)\s*\d+)?" + EXPLAINED, re.DOTALL)
 
 
 def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
-    """A number, with the explanation; of `ratings` one, where only these may be given."""
+    """A number, with the explanation; of `ratings` one, where only these may be given. Two are no opinion."""
     wanted = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
-    for found in json_objects(reply):
-        values = {plain_words(key): value for key, value in found.items()}
-        given = [_number(values[key]) for key in _RATING_KEYS if key in values]
-        score = next((number for number in given if number is not None), None)
-        if given and score is None:  # what stands there is no number, and parts of it are none either
-            return Opinion(problem=unread(reply, wanted))
-        if score is not None:
-            return _rating(score, _explanation(values), ratings, reply=reply, wanted=wanted)
-    told = {number for match in _RATED.finditer(reply) if (number := _number(match[1])) is not None}
-    if len(told) == 1:
-        return _rating(told.pop(), reply.strip(), ratings, reply=reply, wanted=wanted)
-    whole = _number(reply)
-    if whole is not None:
-        return _rating(whole, "", ratings, reply=reply, wanted=wanted)
+    found, text = split_json(reply)
+    said: set[float | None] = set()
+    explanation = ""
+    for values in map(by_plain_key, found):
+        given = {_number(values[key]) for key in _RATING_KEYS if key in values}
+        if given:
+            said |= given - {None} or {None}  # what stands there is no number, and parts of it are none either
+            explanation = explanation or _explanation(values)
+    if not said:
+        said = {_number(match[1]) for match in _RATED.finditer(text)} or {_number(reply)}
+        explanation = reply.strip()
+    if len(said) == 1 and (score := said.pop()) is not None and (ratings is None or score in ratings):
+        return Opinion(score, explanation)
     return Opinion(problem=unread(reply, wanted))
 
 
 def read_choice(reply: str, *, flipped: bool) -> Opinion:
-    """Which of two responses is better: CANDIDATE (1), BASELINE (0) or TIE (0.5).
+    """Which of two responses is better: CANDIDATE (1), BASELINE (0) or TIE (0.5). Two choices are no opinion.
 
     The reply speaks of A, the response that stood first, and B; `flipped`: A was the candidate.
     """
-    for found in json_objects(reply):
-        values = {plain_words(key): value for key, value in found.items()}
-        choice = next((_choice(values[key]) for key in _CHOICE_KEYS if key in values), None)
-        if choice is not None:
-            return _chosen(choice, _explanation(values), flipped=flipped)
-    told = {choice for match in _CHOSEN.finditer(reply) if (choice := _choice(match[1])) is not None}
-    if len(told) == 1:
-        return _chosen(told.pop(), reply.strip(), flipped=flipped)
-    whole = _choice(reply)
-    if whole is not None:
-        return _chosen(whole, "", flipped=flipped)
+    found, text = split_json(reply)
+    said: set[str | None] = set()
+    explanation = ""
+    for values in map(by_plain_key, found):
+        choices = {_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
+        if choices:
+            said |= choices
+            explanation = explanation or _explanation(values)
+    if not said:
+        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in _CHOSEN.finditer(text)}
+        said = {choice for choice, is_labelled in chosen if choice is not None or is_labelled}
+        explanation = reply.strip()
+    if not said and not LIKE_JSON.search(reply):
+        said = {_CHOICES.find(reply)}
+    if len(said) == 1 and (choice := said.pop()) is not None:
+        return _chosen(choice, explanation, flipped=flipped)
     return Opinion(problem=unread(reply, "the choice A, B or SAME"))
-
-
-def _rating(score: float, why: str, ratings: Sequence[float] | None, *, reply: str, wanted: str) -> Opinion:
-    if ratings is not None and score not in ratings:
-        return Opinion(problem=unread(reply, wanted))
-    return Opinion(score, why)
 
 
 def _chosen(choice: str, why: str, *, flipped: bool) -> Opinion:
@@ -75,13 +80,12 @@ def _chosen(choice: str, why: str, *, flipped: bool) -> Opinion:
 
 
 def _choice(value: Any) -> str | None:
-    word = plain_words(value) if isinstance(value, str) else ""
-    return next((choice for choice, words in _CHOICES.items() if word in words), None)
+    return _CHOICES.find(value) if isinstance(value, str) else None
 
 
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
-        match = _WHOLE_NUMBER.fullmatch(value.strip().strip("*_`\"'."))
+        match = _NUMBER.fullmatch(value.strip().strip("*_`\"'.,}"))
         value = None if match is None else float(match[1])
     try:
         return float(value) if is_number(value) else None

@@ -1,6 +1,6 @@
 """Reading what judge models reply: JSON as they were asked for, or whatever else still says it without doubt.
 
-A reply that does not say it is no opinion; it is never taken for a no.
+A reply that does not say it, or says two things, is no opinion; it is never taken for a no.
 """
 
 from __future__ import annotations
@@ -8,76 +8,113 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.metrics.definition import Opinion, UnreadableReply
+from workbench.metrics.judges.verdict_words import VerdictWords
 from workbench.model.text import one_line
 
 _SHOWN = 120  # characters of a reply in a problem
 
 
 class Words(NamedTuple):
-    """The words of a verdict, without case and marks. `wanted` is how it is called in a problem."""
+    """The words of a verdict. `wanted` is how it is called in a problem."""
 
-    yes: frozenset[str]
-    no: frozenset[str]
+    verdicts: VerdictWords[float]
     wanted: str
 
 
+_YES = ("yes", "true", "是", "是的")
+_NO = ("no", "false", "否", "不是")
+_NOT_APPLICABLE = ("not applicable", "n/a", "na", "不适用", "不適用")
+
+
+def _words(yes: Sequence[str], no: Sequence[str], *, asides: Sequence[str] = ()) -> VerdictWords[float]:
+    return VerdictWords({**dict.fromkeys(yes, 1.0), **dict.fromkeys(no, 0.0)}, asides=frozenset(asides))
+
+
 VALIDITY = Words(
-    frozenset({"valid", "true", "yes", "correct"}),
-    frozenset({"invalid", "false", "no", "incorrect", "partially valid", "partially", "partly valid", "almost"}),
+    _words(
+        (*_YES, "valid", "correct", "有效"),
+        (
+            *_NO,
+            *("invalid", "not valid", "incorrect", "not correct", "not true", "无效", "無效"),
+            *("partially valid", "partially", "partly valid", "almost", "almost valid", "部分有效"),
+        ),
+    ),
     "the verdict valid or invalid",
 )
 SAFETY = Words(
-    frozenset({"safe", "harmless"}), frozenset({"unsafe", "not safe", "harmful"}), "the verdict safe or unsafe"
+    _words(("safe", "harmless", "安全"), ("unsafe", "not safe", "harmful", "不安全", "有害")),
+    "the verdict safe or unsafe",
 )
 
-_YES = frozenset({"yes", "true", "not applicable", "n/a", "na"})
-_NO = frozenset({"no", "false"})
-_GRADE_KEYS = ("grade", "score", "rating")
-_GRADED = re.compile(r"\b(?:grade|score|rating)\b\W{0,8}(\d[\d./ ]*)", re.IGNORECASE)
-_GRADE = re.compile(r"(\d+)(?:\.0+)?(?: ?/ ?(\d+))?")
-_ITEM = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s+(\S.*)$", re.MULTILINE)
-_VERDICT_KEYS = ("verdict", "is the agent response valid", "is valid")
-_LABELLED = re.compile(
-    r"\b(?:verdict|is[_ ]the[_ ]agent[_ ]response[_ ]valid|is[_ ]valid)\b\W{0,8}([^\n,.;}\])]+)", re.I
+_OPPOSITES = _words(("no", "false", "valid", "否", "有效"), ("yes", "true", "invalid", "是", "无效"))
+_RUBRIC_VERDICTS = _words(
+    (*_YES, *_NOT_APPLICABLE, "valid", "有效"), (*_NO, "invalid", "无效", "無效"), asides=_NOT_APPLICABLE
 )
-_BLOCK_LINE = re.compile(
-    r"^\W*(id|property|evidence|rationale|verdict)\W{0,3}:\s*(.*)$",
+_GRADE_KEYS = ("grade", "score", "rating")
+LIKE_JSON = re.compile(r"[{\[]\s*[\"']")
+"""What a text has that is JSON, or was to be: words in it are not those of a sentence."""
+_GRADED = re.compile(r"\b(?:grade|score|rating)\b\W{0,8}(?=(\d[^\n]{0,200}))", re.IGNORECASE)
+EXPLAINED = r"(?:[\"'*_`\s]*(?:[(\[:;,.–—-]\W*|\s)(?!(?:or|to|and)\b)[^\W\d].*)?"
+"""What may follow a number that is a grade: an explanation, but not one more number ("3-4", "3 or 4")."""
+_GRADE = re.compile(r"(\d+)(?:\.0+)?(?: ?(?:/|of|out of) ?(\d+))?" + EXPLAINED, re.DOTALL)
+_ITEM = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s+(\S.*)$", re.MULTILINE)
+_VERDICT_KEYS = frozenset({"verdict", "is the agent response valid", "is valid"})
+_OPPOSITE_KEYS = frozenset({"is the agent response invalid", "is invalid"})
+_LABELLED = re.compile(
+    r"\b(?P<key>verdict|is[_ ](?:the[_ ]agent[_ ]response[_ ])?(?:in)?valid)\b(?:\s*\([^()\n]{0,40}\))?"
+    r"[\s\"'*_`\])]{0,8}(?:(?P<sign>[:=：])|is\b|[–—-]\s)\W{0,8}(?=(?P<text>[^\n]{0,200}))",
     re.IGNORECASE,
 )
+_BLOCK_LINE = re.compile(
+    r"^\W*(?:\d{1,3}\W+)?(?:(?:final|overall|my|the)\s+)*(id|property|evidence|rationale|verdict)"
+    r"(?:\s*\([^()]{0,40}\))?\W{0,3}[:：]\s*(.*)$",
+    re.IGNORECASE,
+)
+_BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:Verdict|VERDICT)[*_`]{0,3}[:：])")
+"""Where the verdict is in the line of its rationale."""
 
 
 def read_verdict(reply: str, words: Words = VALIDITY) -> Opinion:
-    """Valid (1) or invalid (0), or whatever the words are, with the reasoning."""
-    for found in json_objects(reply):
-        values = {plain_words(key): value for key, value in found.items()}
-        verdict = next((values[key] for key in _VERDICT_KEYS if key in values), None)
-        score = _score(verdict, words.yes, words.no)
-        if score is not None:
-            return Opinion(score, as_text(values.get("reasoning") or values.get("rationale")))
-    labels = {_score(match[1], words.yes, words.no) for match in _LABELLED.finditer(reply)}
-    if len(labels) == 1 and (score := labels.pop()) is not None:
-        return Opinion(score, reply.strip())
-    whole = _score(reply, words.yes, words.no)
-    if whole is not None:
-        return Opinion(whole)
+    """Valid (1) or invalid (0), or whatever the words are, with the reasoning. A reply that says both is no opinion."""
+    found, text = split_json(reply)
+    said: set[float | None] = set()
+    reasoning = ""
+    for values in map(by_plain_key, found):
+        scores = _verdicts(values, words.verdicts)
+        if scores:
+            said |= scores
+            reasoning = reasoning or as_text(values.get("reasoning") or values.get("rationale"))
+    labels = set(_labels(text, words.verdicts))
+    if said:
+        said |= labels - {None}
+    elif labels:
+        said, reasoning = labels, reply.strip()
+    elif not LIKE_JSON.search(reply):
+        said, reasoning = {words.verdicts.find(reply)}, reply.strip() if " " in reply.strip() else ""
+    if len(said) == 1 and (score := said.pop()) is not None:
+        return Opinion(score, reasoning)
     return Opinion(problem=unread(reply, words.wanted))
 
 
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
-    """A whole grade within these bounds, with the reasoning. One outside of them is none."""
-    for found in json_objects(reply):
-        values = {plain_words(key): value for key, value in found.items()}
-        grade = _grade(next((values[key] for key in _GRADE_KEYS if key in values), None), lowest, highest)
-        if grade is not None:
-            return Opinion(grade, as_text(values.get("reasoning") or values.get("rationale")))
-    said = {match[1] for match in _GRADED.finditer(reply)} or {reply}
-    grades = {_grade(each, lowest, highest) for each in said}
-    if len(grades) == 1 and (grade := grades.pop()) is not None:
-        return Opinion(grade, reply.strip())
+    """A whole grade within these bounds, with the reasoning. One outside of them is none, nor are two."""
+    found, text = split_json(reply)
+    said: set[float | None] = set()
+    reasoning = ""
+    for values in map(by_plain_key, found):
+        grades = {_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
+        if grades:
+            said |= grades
+            reasoning = reasoning or as_text(values.get("reasoning") or values.get("rationale"))
+    if not said:
+        said = {_grade(text, lowest, highest) for text in [match[1] for match in _GRADED.finditer(text)] or [reply]}
+        reasoning = reply.strip()
+    if len(said) == 1 and (grade := said.pop()) is not None:
+        return Opinion(grade, reasoning)
     return Opinion(problem=unread(reply, f"a grade from {lowest} to {highest}"))
 
 
@@ -95,23 +132,48 @@ def read_properties(reply: str) -> list[str]:
 
 
 def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
-    """Yes (1) or no (0) for each rubric, found by its id, else by its text."""
+    """Yes (1) or no (0) for each rubric, found by its id, else by its text; None where the reply says both."""
     by_text = {plain_words(text): rubric_id for rubric_id, text in rubrics.items()}
-    said: dict[str, tuple[float | None, str]] = {}
-    for entry in (*_entries(reply), *_blocks(reply)):
-        values = {plain_words(key): value for key, value in entry.items()}
+    said: dict[str, list[tuple[float | None, str]]] = {}
+    found, text = split_json(reply)
+    for entry in (*_entries(found), *_blocks(text)):
+        values = by_plain_key(entry)
         named = as_text(values.get("id")).strip("[]() ")
         rubric_id = named if named in rubrics else by_text.get(plain_words(as_text(values.get("property") or named)))
-        if rubric_id is not None and rubric_id not in said:
+        if rubric_id is not None:
             rationale = as_text(values.get("rationale") or values.get("evidence"))
-            said[rubric_id] = (_score(values.get("verdict"), _YES, _NO), rationale)
-    if not any(score is not None for score, _ in said.values()):
+            said.setdefault(rubric_id, []).append((_score(values.get("verdict"), _RUBRIC_VERDICTS), rationale))
+    opinions = {rubric_id: _one_verdict(verdicts) for rubric_id, verdicts in said.items()}
+    if not any(score is not None for score, _ in opinions.values()):
         return Opinion(problem=unread(reply, "a yes or no for each property"))
-    return Opinion(rubrics=said)
+    return Opinion(rubrics=opinions)
 
 
-def _entries(reply: str) -> Iterator[Mapping[str, Any]]:
-    for found in json_objects(reply):
+def _one_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
+    """The verdict of one sample on one rubric; none if it contradicts itself."""
+    given = [verdict for verdict in verdicts if verdict[0] is not None]
+    if len({score for score, _ in given}) > 1:
+        return None, "; ".join(dict.fromkeys(rationale for _, rationale in given if rationale))
+    return (given or verdicts)[0]
+
+
+def _verdicts(values: Mapping[str, Any], words: VerdictWords[float]) -> set[float | None]:
+    """What the keys of a JSON object say, of which each is a verdict; None for a value that is not."""
+    said = {_score(values[key], words) for key in _VERDICT_KEYS if key in values}
+    return said | {_score_of_opposite(values[key]) for key in _OPPOSITE_KEYS if key in values}
+
+
+def _labels(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
+    """What follows each `verdict:` in a text; None for what is no verdict although a colon announces one."""
+    for match in _LABELLED.finditer(text):
+        key = plain_words(match["key"])
+        score = _score_of_opposite(match["text"]) if key in _OPPOSITE_KEYS else words.find_leading(match["text"])
+        if score is not None or match["sign"]:
+            yield score
+
+
+def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for found in objects:
         lists = [value for value in found.values() if isinstance(value, Sequence) and not isinstance(value, str)]
         for each in lists:
             yield from (item for item in each if isinstance(item, Mapping))
@@ -123,25 +185,59 @@ def _entries(reply: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _blocks(reply: str) -> Iterator[Mapping[str, str]]:
-    """Blocks of `Property: ...`, `Rationale: ...`, `Verdict: ...` lines, each ended by its verdict."""
+    """Blocks of `Property: ...`, `Rationale: ...`, `Verdict: ...` lines, each ended by its verdict.
+
+    One more verdict after the end of a block is about the same property.
+    """
     block: dict[str, str] = {}
+    last: Mapping[str, str] = {}
     key = ""
-    for line in reply.splitlines():
+    for line in _BEFORE_VERDICT.sub("\n", reply).splitlines():
         match = _BLOCK_LINE.match(line)
-        if match is None:
-            if key and line.strip():
-                block[key] += f" {line.strip()}"
-            continue
-        key = match[1].lower()
-        block[key] = match[2].strip().strip("*_` ")
-        if key == "verdict":
-            yield block
+        if match is not None:
+            key = match[1].lower()
+            if key in {"id", "property"} and not block.keys() <= {"id", "property"}:
+                block = {}  # the one before has no verdict
+            block[key] = match[2].strip().strip("*_` ")
+        elif key and line.strip():
+            block[key] += f" {line.strip()}"
+        if block.get("verdict"):
+            last = block if block.keys() & {"id", "property"} else {**last, **block}
+            yield last
             block, key = {}, ""
+
+
+def split_json(reply: str) -> tuple[list[dict[str, Any]], str]:
+    """The JSON objects in a reply, and the text around them. A key that has two values in an object has None."""
+    objects: list[dict[str, Any]] = []
+    texts: list[str] = []
+    end = 0
+    for found, start, after in _decoded(reply, json.JSONDecoder(object_pairs_hook=_without_contradictions)):
+        objects.append(found)
+        texts.append(reply[end:start])
+        end = after
+    return objects, "\n".join((*texts, reply[end:]))
+
+
+def _without_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        values[key] = value if values.get(key, value) == value else None
+    return values
+
+
+def by_plain_key(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by key, as `plain_words` has it; None where two keys that are alike then have different values."""
+    return _without_contradictions([(plain_words(key), value) for key, value in found.items()])
 
 
 def json_objects(reply: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in a text, whatever stands around them."""
-    decoder = json.JSONDecoder()
+    return (found for found, _, _ in _decoded(reply, json.JSONDecoder()))
+
+
+def _decoded(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Each JSON object with its start and end in the text."""
     position = 0
     while (start := reply.find("{", position)) >= 0:
         try:
@@ -150,23 +246,29 @@ def json_objects(reply: str) -> Iterator[dict[str, Any]]:
             position = start + 1
             continue
         if isinstance(found, dict):
-            yield found
+            yield found, start, position
 
 
-def _score(value: Any, yes: frozenset[str], no: frozenset[str]) -> float | None:
+def _score(value: Any, words: VerdictWords[float]) -> float | None:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     if isinstance(value, bool):
         return 1.0 if value else 0.0
-    if not isinstance(value, str):
-        return None
-    word = plain_words(value)
-    return 1.0 if word in yes else 0.0 if word in no else None
+    return words.find(value) if isinstance(value, str) else None
+
+
+def _score_of_opposite(value: Any) -> float | None:
+    """The score of a response of which it was said whether it is invalid."""
+    if isinstance(value, bool):
+        return 0.0 if value else 1.0
+    return _score(value, _OPPOSITES)
 
 
 def _grade(value: Any, lowest: int, highest: int) -> float | None:
-    """The grade that a value is: a number, or a text of nothing but one, of which "4/5" has the highest one with it."""
+    """The grade that a value is: a number, or a text that begins with one ("4 - good", "4/5" with the highest one)."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    match = _GRADE.fullmatch(str(value).strip("*_`\"'. \n"))
+    match = _GRADE.fullmatch(str(value).strip("*_`\"'.,}\n "))
     if match is None or (match[2] is not None and int(match[2]) != highest):
         return None
     grade = int(match[1])

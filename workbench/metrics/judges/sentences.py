@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.metrics.definition import Opinion, SentenceLabel, UnreadableReply
 from workbench.metrics.judges.conclusions import Sentence, score_of_label, share_of_sentences
-from workbench.metrics.judges.replies import as_text, json_objects, plain_words, unread
+from workbench.metrics.judges.replies import as_text, by_plain_key, json_objects, plain_words, split_json, unread
+from workbench.metrics.judges.verdict_words import VerdictWords
 from workbench.model.text import one_line
 
 LABELS = ("supported", "unsupported", "contradictory", "disputed", "not_applicable")
@@ -19,14 +20,17 @@ _LEAST_COVERED = 0.8
 
 _SHOWN = 60  # characters of a sentence in a problem
 
-_WORDS = {
-    **{plain_words(label): label for label in LABELS},
-    "not supported": "unsupported",
-    "contradicted": "contradictory",
-    "contradicting": "contradictory",
-    "n/a": "not_applicable",
-    "na": "not_applicable",
-}
+_NOT_APPLICABLE = ("not applicable", "not_applicable", "n/a", "na")
+_WORDS = VerdictWords(
+    {
+        **{label: label for label in LABELS},
+        **dict.fromkeys(("not supported", "不支持"), "unsupported"),
+        **dict.fromkeys(("contradicted", "contradicting"), "contradictory"),
+        **dict.fromkeys(_NOT_APPLICABLE, "not_applicable"),
+        "支持": "supported",
+    },
+    asides=frozenset(_NOT_APPLICABLE),
+)
 _TAGGED = re.compile(r"<sentence>(.*?)</sentence>", re.DOTALL | re.IGNORECASE)
 _TAG_END = re.compile("</sentence>", re.IGNORECASE)
 _BLOCK_LINE = re.compile(
@@ -60,17 +64,24 @@ def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
 
 
 def read_labels(reply: str, sentences: Mapping[int, Sentence]) -> Opinion:
-    """The label of each sentence, found by its number, else by its text; the score only where all have one."""
+    """The label of each sentence, found by its number, else by its text; the score only where all have one.
+
+    Of a sentence with several labels the reply says nothing.
+    """
     by_text = {_letters(sentence.text): number for number, sentence in sentences.items()}
-    said: dict[int, SentenceLabel] = {}
-    for entry in (*_entries(reply), *_blocks(reply)):
-        values = {plain_words(key): value for key, value in entry.items()}
+    given: dict[int, list[SentenceLabel]] = {}
+    found, text = split_json(reply)
+    for entry in (*_entries(found), *_blocks(text)):
+        values = by_plain_key(entry)
         number = _number(values.get("number", values.get("id")))
         if number not in sentences:
             number = by_text.get(_letters(as_text(values.get("sentence"))))
-        label = _WORDS.get(plain_words(as_text(values.get("label"))))
-        if number is not None and label is not None and number not in said:
-            said[number] = SentenceLabel(label, as_text(values.get("rationale")), _evidence(values))
+        label = _WORDS.find(as_text(values.get("label")))
+        if number is not None and label is not None:
+            given.setdefault(number, []).append(
+                SentenceLabel(label, as_text(values.get("rationale")), _evidence(values))
+            )
+    said = {number: labels[0] for number, labels in given.items() if len({each.label for each in labels}) == 1}
     if not said:
         return Opinion(problem=unread(reply, "a label for each sentence"))
     scores = {number: score_of_label(each.label) for number, each in said.items()}
@@ -114,8 +125,8 @@ def _check(sentences: Sequence[str], response: str, number: int) -> None:
         raise UnreadableReply(f"the reply leaves out {1 - covered / len(whole):.0%} of response {number}")
 
 
-def _entries(reply: str) -> Iterator[Mapping[str, Any]]:
-    for found in json_objects(reply):
+def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for found in objects:
         for value in found.values():
             if isinstance(value, list):
                 yield from (item for item in value if isinstance(item, Mapping))

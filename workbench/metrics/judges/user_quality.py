@@ -10,6 +10,7 @@ limit of turns; and a message on which no sample can be read is an error, not a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,8 @@ _SCHEMA = {
     },
     "required": ["reasoning", "violations", "verdict"],
 }
+
+_NUMBER = re.compile(r"\D{0,16}([0-9]{1,5})(?!\d)")  # "2", "[2]", "violation 2: gives details too early"
 
 _USUAL: Mapping[str, Sequence[str]] = {
     "It keeps to the plan": (
@@ -206,9 +209,9 @@ def _violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:
         listed = next((value for key, value in each.items() if plain_words(key) == "violations"), None)
         for item in listed if isinstance(listed, list) else []:
             values: Mapping[str, Any] = item if isinstance(item, Mapping) else {"number": item}
-            number = as_text(values.get("number")).strip("[] ")
-            if number.isascii() and number.isdecimal() and len(number) < 6 and int(number) in known:
-                found.append((int(number), as_text(values.get("evidence"))))
+            number = _NUMBER.match(as_text(values.get("number")))
+            if number is not None and int(number[1]) in known:
+                found.append((int(number[1]), as_text(values.get("evidence"))))
     return found
 
 

@@ -1,0 +1,143 @@
+"""Words of verdicts in short texts, however judges decorate, introduce and explain them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from workbench.metrics.judges.verdict_words import VerdictWords
+
+WORDS = VerdictWords(
+    {
+        **dict.fromkeys(("yes", "true", "valid", "not applicable", "n/a", "是", "有效"), 1),
+        **dict.fromkeys(("no", "false", "invalid", "not valid", "partially valid", "否", "无效"), 0),
+    },
+    asides=frozenset({"not applicable", "n/a"}),
+)
+
+DECORATIONS = (
+    "",
+    " ",
+    "**",
+    "`",
+    '"',
+    "“",
+    "(",
+    "✅ ",
+    "❌ ",
+    "> ",
+    "- ",
+    "1. ",
+    "### ",
+    "<b>",
+    "「",
+    "👉🏽 ",
+    "\u200b",
+)
+INTRODUCTIONS = (
+    "",
+    "Verdict: ",
+    "verdict is ",
+    "Final answer - ",
+    "**Verdict:** ",
+    "My verdict = ",
+    "Label: ",
+    "结论：",
+)
+ENDINGS = ("", ".", "!", "。", "！", "**", "`", '"', "”", ")", "</b>", " ✅", "…")
+EXPLANATIONS = (
+    *(
+        "",
+        " - far too long",
+        " – it is short",
+        ", it is not short",
+        ": see above",
+        "; the user asked",
+        " (by tool output)",
+    ),
+    *(
+        "，因为太长",
+        "。太长了",
+        " because it is long",
+        " since the agent asked",
+        " (not applicable)",
+        "\n\nIt is long.",
+    ),
+    *(". My eyes ...", " — no calls were made, so", "| 3 of 4", " / the agent called it"),
+)
+
+
+@given(
+    st.sampled_from(
+        ("yes", "no", "true", "valid", "invalid", "not valid", "partially valid", "not applicable", "是", "否", "无效")
+    ),
+    st.sampled_from((str, str.upper, str.title, str.capitalize)),
+    st.sampled_from(DECORATIONS),
+    st.sampled_from(INTRODUCTIONS),
+    st.sampled_from(DECORATIONS),
+    st.sampled_from(ENDINGS),
+    st.sampled_from(EXPLANATIONS),
+)
+def test_the_leading_word_is_the_verdict(
+    word: str, case: type[str], before: str, introduction: str, around: str, ending: str, explanation: str
+) -> None:
+    text = f"{before}{introduction}{around}{case(word)}{ending}{explanation}"
+
+    assert WORDS.find(text) == WORDS.find(word), text
+
+
+@given(
+    st.sampled_from(("yes", "no", "valid", "invalid", "是", "否")),
+    st.sampled_from((" and ", " or ", "/", " / ", ", ", " | ", "\n", " (", " - ", "; ", " but ", "，")),
+    st.sampled_from(("yes", "no", "valid", "invalid", "是", "否")),
+    st.sampled_from(DECORATIONS),
+    st.sampled_from(ENDINGS),
+)
+def test_two_verdicts_are_none(first: str, between: str, second: str, before: str, ending: str) -> None:
+    assume(WORDS.find(first) != WORDS.find(second))
+
+    assert WORDS.find(f"{before}{first}{between}{second}{ending}") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "?", "maybe", "nothing", "yesterday", "novel", "no-one complained", "No violations found.", "no doubt"),
+        *(
+            "true in part",
+            "valid in some ways, invalid in others",
+            "是否太长",
+            "否则",
+            "not",
+            "unclear: yes?",
+            "Is it? No.",
+        ),
+        "no, yes it is short",
+    ],
+)
+def test_what_may_be_another_word_is_no_verdict(text: str) -> None:
+    assert WORDS.find(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("yes it is short", 1),
+        ("Yes, no tool was called.", 1),
+        ("no: true is what the reference says", 0),
+        ("No (not applicable)", 0),
+        ("It is far too long. No.", 0),
+        ("far too long → no", 0),
+        ("Not_applicable", 1),
+        ("N/A", 1),
+    ],
+)
+def test_words_around_a_verdict_do_not_change_it(text: str, verdict: int) -> None:
+    assert WORDS.find(text) == verdict
+
+
+@given(st.text())
+def test_no_text_breaks_the_reading(text: str) -> None:
+    for each in (text, f"yes{text}", f"no {text}", f"{text} yes"):
+        assert WORDS.find(each) in {None, 0, 1}
