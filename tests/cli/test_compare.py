@@ -79,3 +79,28 @@ def test_a_run_that_is_not_there_is_one_message(workbench: CommandLine) -> None:
     assert done.status == 2
     assert "there is no run 'nothing'" in done.error
     assert done.out == ""
+
+
+def test_the_newest_run_is_compared_with_the_one_before_it(workbench: CommandLine, make_turn) -> None:
+    workbench("run", "home/light.evalset.json")
+    assert "no run before" in (alone := workbench("compare")).error
+    assert alone.status == 2
+    workbench.add_set("other/else.evalset.json", {"e": [make_turn("on")]})
+    workbench("run", "other")  # has nothing in common with the others
+    break_the_agent(workbench, "rest = 'cellar'")
+    workbench("run", "home/light.evalset.json")
+    after, _, before = run_ids(workbench)
+
+    for arguments in ([], ["latest"], [after]):
+        done = workbench("compare", *arguments, "--format", "json")
+        assert (done.data["before"]["run_id"], done.data["after"]["run_id"]) == (before, after), arguments
+
+
+def test_a_run_is_not_compared_with_itself(workbench: CommandLine) -> None:
+    workbench("run", "home")
+    (run,) = run_ids(workbench)
+
+    done = workbench("compare", run, "latest")
+
+    assert done.status == 2
+    assert f"both runs are {run}; name two runs, or only the earlier one" in done.error

@@ -17,18 +17,22 @@ _SAME, _WORSE, _ERRORS = 0, 1, 3
 
 
 @click.command()
-@click.argument("before", metavar="RUN")
-@click.argument("after", metavar="RUN", default="latest")
+@click.argument("before", metavar="[RUN]", required=False)
+@click.argument("after", metavar="[RUN]", required=False)
 @click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
 @click.option("--all", "show_all", is_flag=True, help="List the cases that came out the same, too.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
-def compare(*, before: str, after: str, report_format: str, show_all: bool, path: Path, plain: bool) -> int:
+def compare(
+    *, before: str | None, after: str | None, report_format: str, show_all: bool, path: Path, plain: bool
+) -> int:
     """Compare two earlier runs: regressions, fixes, flaky cases, scores.
 
-    The first RUN is the earlier one; the second is `latest` by default. RUN is the id of a run, the start of one, or
-    `latest`. Ends with 1 where a case that passed fails now, with 3 where
-    all such cases ended in ERROR, else with 0. A flaky case is no regression.
+    The first RUN is the earlier one; the second is the newest by default. Without RUN, or with the newest run alone,
+    the newest run is compared with the one before it. RUN is the id of a run, the start of one, or `latest`.
+
+    Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is no
+    regression.
     """
     from workbench.cli.output import stdout_style
     from workbench.report.comparison_formats import comparison_lines, comparison_record
@@ -44,7 +48,7 @@ def compare(*, before: str, after: str, report_format: str, show_all: bool, path
     return _exit_status(comparison)
 
 
-def _compared(root: Path, before: str, after: str) -> RunComparison:
+def _compared(root: Path, before: str | None, after: str | None) -> RunComparison:
     from workbench.cli.stored import open_history
     from workbench.report.comparing import compare_stored
     from workbench.store.errors import StoreError

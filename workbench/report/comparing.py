@@ -16,7 +16,9 @@ from typing import NamedTuple
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.report.criteria_changes import run_changes
+from workbench.store.errors import StoreError
 from workbench.store.history import History, StoredJob, StoredRun, StoredScores
+from workbench.store.history.runs import LATEST
 
 RUNS_LOOKED_BACK = 10
 """How many runs before the earlier one are asked whether a case goes back and forth."""
@@ -163,9 +165,23 @@ Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
 """Gives how a case ended in the runs up to the earlier one, the newest first: the statuses of its repeats."""
 
 
-def compare_stored(history: History, before: str, after: str) -> RunComparison:
-    """Two runs of a history by their ids, the starts of them, or "latest". Raises StoreError."""
-    first, second = history.run(before), history.run(after)
+def compare_stored(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
+    """Two runs of a history by their ids, the starts of them, or "latest".
+
+    Without `after` it is the newest run; without `before`, or if that is the newest run, the one before with cases of
+    the same sets. Raises StoreError, also if both names are those of one run.
+    """
+    second = history.run(LATEST if after is None else after)
+    first = None if before is None else history.run(before)
+    if first is not None and first.run_id == second.run_id:
+        if after is not None:
+            raise StoreError(history.path, f"both runs are {second.run_id}; name two runs, or only the earlier one")
+        first = None
+    if first is None:
+        first = history.run_before(second.run_id)
+    if first is None:
+        problem = f"no run before {second.run_id} has cases of its sets; run them again, or name two runs"
+        raise StoreError(history.path, problem)
 
     def earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
         return history.earlier_statuses(case, first.run_id, limit=RUNS_LOOKED_BACK)

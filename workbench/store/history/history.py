@@ -187,6 +187,10 @@ class History:
         """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
         return self._runs.run(self._runs.row(run_id))
 
+    def run_before(self, run_id: str) -> StoredRun | None:
+        """The newest run before this one that had cases of one of its sets by the same target."""
+        return self._runs.before(self._runs.row(run_id))
+
     def jobs(self, run_id: str) -> list[StoredJob]:
         """The jobs of a run in the order in which they ended, without metrics and executions."""
         return self._jobs(f"{LIGHT} {WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._runs.row(run_id),))

@@ -76,6 +76,16 @@ class RunTable:
             rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
             return [self._stored(*row) for row in rows]
 
+    def before(self, row: int) -> StoredRun | None:
+        """The newest run before the one in this row that had cases of one of its sets by the same target."""
+        with self._database.reading():
+            found = self._database.execute(
+                f"{RUN} WHERE id < ? AND EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND (target, eval_set) IN "
+                "(SELECT DISTINCT target, eval_set FROM job WHERE job.run = ?)) ORDER BY id DESC LIMIT 1",
+                (row, row),
+            ).fetchone()
+            return None if found is None else self._stored(*found)
+
     def parts_of(self, target: str, eval_set: str | None, *, limit: int) -> list[RunPart]:
         """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
         names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
