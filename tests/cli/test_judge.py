@@ -150,3 +150,35 @@ def test_without_runs_or_without_a_judge_there_is_nothing_to_judge(workbench: Co
 
     assert done.status == 2
     assert "none of the criteria asks a judge model" in done.error
+
+
+def test_the_rows_of_a_dataset_are_judged_again_without_the_dataset(
+    ran: CommandLine, server: Server, opinions: Opinions
+) -> None:
+    rows = [{"prompt": name, "response": f"done: {name}", "reference": f"Done: {name}"} for name in ("a", "b")]
+    ran.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert ran("score", "rows.jsonl", "--config", "home/test_config.json").status == 0
+    (ran.root / "rows.jsonl").unlink()
+    asked = len(server.calls)
+    opinions.invalid = {"b"}
+
+    done = ran("judge", "--format", "json")
+
+    assert done.status == 1, done
+    assert len(server.calls) == asked + 4
+    (flip,) = done.data["criteria"][0]["flips"]
+    assert flip["eval_set"] == "rows.jsonl"
+    again = ran("judge", done.data["judgements"][0], "--config", "home/test_config.json")
+    assert again.status == 1
+
+
+def test_a_judge_that_needs_another_column_of_a_dataset_is_refused(ran: CommandLine) -> None:
+    own = {"criteria": {"own": 1.0}, "judge_metrics": {"own": {"metric_prompt_template": "{response} in {city}?"}}}
+    ran.write("own.json", own)
+    ran.write("rows.jsonl", '{"response": "x", "city": "Rome"}\n')
+    ran("score", "rows.jsonl", "--config", "own.json")
+
+    done = ran("judge")
+
+    assert done.status == 2
+    assert "the unknown variable 'city'" in done.error

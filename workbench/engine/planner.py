@@ -170,7 +170,7 @@ class Planner:
         _refuse_unknown_inputs(config, cases)
         return Plan(
             root=self._project.root,
-            cases=with_baselines(cases, self._open_history),
+            cases=with_baselines(cases, self._open_history, before=options.judges_again),
             limits=limits_of(self._loaded.settings, options).model_copy(update={"runs": 1}),
             options=options,
         )
@@ -253,6 +253,11 @@ class Planner:
                 message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan(key, case, problem=problem)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the project."""
+        return self._project.root
 
     @property
     def eval_sets(self) -> frozenset[str]:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from workbench.engine.criteria import judge_models_of
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
+from workbench.engine.recordings import recorded_target
 from workbench.metrics.registry import info_of, needs_of
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
+from workbench.model.trajectory import trajectory_of
+from workbench.store.datasets import Recorded, RecordedCase
+from workbench.store.documents import load_config
 from workbench.store.history import StoredRun
 
 COMMAND = "scored again"
@@ -57,18 +62,23 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
     """The plan that judges these results of a run anew, by its criteria or those of the options: judgements by others
     would tell nothing about the judge. What was only played is judged by the criteria of now.
 
-    Results of which nothing is stored are left out. Raises PlanError, also where that leaves nothing, or no criterion
-    asks a model.
+    Results of which nothing is stored are left out. Rows of a dataset are judged as they are stored: the dataset is not
+    read again. Raises PlanError, also where that leaves nothing, or no criterion asks a model.
     """
-    gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
-    if gone:
-        why = "is no eval set of this project; the rows of a dataset are judged again by `workbench score`"
-        raise PlanError(*(f"{name}: {why}" for name in gone))
     usual = {name: config for name, config in run.criteria.items() if config.criteria}
-    plan, pairs = _planned_anew(planner, results, options, usual=usual)
-    if not any("judge" in needs_of(config) for config in {id(c.config): c.config for c, _ in pairs}.values()):
+    gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
+    if gone and all(result.is_row for result in results) and len({result.case.eval_set for result in results}) == 1:
+        plan = _planned_rows(planner, results, options, config=usual.get(gone[0]))
+        planned = plan.cases
+    elif gone:
+        why = "is no eval set of this project, and the run has no rows of a dataset to judge again"
+        raise PlanError(*(f"{name}: {why}" for name in gone))
+    else:
+        plan, pairs = _planned_anew(planner, results, options, usual=usual)
+        planned = tuple(_executed(case, result) for case, result in pairs)
+    if not any("judge" in needs_of(config) for config in {id(case.config): case.config for case in planned}.values()):
         raise PlanError("nothing to judge again: none of the criteria asks a judge model")
-    return _only(plan, [_executed(case, result) for case, result in pairs])
+    return _only(plan, planned)
 
 
 def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
@@ -97,6 +107,50 @@ def _planned_anew(
     plan = planner.plan(selections, options, usual=usual)
     cases = {case.key: case for case in plan.cases}
     return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
+
+
+def _planned_rows(
+    planner: Planner, results: Sequence[CaseResult], options: RunOptions, *, config: EvalConfig | None
+) -> Plan:
+    """The plan that judges stored rows of one dataset, by the criteria of the options or else `config`.
+
+    Columns that no metric of ours knows are not stored: a judge metric that needs one raises PlanError.
+    """
+    if options.config is not None:
+        config = load_config(options.config)
+    if config is None:
+        raise PlanError("nothing to judge again: the criteria of the run are not stored; name some by --config")
+    usable = [result for result in results if result.execution.turns]
+    if not usable:
+        raise PlanError("nothing to judge again: what was recorded is no longer stored")
+    rows = tuple(
+        RecordedCase(
+            eval_id=result.case.eval_id,
+            occurrence=result.case.occurrence,
+            case=result.expected_by_row,
+            execution=result.execution,
+            columns=_columns_of(result),
+        )
+        for result in usable
+    )
+    name = usable[0].case.eval_set
+    recorded = Recorded(name, usable[0].eval_set_id, rows)
+    return planner.plan_rows(recorded, options, target=recorded_target(name, root=planner.root), config=config)
+
+
+def _columns_of(result: CaseResult) -> Mapping[str, Any]:
+    """The columns of a row, as far as they are stored: what was said, and the calls."""
+    said = result.execution.turns[0].invocation
+    sides = {"predicted_trajectory": ("response", said)}
+    if result.expected_by_row is not None and result.expected_by_row.conversation:
+        sides["reference_trajectory"] = ("reference", result.expected_by_row.conversation[0])
+    columns: dict[str, Any] = {"prompt": said.user_content.text()} if said.user_content.parts else {}
+    for trajectory, (text, turn) in sides.items():
+        if turn.final_response is not None:
+            columns[text] = turn.final_response.text()
+        if turn.intermediate_data is not None:
+            columns[trajectory] = [{"tool_name": call.name, "tool_input": call.args} for call in trajectory_of(turn)]
+    return columns
 
 
 def _only(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
@@ -156,8 +210,8 @@ def _kept(
 
 
 def _judging(metric: str, config: EvalConfig) -> tuple[object, ...]:
-    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, and the
-    models that are asked."""
+    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
+    models that are asked, and how many of their samples are needed."""
     criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
     models = judge_models_of(config.model_copy(update={"criteria": criteria}))
-    return criteria, config.judge_metrics.get(metric), models
+    return criteria, config.judge_metrics.get(metric), models, config.quorum
