@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.judged import SAMPLES, asked_of_the_agent, judged_folder, judging, verdict
-from tests.llm.servers import Server, gemini_error
+from tests.engine.judged import METRIC, SAMPLES, asked_of_the_agent, judged_folder, judging, verdict
+from tests.llm.servers import Answer, Said, Server, gemini_error
 from tests.watch.watched import Folder
 
 from .conftest import CommandLine
@@ -48,6 +49,47 @@ def test_what_judges_took_is_said_and_told_as_json(workbench: CommandLine, folde
     stored = workbench("report", "latest", "--format", "json").data["summary"]["models"]
     assert stored == again
     assert "model gemini-2.5-flash: 0 calls, 4 known from before" in workbench("report", "--format", "markdown").out
+
+
+def fail_after(number: int) -> Answer:
+    """A judge that answers so many requests and is down from then on."""
+    numbers = itertools.count()
+    return lambda call: verdict(call) if next(numbers) < number else Said({"error": {"message": "down"}}, status=503)
+
+
+def test_missing_samples_are_said_and_may_end_in_another_status(workbench: CommandLine, server: Server) -> None:
+    judged_folder(workbench.root, good="good")  # two samples, of which half is a quorum
+    server.answer = fail_after(1)
+
+    first = workbench("run")
+    server.answer = fail_after(1)
+    second = workbench("run", "--require-all-samples", "--no-cache")
+
+    assert (first.status, second.status) == (0, 3)
+    for done in (first, second, workbench("history", "latest")):
+        assert f"samples missing: good: {METRIC}: judged by 1 of 2 samples" in done.out
+        assert "1 passed, 1 judged by fewer samples than asked" in done.out
+    assert workbench("report", "--format", "json").data["summary"]["partly_judged"] == 1
+    detailed = workbench("eval", "--help")
+    assert "--require-all-samples" in detailed.out
+
+
+def test_a_run_with_all_samples_passes_the_gate(workbench: CommandLine, server: Server) -> None:
+    judged_folder(workbench.root, settings="require_all_samples = true\n", good="good")
+
+    assert workbench("run").status == 0
+    server.answer = fail_after(1)
+    assert workbench("run", "--no-cache").status == 3
+
+
+def test_too_few_samples_are_no_verdict(workbench: CommandLine, server: Server) -> None:
+    judged_folder(workbench.root, settings="quorum = 1.0\n", good="good")
+    server.answer = fail_after(1)
+
+    done = workbench("run")
+
+    assert done.status == 3
+    assert "not judged: 1 of 2 samples could be read, needs 2" in done.out
 
 
 def test_a_dry_run_says_what_judges_will_be_asked(workbench: CommandLine, folder: Folder, server: Server) -> None:

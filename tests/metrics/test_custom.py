@@ -70,6 +70,25 @@ async def test_adk_s_function_decides_the_verdict_itself(answer: Any) -> None:
     assert judged["mine"].per_invocation == turns
 
 
+@pytest.mark.parametrize(
+    ("verdict", "score", "hint"),
+    [
+        ("passed", 0.2, "the function says PASSED, although its score is below the threshold"),
+        ("failed", 0.9, "the function says FAILED, although its score is not below the threshold"),
+        ("passed", 0.9, None),
+        ("failed", 0.2, None),
+        ("not_evaluated", 0.2, None),
+        (None, 0.2, None),
+    ],
+)
+async def test_a_verdict_against_the_threshold_is_said(
+    answer: Any, verdict: str | None, score: float, hint: str | None
+) -> None:
+    judged = await answer(CustomScoreAnswer(score=score, verdict=verdict))
+
+    assert judged["mine"].hint == hint
+
+
 async def test_a_function_that_did_not_evaluate_is_undefined_with_a_reason(answer: Any) -> None:
     judged = await answer(CustomScoreAnswer(score=None, verdict="not_evaluated"))
 

@@ -12,7 +12,7 @@ from workbench.model.results import (
     MetricStatus,
     SentenceScore,
 )
-from workbench.report.judging import judging_lines
+from workbench.report.judging import failed_judging_lines, judging_lines, sample_lines
 
 
 def result(*turns: InvocationScore) -> MetricResult:
@@ -72,3 +72,30 @@ def test_votes_are_told_with_the_reason_of_the_majority() -> None:
 
 def test_the_best_grade_costs_nothing() -> None:
     assert list(judging_lines(result(judged(5.0, JudgeSample(score=5.0), best=5.0)))) == []
+
+
+def test_of_several_judges_each_reason_names_its_criterion() -> None:
+    vote = judged(0.0, JudgeSample(score=0.0, rationale="too long"))
+    one = result(vote)
+    other = one.model_copy(update={"name": "n", "status": MetricStatus.PASSED})
+    plain = one.model_copy(update={"name": "p", "per_invocation": ()})
+
+    assert list(failed_judging_lines([one, plain])) == ["the judge: 0 of 1 approve: too long"]
+    assert list(failed_judging_lines([one, other, plain])) == ["m: the judge: 0 of 1 approve: too long"]
+
+
+def test_each_sample_is_a_line_with_what_it_said() -> None:
+    samples = (
+        JudgeSample(score=1.0, rationale="fine", cached=True),
+        JudgeSample(problem="503", outage=True),
+        JudgeSample(score=0.5, label="TIE", rationale="same"),
+        JudgeSample(reply="Verdict: yes"),
+    )
+
+    assert list(sample_lines(result(judged(1.0, *samples)))) == [
+        "m: samples of m:",
+        "sample 1: 1 (cached): fine",
+        "sample 2: no verdict: 503",
+        "sample 3: TIE: same",
+        "sample 4: on parts: Verdict: yes",
+    ]

@@ -7,10 +7,20 @@ from typing import Any
 
 import pytest
 
+from workbench.cli.adk_output import summary_lines
 from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import MetricSummary
-from workbench.model.results import CaseStatus, Failure, FailureKind, MetricResult, MetricStatus
+from workbench.model.results import (
+    CaseStatus,
+    Failure,
+    FailureKind,
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+)
 from workbench.report.explain import explain, score_text
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.table import Style, VerdictTable, cell_length, row_name, width_of_names
@@ -188,3 +198,21 @@ def test_what_differs_can_be_seen(
     )
 
     assert explain(case) == ["trajectory_exact_match: 0.00 < 1.00", line]
+
+
+def test_samples_of_judges_are_for_those_who_ask(make_report: MakeReport, make_case: MakeCase) -> None:
+    judgement = Judgement(model="gemini", prompt="p", samples=(JudgeSample(score=1.0, rationale="fine"),))
+    score = InvocationScore(score=1.0, judgement=judgement)
+    metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
+    case = make_case("good", CaseStatus.PASSED, metrics=(metric,))
+
+    assert "      sample 1: 1: fine" in table_of([case], make_report([case]), Style(verbose=True))
+    assert "fine" not in "".join(table_of([case], make_report([case])))
+
+
+def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
+    lines = summary_lines(make_report(every_status))
+
+    assert lines[-3:] == ["  Tests passed: 1", "  Tests failed: 3", "  Tests not run: 2"]

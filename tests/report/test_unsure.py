@@ -18,7 +18,7 @@ from workbench.model.results import (
     RubricScore,
 )
 from workbench.report.formats import write_report
-from workbench.report.judging import judging_lines, unsure_text
+from workbench.report.judging import judging_lines, samples_text, unsure_text
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.table import Style, VerdictTable
 
@@ -67,6 +67,37 @@ def test_what_samples_disagree_on_is_told_turn_by_turn() -> None:
     assert unsure_text(judged("own", (1.0, judgement(rubrics=rubrics)))) == "own: 2 of 3 verdicts on rubrics agree"
     graded = unsure_text(judged("own", (8 / 3, GRADES), threshold=3.0))
     assert graded == "own: 2 of 3 samples agree, ±1.1"
+
+
+def test_missing_samples_are_counted_where_most_are_missing() -> None:
+    whole = judgement(sample(1.0), sample(1.0))
+    rubrics = (
+        RubricScore(rubric_id="a", text="a", score=1.0, yes=2),
+        RubricScore(rubric_id="b", text="b", score=0.0, no=1),
+    )
+    parts = judgement(sample(None), sample(None), sample(None), rubrics=rubrics)
+
+    assert samples_text(judged("own", (1.0, whole))) is None
+    assert samples_text(judged("own", (1.0, SPLIT))) == "judged by 3 of 4 samples"
+    assert samples_text(judged("own", (1.0, whole), (0.0, SPLIT), (0.5, parts))) == "judged by 1 of 3 samples in turn 3"
+
+
+@pytest.mark.parametrize("status", [PASSED, FAILED])
+def test_missing_samples_are_said_in_every_report(
+    make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport], status: MetricStatus
+) -> None:
+    two = judgement(sample(1.0), sample(1.0), sample(None))
+    metric = judged("own", (1.0, two), status=status)
+    report = make_report([make_case("c", CaseStatus(status.value), metrics=(metric,))])
+    said = "own: judged by 2 of 3 samples"
+    table = VerdictTable(style=Style(), name_width=8, criteria={})
+
+    case = json.loads(write_report(report, "json"))["cases"][0]
+    assert case["metrics"][0]["judged_by"] == {"read": 2, "asked": 3, "turn": 0}
+    assert f"samples missing: c: {said}" in table.closing(report)
+    assert f"## Samples missing\n\n- sets/light.evalset.json: c: {said}" in write_report(report, "markdown")
+    assert '<property name="own: samples" value="judged by 2 of 3 samples" />' in write_report(report, "junit")
+    assert ("judged by 2 of 3 samples" in "\n".join(table.lines(report.cases[0]))) == (status is FAILED)
 
 
 @pytest.fixture

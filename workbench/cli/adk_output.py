@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import CaseStatus, InvocationScore
 from workbench.model.text import neutralise, redact
+from workbench.report.judging import samples_text
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.turns import calls_text
 
@@ -30,15 +32,27 @@ def criteria_line(config: EvalConfig) -> str:
     return neutralise(f"Using evaluation criteria: {json.dumps(criteria, ensure_ascii=False)} ({config.source})")
 
 
+_COUNTED_AS = {
+    CaseStatus.PASSED: "passed",
+    CaseStatus.CANCELLED: "not run",
+    CaseStatus.SKIPPED: "not run",
+}
+
+
 def summary_lines(report: RunReport) -> list[str]:
-    """The summary after a run: whatever did not pass counts as failed, as in ADK."""
-    counts: dict[str, list[int]] = {}
+    """The summary after a run: a case that ran and did not pass counts as failed, as in ADK."""
+    counts: dict[str, Counter[str]] = {}
     for case in report.cases:
-        passed_failed = counts.setdefault(case.result.eval_set_id, [0, 0])
-        passed_failed[case.result.status is not CaseStatus.PASSED] += 1
+        counts.setdefault(case.result.eval_set_id, Counter())[_COUNTED_AS.get(case.result.status, "failed")] += 1
     lines = [_STARS, "Eval Run Summary"]
-    for eval_set_id, (passed, failed) in counts.items():
-        lines += [neutralise(f"{eval_set_id}:"), f"  Tests passed: {passed}", f"  Tests failed: {failed}"]
+    for eval_set_id, count in counts.items():
+        lines += [
+            neutralise(f"{eval_set_id}:"),
+            f"  Tests passed: {count['passed']}",
+            f"  Tests failed: {count['failed']}",
+        ]
+        if count["not run"]:
+            lines.append(f"  Tests not run: {count['not run']}")
     return lines
 
 
@@ -58,7 +72,8 @@ def detailed_lines(cases: Iterable[ReportedCase]) -> Iterator[str]:
                 f"Metric: {metric.name}, Status: {metric.status.value}, Score: {metric.score}, "
                 f"Threshold: {metric.threshold}"
             )
-            yield from (neutralise(redact(f"  {note}")) for note in (metric.reason, metric.hint) if note)
+            notes = (metric.reason, metric.hint, samples_text(metric))
+            yield from (neutralise(redact(f"  {note}")) for note in notes if note)
         yield from _invocations(case)
 
 

@@ -26,7 +26,11 @@ path_option = click.option(
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List so many runs at most.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
-@click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
 def history(*, run: str | None, report_format: str, limit: int, path: Path, plain: bool, verbose: bool) -> int:
     """List earlier runs, or show one of them.
 

@@ -47,7 +47,7 @@ def judge(
     and the cases that flip: a judgement that failed is no verdict, and flips nothing.
 
     Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
-    judged; 130 interrupted.
+    judged, or not by all samples with --require-all-samples; 130 interrupted.
     """
     from workbench.cli.streams import write_document, write_lines
     from workbench.engine.workspace import Workspace
@@ -58,6 +58,7 @@ def judge(
     with Workspace.open(path) as workspace:
         options = {"config": config, "concurrency": concurrency, **judging}
         judgements, interrupted = _judged(workspace, run, cases, options, repeat=repeat)
+        requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
     found = agreements(judgements)
     if report_format == "json":
         write_document(dump(agreement_record(judgements, found), indent=2) + "\n")
@@ -67,6 +68,8 @@ def judge(
         return _INTERRUPTED
     anew = [metric for results in judgements.results[1:] for result in results for metric in result.metrics]
     if any(metric.status is MetricStatus.ERROR for metric in anew):
+        return _ERRORS
+    if requires_all_samples and any(metric.missing_samples is not None for metric in anew):
         return _ERRORS
     return _FLIPPED if any(each.flips for each in found) else _SAME
 

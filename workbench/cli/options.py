@@ -84,7 +84,11 @@ def display_options(command: Command) -> Command:
             help="Write the results to this file; standard output then shows the verdict table.",
         ),
         click.option("--plain", is_flag=True, help="No colours, no progress line."),
-        click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr."),
+        click.option(
+            "--verbose",
+            is_flag=True,
+            help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+        ),
     ]
     return _with(options, command)
 
@@ -160,17 +164,28 @@ def tool_options(command: Command) -> Command:
 
 
 def judging_options(command: Command) -> Command:
-    """`--no-cache`, `--max-model-calls`, `--max-model-cost`: what models that judge or play users may be asked.
+    """`--no-cache`, `--max-model-calls`, `--max-model-cost`, `--require-all-samples`: how models that judge or play
+    users are asked.
 
     The command gets them together as `judging`, by the names that they have in RunOptions.
     """
 
     @wraps(command)
     def with_judging(
-        *, no_cache: bool, max_model_calls: int | None, max_model_cost: float | None, **others: Any
+        *,
+        no_cache: bool,
+        max_model_calls: int | None,
+        max_model_cost: float | None,
+        require_all_samples: bool,
+        **others: Any,
     ) -> Any:
-        budget = {"max_model_calls": max_model_calls, "max_model_cost": max_model_cost}
-        return command(judging={"use_cache": not no_cache, **budget}, **others)
+        judging = {
+            "use_cache": not no_cache,
+            "max_model_calls": max_model_calls,
+            "max_model_cost": max_model_cost,
+            "require_all_samples": require_all_samples or None,
+        }
+        return command(judging=judging, **others)
 
     options: list[Option] = [
         click.option("--no-cache", is_flag=True, help="Ask models that judge anew, whatever they answered earlier."),
@@ -186,6 +201,11 @@ def judging_options(command: Command) -> Command:
             callback=_finite,
             metavar="DOLLARS",
             help="Ask them only until their answers have cost so much.",
+        ),
+        click.option(
+            "--require-all-samples",
+            is_flag=True,
+            help="Exit with status 3 if a verdict rests on fewer samples of a judge than num_samples.",
         ),
     ]
     return cast(Command, _with(options, with_judging))

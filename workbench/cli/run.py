@@ -94,7 +94,7 @@ def run(
     folder runs.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
-    some ended in ERROR; 130 interrupted.
+    some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
     """
     from workbench.engine.plan import RunOptions
 

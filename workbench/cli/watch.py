@@ -32,7 +32,11 @@ T = TypeVar("T")
     help="Lines for people, or one JSON object a line.",
 )
 @click.option("--plain", is_flag=True, help="No colours.")
-@click.option("--verbose", is_flag=True, help="Show tracebacks and what agents wrote to stdout and stderr.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
 def watch(
     *,
     what: tuple[str, ...],

@@ -15,9 +15,9 @@ _WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"
 
 
 def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
-    """The config with the models that judge and play users where it names none."""
+    """The config with the models that judge and play users where it names none, and the quorum of judges."""
     config = with_scorer(with_judge(config, settings.judge.model), settings.judge.scorer)
-    return config.model_copy(update={"user_model": settings.simulation.model})
+    return config.model_copy(update={"user_model": settings.simulation.model, "quorum": settings.judge.quorum})
 
 
 def judge_models_of(config: EvalConfig) -> tuple[str, ...]:

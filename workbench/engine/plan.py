@@ -52,7 +52,8 @@ class RunOptions(Fact):
     `simulate_tools` counts before what targets say; `record_tools` and `replay_tools` are files of recorded calls, and
     `unrecorded` says what becomes of a call that is not in the latter.
     `use_cache`: what models answered in earlier runs counts, where they are asked the same. `max_model_calls` and
-    `max_model_cost` (US dollars) are what they may be asked. `record_calls` is a file to write their calls to,
+    `max_model_cost` (US dollars) are what they may be asked; with `require_all_samples` a verdict of fewer samples than
+    asked for changes the exit status. `record_calls` is a file to write their calls to,
     `replay_calls` one that answers in place of them.
     `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
     agent runs, and nothing is judged; without `history` no result is kept. `judges_again` is the run whose answers are
@@ -75,6 +76,7 @@ class RunOptions(Fact):
     unrecorded: Unrecorded = "error"
     max_model_calls: int | None = None
     max_model_cost: float | None = None
+    require_all_samples: bool | None = None
     record_calls: Path | None = None
     replay_calls: Path | None = None
     adk_results: bool = True
@@ -93,6 +95,7 @@ class Limits(Fact):
     retries: int
     max_model_calls: int | None = None
     max_model_cost: float | None = None
+    require_all_samples: bool = False
 
 
 def limits_of(settings: Settings, options: RunOptions) -> Limits:
@@ -106,6 +109,9 @@ def limits_of(settings: Settings, options: RunOptions) -> Limits:
         retries=options.retries,
         max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
         max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
+        require_all_samples=(
+            options.require_all_samples if options.require_all_samples is not None else judge.require_all_samples
+        ),
     )
     for name in ("runs", "concurrency", "timeout_seconds"):
         if not getattr(limits, name) > 0:

@@ -16,7 +16,15 @@ from workbench.store.sessions import SESSION, is_running, session_mark
 LATEST = "latest"
 
 _ASKED = "asked"  # options that change what happens, as they were given
-_KEPT = ("config", "simulate_tools", "replay_tools", "replay_calls", "max_model_calls", "max_model_cost")
+_KEPT = (
+    "config",
+    "simulate_tools",
+    "replay_tools",
+    "replay_calls",
+    "max_model_calls",
+    "max_model_cost",
+    "require_all_samples",
+)
 _SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
 
 

@@ -120,6 +120,7 @@ class Run:
             self.summary(),
             interrupted=self.interrupted,
             wrong_input=file_problem or self.has_lost_results or bool(self.plan.problems),
+            requires_all_samples=self.plan.limits.require_all_samples,
         )
 
     @property

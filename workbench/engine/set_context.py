@@ -55,7 +55,7 @@ class SetContext:
         ):  # what is not there leaves the hashes what they were before there could be any
             no_matter.add("judge_metrics")
         if not self.config.judge:
-            return _hash(self.config.model_dump_json(exclude={*no_matter, "judge"}))
+            return _hash(self.config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
         scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
         return _hash(self.config.model_dump_json(exclude=no_matter), prompts.version(), scripted)
 

@@ -25,12 +25,13 @@ class Verdict(NamedTuple):
     status: CaseStatus
     failure: FailureKind | None
     scores: MetricScores
+    is_partly_judged: bool = False
 
 
 def verdict_of(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _scores_of(result.metrics))
+    return Verdict(result.status, failure, _scores_of(result.metrics), _misses_samples(result.metrics))
 
 
 @by_identity(at_most=256, but=were_asked_of_models)
@@ -38,12 +39,19 @@ def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
     return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
 
 
+@by_identity(at_most=256, but=were_asked_of_models)
+def _misses_samples(metrics: tuple[MetricResult, ...]) -> bool:
+    return any(metric.missing_samples is not None for metric in metrics)
+
+
 def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     """Cases by status, and each metric's mean and deviation over the cases that it could score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
+    partly_judged = 0
     for verdict in verdicts:
         statuses[verdict.status] += 1
+        partly_judged += verdict.is_partly_judged
         for name, score in verdict.scores:
             running = metrics.get(name)
             if running is None:
@@ -57,6 +65,7 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
         not_evaluated=statuses[CaseStatus.NOT_EVALUATED],
         skipped=statuses[CaseStatus.SKIPPED],
         cancelled=statuses[CaseStatus.CANCELLED],
+        partly_judged=partly_judged,
         metrics={name: running.summary() for name, running in metrics.items()},
     )
 
@@ -96,11 +105,14 @@ class _Running:
 PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def exit_status(summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False) -> int:
+def exit_status(
+    summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False, requires_all_samples: bool = False
+) -> int:
     """What a command that ran this ends with.
 
     130 interrupted; 2 a file or configuration is wrong, or results could not be stored (`wrong_input`); 1 some case
-    FAILED, or nothing was evaluated; 3 none failed but some ended in ERROR; 0 all passed.
+    FAILED, or nothing was evaluated; 3 none failed but some ended in ERROR, or with `requires_all_samples` some were
+    judged by fewer samples than asked for; 0 all passed.
     """
     if interrupted:
         return INTERRUPTED
@@ -108,6 +120,6 @@ def exit_status(summary: RunSummary, *, interrupted: bool = False, wrong_input: 
         return WRONG_INPUT
     if summary.failed:
         return FAILED
-    if summary.error:
+    if summary.error or (requires_all_samples and summary.partly_judged):
         return ERRORS
     return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED

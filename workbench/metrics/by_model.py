@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest, ask_for_readable
@@ -32,16 +33,21 @@ async def judge_by_model(
     *,
     ask: Ask,
     default_model: str,
+    quorum: float,
     skip: Callable[[Turn], Score | None],
 ) -> MetricResult:
-    """The result of a judge on a case; `skip` says why a turn cannot be judged. What fails is in the result."""
+    """The result of a judge on a case; `skip` says why a turn cannot be judged. What fails is in the result.
+
+    `quorum` is the share of the samples that must be readable for a turn to have a score.
+    """
     lanes = asyncio.Semaphore(judge.options.parallel or (len(view.turns) + 1) * judge.options.samples)
 
     async def ask_in_lane(request: ModelRequest) -> ModelReply:
         async with lanes:
             return await ask(request)
 
-    asking = _Asking(judge.name, judge.options, model=judge.options.model or default_model, ask=ask_in_lane)
+    model = judge.options.model or default_model
+    asking = _Asking(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
     last = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
 
     async def judge_turn(index: int, turn: Turn) -> InvocationScore:
@@ -75,10 +81,11 @@ def _without_model(score: Score) -> InvocationScore:
 class _Asking:
     """Puts the questions of one judge to its model, all samples at once."""
 
-    def __init__(self, name: str, options: JudgeOptions, *, model: str, ask: Ask) -> None:
+    def __init__(self, name: str, options: JudgeOptions, *, model: str, quorum: float, ask: Ask) -> None:
         self._name = name
         self._options = options
         self._model = model
+        self._needed = math.ceil(round(quorum * options.samples, 9))
         self._ask = ask
 
     async def judged(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
@@ -139,8 +146,13 @@ class _Asking:
         unasked = next((sample.problem for sample in samples if sample.unasked), None)
         if unasked is not None:  # the others may be few, by chance: no verdict
             return InvocationScore(score=None, reason=unasked, judgement=judgement)
-        reason = None if conclusion.score is not None else conclusion.reason or _why_none(samples)
-        return InvocationScore(score=conclusion.score, reason=reason, judgement=judgement)
+        if conclusion.score is None:
+            reason = conclusion.reason or _why_none(samples)
+            return InvocationScore(score=None, reason=reason, judgement=judgement)
+        if judgement.samples_read < self._needed:  # what is left may say anything, by chance
+            reason = _why_too_few(judgement, needed=self._needed)
+            return InvocationScore(score=None, reason=reason, judgement=judgement)
+        return InvocationScore(score=conclusion.score, judgement=judgement)
 
     def _request(self, question: ModelQuestion | PreparingQuestion, sample: int, purpose: str) -> ModelRequest:
         return ModelRequest(
@@ -190,6 +202,12 @@ def _told(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
         seconds=reply.seconds,
         usage=reply.usage,
     )
+
+
+def _why_too_few(judgement: Judgement, *, needed: int) -> str:
+    count = f"not judged: {judgement.samples_read} of {len(judgement.samples)} samples could be read, needs {needed}"
+    problems = any(sample.problem for sample in judgement.samples)
+    return f"{count}: {_why_none(judgement.samples)}" if problems else count
 
 
 def _why_none(samples: Sequence[JudgeSample]) -> str:

@@ -77,13 +77,21 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         threshold=rule.threshold,
         status=status,
         reason=reason,
-        hint=None,
+        hint=_contradiction(status, rule.verdict(score)),
         scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
         total=len(turns) or 1,
         per_invocation=turns,
         details={name: value for name, value in answer.scores.items() if not _is_score(value)},
         dependencies=answer.dependencies,
     )
+
+
+def _contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:
+    """What the verdict of a function has to do with its score, where the threshold says the opposite."""
+    if {verdict, by_threshold} != {MetricStatus.PASSED, MetricStatus.FAILED}:
+        return None
+    place = "below" if by_threshold is MetricStatus.FAILED else "not below"
+    return f"the function says {verdict.value}, although its score is {place} the threshold"
 
 
 def _further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:

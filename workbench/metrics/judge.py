@@ -62,7 +62,7 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
     waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
     if waiting:
         answers = await asyncio.gather(
-            *[_judge_elsewhere(criteria[index], view, services, default_model=config.judge) for index in waiting]
+            *[_judge_elsewhere(criteria[index], view, services, config) for index in waiting]
         )
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
@@ -108,7 +108,7 @@ def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResul
 
 
 async def _judge_elsewhere(
-    prepared: PreparedCriterion, view: CaseView, services: MetricServices, *, default_model: str
+    prepared: PreparedCriterion, view: CaseView, services: MetricServices, config: EvalConfig
 ) -> list[MetricResult]:
     try:
         if prepared.custom is not None:
@@ -119,7 +119,13 @@ async def _judge_elsewhere(
             for judge, rule in prepared.judges:
                 if isinstance(judge, ModelJudge):
                     judged = await judge_by_model(
-                        judge, rule, view, ask=services.ask, default_model=default_model, skip=skip
+                        judge,
+                        rule,
+                        view,
+                        ask=services.ask,
+                        default_model=config.judge,
+                        quorum=config.quorum,
+                        skip=skip,
                     )
                     results += [judged, *win_rates(judged)] if judge.tells_wins else [judged]
             return results

@@ -59,6 +59,7 @@ class EvalConfig(Fact):
 
     `custom_metrics` and `judge_metrics` are metrics of its own, which its criteria may name. `judge` is the model that
     judges where a criterion names none: a plan fills it in, from the settings, where there is anything for it to do.
+    `quorum` is the share of the samples of a judge that must be readable for a verdict, filled in from the settings.
     `user_model` is the one that plays the users of scenarios where `user_simulator_config` names none, filled in
     likewise.
     """
@@ -70,6 +71,7 @@ class EvalConfig(Fact):
     live_model_config: dict[str, Any] | None = None
     source: str = DEFAULT_SOURCE
     judge: str = ""
+    quorum: float = 0.5
     user_model: str = ""
 
     @property

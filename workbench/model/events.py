@@ -30,7 +30,10 @@ class MetricSummary(Fact):
 
 
 class RunSummary(Fact):
-    """How a run came out: cases (times repeats) by status, each metric, and what models it has asked."""
+    """How a run came out: cases (times repeats) by status, each metric, and what models it has asked.
+
+    `partly_judged` counts those with a verdict that rests on fewer samples of a judge than were asked for.
+    """
 
     total: int = 0
     passed: int = 0
@@ -39,6 +42,7 @@ class RunSummary(Fact):
     not_evaluated: int = 0
     skipped: int = 0
     cancelled: int = 0
+    partly_judged: int = 0
     metrics: dict[str, MetricSummary] = Field(default_factory=dict)
     models: tuple[ModelSpending, ...] = ()
 

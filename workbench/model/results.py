@@ -250,6 +250,15 @@ class Judgement(Fact):
     spread: float | None = None
 
     @property
+    def samples_read(self) -> int:
+        """How many samples the verdict rests on: of rubrics or sentences the fewest that speak of any one of them."""
+        if self.rubrics:
+            return min(rubric.yes + rubric.no for rubric in self.rubrics)
+        if self.sentences:
+            return min(sum(sentence.votes.values()) for sentence in self.sentences)
+        return sum(sample.score is not None for sample in self.samples)
+
+    @property
     def calls(self) -> tuple[JudgeSample, ...]:
         """Everything that was asked, in order."""
         return (*(self.preparation.tries if self.preparation is not None else ()), *self.samples)
@@ -262,6 +271,14 @@ class InvocationScore(Fact):
     reason: str | None = None
     hint: str | None = None
     judgement: Judgement | None = None
+
+
+class SampleCount(NamedTuple):
+    """How many of the samples that a judge was asked for a verdict rests on, on which turn (counted from 1)."""
+
+    read: int
+    asked: int
+    turn: int
 
 
 class MetricResult(Fact):
@@ -283,6 +300,17 @@ class MetricResult(Fact):
     per_invocation: tuple[InvocationScore, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def missing_samples(self) -> SampleCount | None:
+        """The turn whose verdict rests on the smallest share of its samples; None if all samples could be read."""
+        counts = (
+            SampleCount(turn.judgement.samples_read, len(turn.judgement.samples), number)
+            for number, turn in enumerate(self.per_invocation, start=1)
+            if turn.judgement is not None and turn.score is not None
+        )
+        missing = (count for count in counts if count.read < count.asked)
+        return min(missing, key=lambda count: count.read / count.asked, default=None)
 
     @property
     def met_outage(self) -> bool:

@@ -14,7 +14,7 @@ from unicodedata import normalize
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import neutralise, one_line, redact
 from workbench.report.differences import Difference, DifferenceKind, Path
-from workbench.report.judging import judging_lines
+from workbench.report.judging import failed_judging_lines, sample_lines, samples_text
 from workbench.report.run_report import ReportedCase
 
 _WIDTH = 200
@@ -42,10 +42,7 @@ def reasons(case: ReportedCase) -> list[str]:
     lines += _metric_lines(bad)
     if not case.judged and case.result.failure is None:
         lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
-    for metric in bad:
-        if metric.status is MetricStatus.FAILED:
-            lines += [safe(line) for line in judging_lines(metric)]
-    return lines
+    return [*lines, *map(safe, failed_judging_lines(case.judged))]
 
 
 def explain_at_length(case: ReportedCase) -> list[str]:
@@ -64,6 +61,11 @@ def explain_at_length(case: ReportedCase) -> list[str]:
     return lines
 
 
+def sample_lines_of(case: ReportedCase) -> list[str]:
+    """What each sample of each judge said, a line each."""
+    return [safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
+
+
 def describe_metric(metric: MetricResult) -> str:
     """One metric in one line: score against threshold, or why there is no score."""
     name = safe(metric.name)
@@ -72,7 +74,7 @@ def describe_metric(metric: MetricResult) -> str:
     against = ""
     if metric.threshold is not None:
         against = f" {relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
-    notes = [safe(note) for note in (metric.reason, metric.hint) if note]
+    notes = [safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
     return f"{name}: {score}{against}{counted}" + "".join(f"; {note}" for note in notes)

@@ -133,9 +133,16 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
         "scored": metric.scored,
         "total": metric.total,
         "unsure": is_unsure(metric),
+        "judged_by": _sample_record(metric),
         "per_invocation": [_score_record(score) for score in metric.per_invocation],
         "details": metric.details,
     }
+
+
+def _sample_record(metric: MetricResult) -> dict[str, int] | None:
+    """How many samples the verdict rests on, on the turn (from 0) where most are missing; None if none is."""
+    count = metric.missing_samples
+    return None if count is None else {"read": count.read, "asked": count.asked, "turn": count.turn - 1}
 
 
 def _score_record(score: InvocationScore) -> dict[str, Any]:

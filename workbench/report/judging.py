@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from workbench.model.agreement import agreement_of, is_unsure
-from workbench.model.results import InvocationScore, Judgement, MetricResult, RubricScore, SentenceScore
+from workbench.model.results import (
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+    RubricScore,
+    SentenceScore,
+    were_asked_of_models,
+)
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
@@ -16,6 +25,33 @@ def judging_lines(metric: MetricResult) -> Iterator[str]:
     """
     for place, turn in _placed_turns(metric):
         yield from (f"{place}{line}" for line in _turn_lines(turn))
+
+
+def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
+    """Those lines for each metric that failed; of several metrics that models judged each line names its own."""
+    judged = [metric for metric in metrics if were_asked_of_models([metric])]
+    for metric in judged:
+        name = f"{metric.name}: " if len(judged) > 1 else ""
+        if metric.status is MetricStatus.FAILED:
+            yield from (f"{name}{line}" for line in judging_lines(metric))
+
+
+def sample_lines(metric: MetricResult) -> Iterator[str]:
+    """What each sample of a judge said about each turn; nothing where no model judged."""
+    for place, turn in _placed_turns(metric):
+        if turn.judgement is not None:
+            yield f"{metric.name}: {place}samples of {turn.judgement.model}:"
+            for number, sample in enumerate(turn.judgement.samples, start=1):
+                yield f"sample {number}: {_sample_text(sample)}"
+
+
+def _sample_text(sample: JudgeSample) -> str:
+    source = " (by a script)" if sample.scripted else " (cached)" if sample.cached else ""
+    if sample.problem is not None:
+        return f"no verdict{source}: {sample.problem}"
+    verdict = sample.label or ("" if sample.score is None else f"{sample.score:.3g}")
+    said = sample.rationale or sample.reply  # on several rubrics there is no rationale of the whole
+    return f"{verdict or 'on parts'}{source}: {said}"
 
 
 def unsure_text(metric: MetricResult) -> str | None:
@@ -28,6 +64,15 @@ def unsure_text(metric: MetricResult) -> str | None:
         if turn.judgement is not None and (found := agreement_of(turn.judgement)) is not None and found.share < 1.0
     )
     return f"{metric.name}: {'; '.join(told)}"
+
+
+def samples_text(metric: MetricResult) -> str | None:
+    """How many samples a verdict rests on, if some are missing: `judged by 2 of 3 samples in turn 2`."""
+    count = metric.missing_samples
+    if count is None:
+        return None
+    place = f" in turn {count.turn}" if len(metric.per_invocation) > 1 else ""
+    return f"judged by {count.read} of {count.asked} samples{place}"
 
 
 def agreement_text(judgement: Judgement) -> str:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, redact
 from workbench.report.explain import explain, explain_at_length
+from workbench.report.judging import samples_text
 from workbench.report.run_report import ReportedCase, RunReport
 
 # What XML 1.0 cannot hold and `neutralise` leaves.
@@ -51,6 +52,8 @@ def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
     properties = ElementTree.SubElement(element, "properties")
     for metric in result.metrics:
         _property(properties, metric.name, metric.status.value if metric.score is None else repr(metric.score))
+        if (text := samples_text(metric)) is not None:
+            _property(properties, f"{metric.name}: samples", text)
     _add_outcome(element, case)
     long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
     if long:

@@ -8,7 +8,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.results import MetricResult, MetricStatus
 from workbench.model.text import one_line, redact
 from workbench.report.explain import explain, score_text
-from workbench.report.judging import unsure_text
+from workbench.report.judging import samples_text, unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, heading, total_line
@@ -36,6 +36,14 @@ def markdown(report: RunReport) -> str:
     ]
     if unsure:
         lines += ["## Unsure", "", *unsure, ""]
+    missing = [
+        f"- {_title(case)}: {_escape(f'{metric.name}: {text}')}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := samples_text(metric)) is not None
+    ]
+    if missing:
+        lines += ["## Samples missing", "", *missing, ""]
     bad = [case for case in report.cases if case.result.status in NOT_GOOD]
     if bad:
         lines += ["## What went wrong", ""]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import counted, one_line
-from workbench.report.explain import explain, explain_at_length, safe, score_text
-from workbench.report.judging import unsure_text
+from workbench.report.explain import explain, explain_at_length, safe, sample_lines_of, score_text
+from workbench.report.judging import samples_text, unsure_text
 from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
 from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, heading, time_taken, total_line
@@ -25,8 +25,8 @@ _SCORE_WIDTH = 8
 _NARROW = 6
 """Width of a score below a number instead of the name of its metric."""
 _TIME_WIDTH = 8
-_MOST_UNSURE = 20
-"""How many verdicts that samples disagree on are listed."""
+_MOST_LISTED = 20
+"""How many verdicts are listed that samples disagree on, or that lack samples."""
 _MOST_HINTS = 20
 _COLOURS = {
     CaseStatus.PASSED: "32",
@@ -40,7 +40,7 @@ _COLOURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """How much to show: colours for a terminal, and tracebacks and the agent's own output for those who ask.
+    """How much to show: colours for a terminal; `verbose` adds samples of judges, tracebacks and the agent's output.
 
     Where the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
     """
@@ -79,6 +79,7 @@ class VerdictTable:
             if entry.flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
         lines += _unsure_lines(report)
+        lines += _partly_judged_lines(report)
         lines += _hint_lines(report)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         status = _status_of_run(report)
@@ -128,11 +129,11 @@ class VerdictTable:
         return self._style.paint(text, "31") if bad else text
 
     def _details(self, case: ReportedCase) -> list[str]:
-        if case.result.status not in NOT_GOOD:
-            return []
-        lines = explain(case)
+        is_bad = case.result.status in NOT_GOOD
+        lines = explain(case) if is_bad else []
         if self._style.verbose:
-            lines += explain_at_length(case)
+            lines += sample_lines_of(case)
+            lines += explain_at_length(case) if is_bad else []
         return [f"      {line}" for line in lines]
 
     def _metrics(self, report: RunReport) -> list[str]:
@@ -154,14 +155,30 @@ class VerdictTable:
 
 def _unsure_lines(report: RunReport) -> list[str]:
     """The cases on which the samples of a judge disagree."""
-    told = [
-        f"unsure: {row_name(case)}: {one_line(text)}"
+    texts = [
+        f"{row_name(case)}: {one_line(text)}"
         for case in report.cases
         for metric in case.judged
         if (text := unsure_text(metric)) is not None
     ]
-    more = len(told) - _MOST_UNSURE
-    return told if more <= 0 else [*told[:_MOST_UNSURE], f"unsure: and {more} more"]
+    return _listed("unsure", texts)
+
+
+def _partly_judged_lines(report: RunReport) -> list[str]:
+    """The verdicts that rest on fewer samples of a judge than were asked for."""
+    texts = [
+        f"{row_name(case)}: {one_line(metric.name)}: {text}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := samples_text(metric)) is not None
+    ]
+    return _listed("samples missing", texts)
+
+
+def _listed(title: str, texts: Sequence[str]) -> list[str]:
+    more = len(texts) - _MOST_LISTED
+    lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
+    return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
 
 
 def _hint_lines(report: RunReport) -> list[str]:

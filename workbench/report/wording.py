@@ -35,6 +35,8 @@ def total_line(report: RunReport) -> str:
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
         parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
+    if summary.partly_judged:
+        parts.append(f"{summary.partly_judged} judged by fewer samples than asked")
     parts.append(f"in {duration_text(report.duration_seconds)}")
     if report.interrupted:
         parts.append("interrupted")

@@ -75,6 +75,10 @@ class JudgeSettings(Section):
     """How often a request is tried that may be answered later: 5xx, no connection, 429 while nothing is answered."""
     timeout_seconds: float = Field(default=120.0, gt=0)
     """How long one answer may take."""
+    quorum: float = Field(default=0.5, gt=0, le=1, allow_inf_nan=False)
+    """Which share of a judge's samples must be readable for a verdict; with fewer the metric is an ERROR."""
+    require_all_samples: bool = False
+    """Whether a run ends with a status other than 0 where a verdict rests on fewer samples than asked for."""
     max_calls: int | None = Field(default=None, ge=0)
     """How often models that judge or play users may be asked in a run, tries included. Default: no limit."""
     max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)

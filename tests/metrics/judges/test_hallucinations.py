@@ -94,12 +94,19 @@ async def test_the_score_is_the_share_of_sentences_that_may_stand(
         (["supported", "unsupported", "contradictory"], "unsupported", 0.0),
         (["supported", "unsupported"], "unsupported", 0.0),  # a tie
         (["disputed", "contradictory", "contradictory", "supported", "supported"], "contradictory", 0.0),
-        (["supported", "?", "?"], "supported", 1.0),
+        (["supported", "?", "?"], "supported", None),  # one of three is no verdict
+        (["supported", "?", "supported"], "supported", 1.0),
         (["supported", "down", "unsupported"], "unsupported", 0.0),
     ],
 )
 async def test_each_sentence_goes_by_the_majority_of_its_samples(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[str], label: str, score: float
+    config: Config,
+    judge: Judge,
+    turn: MakeTurn,
+    services: Services,
+    replies: list[str],
+    label: str,
+    score: float | None,
 ) -> None:
     judge_says(services, *[DOWN if word == "down" else "hm" if word == "?" else labels(word) for word in replies])
 

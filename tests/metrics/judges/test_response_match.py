@@ -43,21 +43,23 @@ def criterion(samples: int = 5, **options: Any) -> dict[str, Any]:
         (["valid", "valid", "valid", "invalid", "invalid"], 1.0),
         (["valid", "valid", "invalid", "invalid", "invalid"], 0.0),
         (["valid", "invalid"], 0.0),  # a tie
-        (["valid", "?", "?"], 1.0),
+        (["valid", "?", "?"], None),  # one of three is no verdict
         (["valid", "invalid", "?"], 0.0),
-        (["valid", "down", "down"], 1.0),
+        (["valid", "down", "down"], None),
+        (["valid", "valid", "down"], 1.0),
         (["invalid", "down"], 0.0),
     ],
 )
 async def test_the_majority_of_the_samples_that_can_be_read_decides(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[str], score: float
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[str], score: float | None
 ) -> None:
     says(services, *[DOWN if word == "down" else "hm" if word == "?" else verdict(word) for word in replies])
 
     results = await judge(config(criterion(len(replies))), actual=[turn("12 EUR")], expected=[turn("12 euros")])
 
     assert results[NAME].score == score
-    assert results[NAME].status is (MetricStatus.PASSED if score else MetricStatus.FAILED)
+    status = {1.0: MetricStatus.PASSED, 0.0: MetricStatus.FAILED, None: MetricStatus.ERROR}
+    assert results[NAME].status is status[score]
     judgement = results[NAME].per_invocation[0].judgement
     assert judgement is not None
     assert len(judgement.samples) == len(replies)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.metrics.conftest import Services
 from workbench.llm.requests import ModelRequest
+from workbench.llm.trouble import ModelError, Trouble
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
@@ -86,6 +87,61 @@ async def test_an_explained_no_is_a_vote(config: Config, judge: Judge, turn: Mak
     result = (await judge(config(criterion(ANSWER, rubric("a"), samples=3)), actual=[turn("hello")]))[ANSWER]
 
     assert (result.score, result.status) == (0.0, MetricStatus.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "samples", "readable", "is_judged"),
+    [
+        *(
+            (0.5, 3, 1, False),
+            (0.5, 3, 2, True),
+            (0.5, 4, 2, True),
+            (0.5, 5, 2, False),
+            (0.5, 2, 1, True),
+            (0.5, 1, 1, True),
+        ),
+        *((1.0, 3, 2, False), (1.0, 3, 3, True), (0.1, 3, 1, True), (0.07, 100, 7, True)),
+    ],
+)
+async def test_a_verdict_needs_a_quorum_of_samples(
+    config: Config,
+    judge: Judge,
+    turn: MakeTurn,
+    services: Services,
+    quorum: float,
+    samples: int,
+    readable: int,
+    is_judged: bool,
+) -> None:
+    outage = ModelError(Trouble.UNAVAILABLE, "503 from the model")
+    services.model = lambda request: reply(a="yes") if request.sample < readable else outage
+    criteria = config(criterion(ANSWER, rubric("a"), samples=samples)).model_copy(update={"quorum": quorum})
+
+    result = (await judge(criteria, actual=[turn("hello")]))[ANSWER]
+
+    assert result.status is (MetricStatus.PASSED if is_judged else MetricStatus.ERROR)
+    assert result.met_outage is not is_judged
+    if not is_judged:
+        start = f"not judged: {readable} of {samples} samples could be read, needs "
+        assert result.reason is not None
+        assert result.reason.startswith(start)
+        assert result.reason.endswith(": 503 from the model")
+    elif readable < samples:
+        assert result.missing_samples == (readable, samples, 1)
+    else:
+        assert result.missing_samples is None
+
+
+async def test_each_rubric_needs_a_quorum(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
+    answers = cycle([reply(a="yes", b="yes"), reply(a="yes"), reply(a="yes")])
+    services.model = lambda _: next(answers)
+
+    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=3)), actual=[turn("hello")]))[ANSWER]
+
+    assert (result.status, result.reason) == (
+        MetricStatus.ERROR,
+        "not judged: 1 of 3 samples could be read, needs 2",
+    )
 
 
 async def test_a_rubric_that_no_sample_speaks_of_is_an_error_and_not_left_out(

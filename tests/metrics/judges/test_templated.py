@@ -62,7 +62,7 @@ def judgement_of(result: MetricResult) -> Judgement:
         ([1, 1, 0], 1.0),
         ([1, 0, 0], 0.0),
         ([1, 0], 0.0),  # a tie
-        ([1, "?", DOWN], 1.0),
+        ([1, "?"], 1.0),
         ([1, 7, 1], 1.0),  # 7 is no rating of the rubric, and costs its sample
     ],
 )

@@ -125,8 +125,8 @@ async def test_where_the_turns_ran_out_the_end_is_not_the_users(
     [
         ([VALID, VALID, INVALID], 1.0),
         ([VALID, INVALID], 0.0),  # a tie
-        ([VALID, "?", "?"], 1.0),
-        ([INVALID, DOWN, DOWN], 0.0),
+        ([VALID, "?"], 1.0),
+        ([INVALID, DOWN, DOWN], None),
         (["?", DOWN], None),
     ],
 )

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus, were_asked_of_models
 from workbench.model.text import counted
 from workbench.report.aligned import aligned_lines
 from workbench.report.explain import describe_metric, explain, reasons, safe, score_text
@@ -48,12 +48,14 @@ def case_verdict(name: str, runs: Sequence[ReportedCase]) -> CaseVerdict:
         for metric in run.judged:
             metrics.setdefault(metric.name, []).append(metric)
     statuses, lines = set[CaseStatus](), list[str]()
-    for results in metrics.values():
+    has_several_judges = sum(map(were_asked_of_models, metrics.values())) > 1
+    for name_of_metric, results in metrics.items():
+        judge = f"{name_of_metric}: " if has_several_judges else ""
         status, line = _metric_verdict(results)
         statuses.add(status)
         if status is not CaseStatus.PASSED:
             lines.append(line)
-            lines += dict.fromkeys(safe(told) for result in results for told in judging_lines(result))
+            lines += dict.fromkeys(safe(f"{judge}{told}") for result in results for told in judging_lines(result))
     if not metrics:
         lines += reasons(runs[0])
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)

@@ -13,6 +13,7 @@ from workbench.model.trace import simulated_calls
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference, DifferenceKind, state_differences
 from workbench.report.explain import describe_metric
+from workbench.report.judging import samples_text
 from workbench.report.turns import Said, TurnComparison, side_of
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
 from workbench.tui.state.diff.calls import CallWriter, value_sides, write_lone_calls, write_told_calls
@@ -259,7 +260,7 @@ class _Diff:
 
     def _explanation_blocks(self, metric: MetricResult) -> Iterator[Block]:
         texts = self._writer.texts
-        for name, text in (("why", metric.reason), ("hint", metric.hint)):
+        for name, text in (("why", metric.reason), ("hint", metric.hint), ("judge", samples_text(metric))):
             if text:
                 yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(redact(text))), indent=4)
         if len(metric.per_invocation) < 2:

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from workbench.model.agreement import is_unsure
 from workbench.model.results import CaseResult, MetricResult
 from workbench.model.text import redact
+from workbench.report.judging import samples_text
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, share_of, sparkline
 from workbench.tui.state.layout import fit
@@ -81,7 +82,9 @@ def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterat
     look = look_of_metric(metric.status)
     unsure = (Piece("  ~ unsure: the samples of the judge disagree", Tone.WARNING),) if is_unsure(metric) else ()
     head = (Piece(safe_line(metric.name), Tone.HEADING), Piece(f"  {look.symbol} {look.word}", look.tone))
-    yield Whole((*head, *unsure))
+    samples = samples_text(metric)
+    missing = () if samples is None else (Piece(f"  ~ {samples}", Tone.WARNING),)
+    yield Whole((*head, *unsure, *missing))
     yield Whole.of(_verdict(metric), indent=2, hang=2)
     if picture := metric_bar(metric, metric.score, width=_DETAIL_BAR):
         yield Whole.of(picture, look.tone, indent=2)

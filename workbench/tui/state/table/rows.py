@@ -12,6 +12,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import redact
 from workbench.model.trajectory import trajectory_of
+from workbench.report.judging import samples_text
 from workbench.tui.state.pieces import safe_line
 from workbench.tui.state.standing import Standing, standing_of
 
@@ -139,7 +140,7 @@ def _merge_scores(scores: Sequence[ShownScore]) -> ShownScore:
 
 
 def _shown(metric: MetricResult) -> ShownScore:
-    notes = [metric.reason, metric.hint, *(turn.reason for turn in metric.per_invocation)]
+    notes = [metric.reason, metric.hint, samples_text(metric), *(turn.reason for turn in metric.per_invocation)]
     why = "; ".join(dict.fromkeys(note for note in notes if note))
     return ShownScore(metric.score, metric.status, _short(why))
 
