@@ -32,6 +32,16 @@ def test_mean_and_sample_deviation_are_those_of_the_textbook(scores: list[float]
     assert (metric.scored, metric.total) == (len(scores), len(scores))
 
 
+@pytest.mark.parametrize(
+    ("scores", "mean"),
+    [([0.2, 0.4], 0.3), ([0.1, 0.2, 0.6], 0.3), ([1.0, 0.0, 1.0], 2 / 3), ([0.1] * 7, 0.1), ([0.7, 0.8, 0.9], 0.8)],
+)
+def test_a_mean_has_no_rounding_noise(scores: list[float], mean: float) -> None:
+    summary = summarise(Verdict(CaseStatus.PASSED, None, (("m", score),)) for score in scores)
+
+    assert repr(summary.metrics["m"].mean) == repr(mean)
+
+
 def test_a_score_that_does_not_exist_leaves_the_mean_and_stays_in_the_total() -> None:
     metric = summarise([result(CaseStatus.PASSED, m=1.0), result(CaseStatus.PASSED, m=None)]).metrics["m"]
 

@@ -95,12 +95,21 @@ class _Running:
 
     def summary(self) -> MetricSummary:
         return MetricSummary(
-            mean=self._mean if self._scored else None,
-            std=math.sqrt(self._squares / (self._scored - 1)) if self._scored > 1 else None,
+            mean=None if not self._scored else self._mean if self._scored == 1 else _without_noise(self._mean),
+            std=_without_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
             scored=self._scored,
             total=self._total,
         )
 
+
+def _without_noise(value: float) -> float:
+    """The number without the error of adding binary fractions: 0.3, not 0.30000000000000004, and 2/3 as it is."""
+    short = float(f"{value:.15g}")
+    return short if len(repr(short)) + _NOISE_DIGITS < len(repr(value)) else value
+
+
+_NOISE_DIGITS = 3
+"""More digits than these that rounding the last two away saves are zeros or nines, which no quotient has by chance."""
 
 PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -73,6 +73,38 @@ def test_a_baseline_that_fails_costs_its_row(monkeypatch: pytest.MonkeyPatch) ->
     assert (result.problems[0].status, result.problems[0].reason) == ("ERROR", "OSError: no such model")
 
 
+def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def agent(prompt: str) -> str:
+        if prompt == "a":
+            raise OSError("no such model")
+        return prompt
+
+    metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
+    task = EvalTask(dataset={"prompt": ["a", "b", "c"], "reference": ["a", "b", "c"]}, metrics=[metric, "exact_match"])
+
+    with judging(monkeypatch, lambda call: gemini_error(401, "no such key")), pytest.warns(UserWarning) as warned:
+        task.evaluate(runnable=agent)
+
+    (text,) = [str(each.message) for each in warned if each.category is UserWarning]
+    assert text.startswith("errors left values out: response, latency_in_seconds, ")
+    assert ", exact_match: 1 of 3 rows (OSError: no such model); " in text
+    assert "short: 3 of 3 rows (" in text
+    assert text.endswith("; see `problems` of the result")
+
+
+def test_missing_samples_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([gemini('{"score": 1}'), gemini_error(400, "down"), gemini('{"score": 1}'), gemini('{"score": 1}')])
+    metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
+    task = EvalTask(dataset={"prompt": ["a", "b"], "response": ["x", "y"]}, metrics=[metric])
+
+    with judging(monkeypatch, lambda call: next(answers)), pytest.warns(UserWarning) as warned:
+        result = task.evaluate()
+
+    assert result.summary_metrics["short/mean"] == 1.0
+    (text,) = [str(each.message) for each in warned if each.category is UserWarning]
+    assert text == "1 row judged by fewer samples than asked"
+
+
 def test_a_judge_that_cannot_be_reached_is_an_error_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["p"], "response": ["r"], "reference": ["r"]}, metrics=[metric, "exact_match"])

@@ -17,7 +17,7 @@ from workbench.model.events import Notice, RunFinished, RunSummary
 from workbench.model.judge_metrics import BASELINE_COLUMN
 from workbench.model.results import CaseResult
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import one_line
+from workbench.model.text import counted, one_line, redact
 from workbench.store.discovery import Project, find_root
 from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
@@ -35,6 +35,7 @@ from workbench.testing.model_calls import with_calls
 from workbench.testing.session import session
 
 _MOST_METRICS = 3
+_WIDTH = 300  # characters that a warning says of one metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +199,8 @@ class Evaluation:
         metrics = self._criteria.metrics
         table = Table(rows, _results_of(run), metrics, asked_agent=asked)
         table.problems[:0] = self._problems
+        if warning := _what_is_missing(table, partly_judged=summary.partly_judged):
+            warnings.warn(warning, stacklevel=4)
         measures = [name for name in (LATENCY, FAILURE) if asked or name in rows.columns]
         metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run}
         if self._history:
@@ -208,6 +211,25 @@ class Evaluation:
             frame=rows.frame,
             metadata={name: value for name, value in metadata.items() if value},
         )
+
+
+def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
+    """One sentence with how many rows lack what because of errors, or were judged by too few samples; None if none."""
+    rows: dict[str, dict[int, str]] = {}
+    for problem in table.problems:
+        if problem.status == "ERROR":
+            rows.setdefault(problem.column.split("/")[0], {}).setdefault(problem.row, problem.reason)
+    alike: dict[tuple[tuple[int, str], ...], list[str]] = {}
+    for name, found in rows.items():
+        alike.setdefault(tuple(found.items()), []).append(name)
+    told = []
+    for reasons, names in alike.items():
+        why = one_line(redact(reasons[0][1]), width=_WIDTH)
+        told.append(f"{', '.join(names)}: {len(reasons)} of {counted(len(table.rows), 'row')} ({why})")
+    parts = [f"errors left values out: {'; '.join(told)}; see `problems` of the result"] if told else []
+    if partly_judged:
+        parts.append(f"{counted(partly_judged, 'row')} judged by fewer samples than asked")
+    return ". ".join(parts) or None
 
 
 def _results_of(run: Run) -> Sequence[CaseResult]:
