@@ -210,6 +210,23 @@ def test_samples_of_judges_are_for_those_who_ask(make_report: MakeReport, make_c
     assert "fine" not in "".join(table_of([case], make_report([case])))
 
 
+def test_of_many_differences_the_first_are_listed(
+    make_case: MakeCase, make_invocation: Callable[..., Invocation], make_metric: Callable[..., MetricResult]
+) -> None:
+    case = make_case(
+        "many",
+        CaseStatus.FAILED,
+        expected=make_invocation(),
+        actual=make_invocation(calls=[("t", {"n": number}) for number in range(1_000)]),
+        metrics=(make_metric("tool_trajectory_avg_score", 0.0),),
+    )
+
+    lines = explain(case)
+
+    assert len(lines) < 110
+    assert lines[-1] == "and 900 more differences, in the JSON report"
+
+
 def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
     make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:

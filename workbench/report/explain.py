@@ -19,6 +19,8 @@ from workbench.report.run_report import ReportedCase
 
 _WIDTH = 200
 """Characters of one value in an explanation."""
+_MOST_DIFFERENCES = 100
+"""Differences of one case that are listed."""
 _CONTEXT = 40
 """Characters shown of what two long values have in common before they part."""
 
@@ -30,7 +32,10 @@ _ABOUT_STATE = ("session_state", "final_state")
 def explain(case: ReportedCase) -> list[str]:
     """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
     failed = [metric for metric in case.judged if metric.status is MetricStatus.FAILED]
-    return [*reasons(case), *(_difference_lines(case, failed) if failed else ())]
+    differences = list(_difference_lines(case, failed)) if failed else []
+    more = len(differences) - _MOST_DIFFERENCES
+    left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
+    return [*reasons(case), *differences[:_MOST_DIFFERENCES], *left_out]
 
 
 def reasons(case: ReportedCase) -> list[str]:

@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional
 
+MOST_STEPS = 10_000
+"""Calls of tools, or what they gave back, that are kept of one turn: a run stays within its memory."""
+
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
     'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
@@ -41,10 +44,8 @@ def read_answer(value: Any) -> Dict[str, Any]:
         raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
     if response is not None and not isinstance(response, str):
         raise base.AgentFault(f'"response" is {describe(response)}, expected a str')
-    calls = [
-        _read_call(item, f"predicted_trajectory[{index}]")
-        for index, item in enumerate(_list_of(trajectory, "predicted_trajectory"))
-    ]
+    told = _list_of(trajectory, "predicted_trajectory")
+    calls = [_read_call(item, f"predicted_trajectory[{index}]") for index, item in enumerate(told[:MOST_STEPS])]
     answer = {
         "response": response,
         "predicted_trajectory": [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls],
@@ -54,9 +55,16 @@ def read_answer(value: Any) -> Dict[str, Any]:
         "usage": _read_usage(value.get("usage")),
         "state": value.get("state"),
     }
+    if len(told) > MOST_STEPS:
+        answer["calls_unknown"] = why_cut(len(told))
     if answer["state"] is not None and not isinstance(answer["state"], dict):
         raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
     return answer
+
+
+def why_cut(calls: int) -> str:
+    """Why the calls of a turn cannot be judged: there are more than are kept."""
+    return f"the agent made {calls:,} tool calls in one turn; only the first {MOST_STEPS:,} are kept"
 
 
 def tells_trajectory(value: Any) -> bool:
@@ -94,7 +102,10 @@ def _list_of(value: Any, place: str) -> List[Any]:
 
 
 def _read_each(value: Dict[str, Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
-    return [read(item, f"{key}[{index}]") for index, item in enumerate(_list_of(value.get(key), key))]
+    items = _list_of(value.get(key), key)
+    if len(items) > MOST_STEPS and key == "intermediate_responses":
+        raise base.AgentFault(f'"{key}" has {len(items):,} items, expected at most {MOST_STEPS:,}')
+    return [read(item, f"{key}[{index}]") for index, item in enumerate(items[:MOST_STEPS])]
 
 
 def _read_call(item: Any, place: str) -> Dict[str, Any]:

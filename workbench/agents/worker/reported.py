@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+
+from .answers import MOST_STEPS, why_cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +22,13 @@ def turn_result(
     `arguments_unknown` why only the names of calls were told.
     """
     response = answer["response"]
-    steps = {name: answer[name] for name in ("tool_uses", "tool_responses", "intermediate_responses")}
+    calls = answer["tool_uses"]
+    cut = why_cut(len(calls)) if len(calls) > MOST_STEPS else None
+    steps = {
+        "tool_uses": calls[:MOST_STEPS],
+        "tool_responses": answer["tool_responses"][:MOST_STEPS],
+        "intermediate_responses": answer["intermediate_responses"],
+    }
     untold = answer.get("calls_untold")
     # What tools gave back was called for: then a case that expects no call is in doubt, too.
     never_told = untold is not None and not steps["tool_uses"] and not steps["tool_responses"]
@@ -33,7 +42,7 @@ def turn_result(
         "duration_seconds": duration,
         "inference_calls": answer.get("inference_calls"),
         "usage": answer["usage"],
-        "calls_unknown": answer.get("calls_unknown") or untold,
+        "calls_unknown": answer.get("calls_unknown") or cut or untold,
         "arguments_unknown": answer.get("arguments_unknown"),
         "spans": spans,
         **({"calls_untold": True} if never_told else {}),
@@ -60,13 +69,27 @@ def call_spans(
     agent: Dict[str, Any], calls: List[Dict[str, Any]], responses: List[Dict[str, Any]]
 ) -> List[Dict[str, Any]]:
     """A span without times for each call, below the agent's, with the response of its id, else the next of its name."""
-    left = list(responses)
+    named: Dict[Any, deque[int]] = {}
+    identified: Dict[Any, deque[int]] = {}
+    for position, response in enumerate(responses[:MOST_STEPS]):
+        named.setdefault(response["name"], deque()).append(position)
+        if response.get("id") is not None:
+            identified.setdefault((response["name"], response["id"]), deque()).append(position)
+    taken: set[int] = set()
+
+    def take(positions: Optional[deque[int]]) -> Optional[int]:
+        while positions:
+            position = positions.popleft()
+            if position not in taken:
+                taken.add(position)
+                return position
+        return None
+
     spans = []
-    for number, call in enumerate(calls):
-        named = [item for item in left if item["name"] == call["name"]]
-        same = [item for item in named if item.get("id") is not None and item["id"] == call.get("id")] or named
-        if same:
-            left.remove(same[0])
+    for number, call in enumerate(calls[:MOST_STEPS]):
+        found = take(identified.get((call["name"], call.get("id"))))
+        if found is None:
+            found = take(named.get(call["name"]))
         spans.append(
             {
                 "id": f"{agent['id']}.{number}",
@@ -75,7 +98,7 @@ def call_spans(
                 "kind": "tool",
                 "name": call["name"],
                 "request": call["args"],
-                "response": same[0]["response"] if same else None,
+                "response": None if found is None else responses[found]["response"],
             }
         )
     return spans

@@ -1,0 +1,69 @@
+"""Answers with more tool calls than are kept: bounded, and said where they would be judged."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from workbench.agents.worker.adapters.base import AgentFault
+from workbench.agents.worker.answers import MOST_STEPS, read_answer
+from workbench.agents.worker.reported import agent_span, call_spans, turn_result
+
+
+def answer(calls: int, **more: Any) -> dict[str, Any]:
+    told = [{"tool_name": f"t{number}", "tool_input": {}} for number in range(calls)]
+    return read_answer({"response": "x", "predicted_trajectory": told, **more})
+
+
+def result(told: dict[str, Any]) -> dict[str, Any]:
+    return turn_result({"parts": [{"text": "hi"}]}, told, duration=0.1, spans=[])
+
+
+def test_the_calls_of_a_giant_answer_are_cut_and_not_judged() -> None:
+    whole, cut = result(answer(MOST_STEPS)), result(answer(MOST_STEPS + 1))
+
+    assert whole["calls_unknown"] is None
+    assert len(cut["invocation"]["intermediate_data"]["tool_uses"]) == MOST_STEPS
+    assert cut["calls_unknown"] == "the agent made 10,001 tool calls in one turn; only the first 10,000 are kept"
+
+
+def test_calls_that_were_heard_of_otherwise_are_cut_as_well() -> None:
+    told = {**answer(0), "tool_uses": answer(MOST_STEPS)["tool_uses"] * 2}
+
+    cut = result(told)
+
+    assert len(cut["invocation"]["intermediate_data"]["tool_uses"]) == MOST_STEPS
+    assert "20,000 tool calls" in cut["calls_unknown"]
+
+
+def test_more_texts_than_are_kept_are_an_error() -> None:
+    with pytest.raises(AgentFault, match='"intermediate_responses" has 10,001 items, expected at most 10,000'):
+        answer(1, intermediate_responses=["hm"] * (MOST_STEPS + 1))
+
+
+def test_responses_are_found_by_id_and_else_in_order() -> None:
+    calls: list[dict[str, Any]] = [
+        {"name": "a", "args": {}},
+        {"name": "a", "args": {}, "id": "1"},
+        {"name": "a", "args": {}},
+        {"name": "b", "args": {}},
+    ]
+    responses = [{"name": "a", "response": {"n": 1}, "id": "1"}, {"name": "a", "response": {"n": 2}}]
+    agent = agent_span(0, "x", start=0.0, end=1.0, request="hi")
+
+    # The first call has no id, and takes the first response of its name; so the second has what is left.
+    assert [span["response"] for span in call_spans(agent, calls, responses)] == [{"n": 1}, {"n": 2}, None, None]
+    assert [span["response"] for span in call_spans(agent, calls[1:], responses)] == [{"n": 1}, {"n": 2}, None]
+
+
+def test_many_calls_with_responses_take_linear_time() -> None:
+    calls = [{"name": "a", "args": {}, "id": str(number)} for number in range(MOST_STEPS)]
+    responses = [{"name": "a", "response": {"n": call["id"]}, "id": call["id"]} for call in reversed(calls)]
+    started = time.process_time()
+
+    spans = call_spans(agent_span(0, "x", start=0.0, end=1.0, request="hi"), calls, responses)
+
+    assert all(span["response"] == {"n": str(number)} for number, span in enumerate(spans))
+    assert time.process_time() - started < 2.0  # in quadratic time more than ten seconds
