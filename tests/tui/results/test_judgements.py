@@ -15,6 +15,7 @@ from workbench.model.results import (
 )
 from workbench.tui.state.layout import lay_out
 from workbench.tui.state.scores.judgement_lines import judgement_blocks
+from workbench.tui.state.scores.metric_lines import metric_blocks
 
 
 def shown(**judgement: Any) -> str:
@@ -84,3 +85,14 @@ def test_a_judge_that_got_no_further_than_its_first_question_shows_that() -> Non
     text = shown(prompt="", preparation=Preparation(prompt="split!", tries=tries))
 
     assert "split!" in text and "! the reply says nothing" in text
+
+
+def test_a_verdict_with_missing_samples_says_so_in_its_heading() -> None:
+    samples = (JudgeSample(score=1.0), JudgeSample(score=1.0), JudgeSample(problem="503"))
+    said = Judgement(model="gemini", prompt="p", samples=samples)
+    score = InvocationScore(score=1.0, judgement=said)
+    metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
+
+    heading = lay_out(metric_blocks(metric, ()), width=200, side_by_side=False)[0]
+
+    assert "judged by 2 of 3 samples" in "".join(piece.text for piece in heading)
