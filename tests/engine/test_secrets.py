@@ -83,13 +83,16 @@ def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
 
 
 def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
-    folder.write("agent.py", "import os\ndef answer(prompt): return os.environ['REGION']")
-    folder.cases(fine="europe-west4")
+    folder.write(".env", "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n")
+    names = "REGION", "PRIMARY_KEY", "API_KEY", "SECRET_FILE"
+    folder.write("agent.py", f"import os\ndef answer(_): return ' '.join(os.environ[name] for name in {names})")
+    folder.cases(fine="hello")
 
     result = run(folder)["fine"]
 
     assert result.execution.turns[0].invocation.final_response is not None
-    assert result.execution.turns[0].invocation.final_response.text() == "europe-west4"
+    said = result.execution.turns[0].invocation.final_response.text()
+    assert said == "europe-west4 customer_id dummy keys/of-2026.json"
 
 
 def mode_of(path: Path) -> int:

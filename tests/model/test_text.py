@@ -103,6 +103,7 @@ SECRET = "Zx81-abcdefghijklmnopqrstuvwxyz-012345678"
         (f"cut at the end {SECRET[:20]}", "cut at the end [redacted]"),
         (f"{SECRET[20:]} begins a tail", "[redacted] begins a tail"),
         ("Zx81- is no part that counts", "Zx81- is no part that counts"),
+        (f"{SECRET[-9:]} is a word", f"{SECRET[-9:]} is a word"),
     ],
 )
 def test_known_secrets_are_told_by_their_value_also_where_a_text_was_cut(text: str, expected: str) -> None:

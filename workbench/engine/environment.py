@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote, urlsplit
 
 from workbench.agents.worker import dotenv
-from workbench.agents.worker.confidential import is_plain, names_secret
+from workbench.agents.worker.confidential import is_plain
+from workbench.agents.worker.confidential import names_secret as may_name_secret
 from workbench.model.target import Target
-from workbench.model.text import add_secrets
+from workbench.model.text import add_secrets, names_secret
 
 _SHORTEST = 6  # characters of a secret: shorter ones stand in other words by chance
 _SHORTEST_WORD = 12  # of letters alone, or of digits alone
 _SHORTEST_KEY = 16  # of what nothing but its looks tells to be one
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")  # ends of names that leave no doubt
 _NO_SECRETS = ("FILE", "PATH", "DIR", "FOLDER", "CREDENTIALS")  # ends of names that hold the place of a secret
 
 
@@ -35,16 +37,23 @@ def add_secrets_of(targets: Iterable[Target]) -> None:
 def _secrets_in(variables: Mapping[str, str]) -> Iterator[str]:
     """The values of variables whose names say that they are secrets, and passwords in addresses."""
     for name, value in variables.items():
-        if names_secret(name) and not name.upper().endswith(_NO_SECRETS) and _is_secret(value):
+        if _is_secret(name, value):
             yield value
         if "@" in value and (password := _password_in(value)):
             yield password
 
 
-def _is_secret(value: str) -> bool:
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable of this name holds a secret that no text or argument has by chance.
+
+    `PRIMARY_KEY=customer_id` is none: where the value reads like words, the name must leave no doubt.
+    """
+    if not may_name_secret(name) or name.upper().endswith(_NO_SECRETS) or value.startswith(("/", "./", "~/")):
+        return False
     if value.isalpha() or value.isdecimal():  # a word, of which texts are full
         return len(value) >= _SHORTEST_WORD
-    return len(value) >= _SHORTEST and not value.startswith(("/", "./", "~/"))
+    is_named = names_secret(name) or name.upper().endswith(_SECRETS)
+    return len(value) >= _SHORTEST and (is_named or not is_plain(value))
 
 
 def _looks_like_key(value: str) -> bool:

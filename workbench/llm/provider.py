@@ -9,7 +9,7 @@ from typing import Protocol
 from workbench.llm.requests import ModelReply, ModelRequest
 from workbench.model.text import names_secret
 
-_OF_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_OF_SECRETS = ("_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 6  # characters: shorter ones are words that stand in any text
 _OF_ADDRESSES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
 
@@ -72,7 +72,9 @@ def is_secret_name(name: str) -> bool:
 def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
     """The values of variables whose names say that they are secrets."""
     return frozenset(
-        value for name, value in environment.items() if len(value) >= _SHORTEST_SECRET and is_secret_name(name)
+        value
+        for name, value in environment.items()
+        if len(value) >= _SHORTEST_SECRET and not value.isalpha() and is_secret_name(name)
     )
 
 

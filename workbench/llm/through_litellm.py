@@ -67,7 +67,7 @@ def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     # Some providers take a token in place of the key, under a name of their own.
     prefix = f"{_prefix(model)}_"
     has_key = any(
-        value and (name in names or (name.startswith(prefix) and is_secret_name(name)))
+        value and (name in names or (name.startswith(prefix) and (name.endswith("_KEY") or is_secret_name(name))))
         for name, value in environment.items()
     )
     return () if has_key else names

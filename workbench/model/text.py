@@ -54,6 +54,7 @@ _BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}
 _SHORTEST_SECRET = len("secret=abcdef")
 _CUT = re.compile(r"\.\.\.|…|\Z")
 _SHORTEST_PART = 6  # characters of a known secret in a text that was cut within it
+_SHORTEST_END = 10  # the same at the start of a text, where nothing tells that something was cut off
 
 REDACTED = "[redacted]"
 
@@ -143,7 +144,7 @@ def _without_parts(text: str, secret: _Secret) -> str:
             start = end
         at = text.find(head, end)
     text = "".join([*pieces, text[start:]])
-    for length in range(len(value) - 1, _SHORTEST_PART - 1, -1):
+    for length in range(len(value) - 1, max(_SHORTEST_END, len(value) // 2) - 1, -1):
         if text.startswith(value[-length:]):
             return REDACTED + text[length:]
     return text
