@@ -32,7 +32,7 @@ class Cursor:
 
     def __init__(self) -> None:
         self.line = 1
-        self._last_line: list[bytes] = []
+        self._characters = 0  # of the line that it stands in, before it
 
     def advance(self, pieces: Iterable[bytes]) -> None:
         """Step over pieces."""
@@ -40,17 +40,16 @@ class Cursor:
             lines = piece.count(b"\n")
             if lines:
                 self.line += lines
-                self._last_line = [piece[piece.rfind(b"\n") + 1 :]]
-            elif piece:
-                self._last_line.append(piece)
+                self._characters = 0
+                piece = piece[piece.rfind(b"\n") + 1 :]  # noqa: PLW2901 - the rest is behind it
+            self._characters += len(piece.decode().removeprefix("\ufeff"))
 
     def position(self, text: str = "", offset: int = 0) -> Position:
         """The position of an offset in a text that begins here."""
         line, column = position_of(text, offset)
         if line > 1:
             return Position(self.line + line - 1, column)
-        before = b"".join(self._last_line).decode("utf-8").removeprefix("\ufeff")
-        return Position(self.line, column + len(before))
+        return Position(self.line, column + self._characters)
 
 
 class CaseErrors:

@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.store.documents.jsontext import BrokenJson, Masked, decode_at, found_at, mask, skip_space
 
+if TYPE_CHECKING:
+    from workbench.store.documents.recovering import CaseEnds
+
 CASES_KEYS = ("eval_cases", "evalCases")
+
+_MOST_FAULTS = 20
+"""How many faults around the cases are noted: the first ones tell what happened to a file."""
+_MOST_GUESSED = 20
+"""After how many cases whose end is a guess reading stops: each may be decoded far into those that follow it."""
 
 
 class DocumentFormat(StrEnum):
@@ -47,7 +55,7 @@ class CaseSpan:
 
 @dataclass
 class Frame:
-    """What was found in a file. `broken` are faults between the cases or around them, in the order of the text."""
+    """What was found in a file. `broken` are the first faults between the cases or around them."""
 
     format: DocumentFormat
     masked: Masked
@@ -89,6 +97,8 @@ class _Reader:
         self.recover = recover
         self.frame = Frame(DocumentFormat.CURRENT, masked)
         self.found_cases = False
+        self.ends: CaseEnds | None = None
+        self.guessed_ends = 0
 
     def read(self) -> Frame:
         start = skip_space(self.text, 0)
@@ -153,7 +163,10 @@ class _Reader:
             colon = skip_space(self.text, quoted + len(key) + 2)
             bracket = skip_space(self.text, colon + 1)
             if quoted >= 0 and self.text[colon : colon + 1] == ":" and self.text[bracket : bracket + 1] == "[":
-                self._read_cases(bracket)
+                try:
+                    self._read_cases(bracket)
+                except BrokenJson as broken:
+                    self._fault(broken)
                 return True
         return False
 
@@ -224,9 +237,14 @@ class _Reader:
                 raise fault
 
     def _close_broken_case(self, start: int, broken: BrokenJson) -> int:
-        from workbench.store.documents.recovering import end_of_broken_case
+        from workbench.store.documents.recovering import CaseEnds
 
-        end = end_of_broken_case(self.text, start, list_start=self.frame.cases_start)
+        if self.guessed_ends >= _MOST_GUESSED:
+            self.frame.cases_end = start
+            raise BrokenJson(start, found=f"more after {_MOST_GUESSED} cases without an end", expected="sound JSON")
+        self.ends = self.ends or CaseEnds(self.text, list_start=self.frame.cases_start)
+        end, matched = self.ends.end_of(start)
+        self.guessed_ends += not matched
         if broken.offset >= end:  # it went on into the next case
             broken = _fault_within(self.text[start:end], start)
         self.frame.spans.append(CaseSpan(start, end, broken=broken))
@@ -235,8 +253,9 @@ class _Reader:
     def _fault(self, broken: BrokenJson) -> None:
         if not self.recover:
             raise broken
-        if all(known.offset != broken.offset for known in self.frame.broken):
-            self.frame.broken.append(broken)
+        known = self.frame.broken
+        if len(known) < _MOST_FAULTS and all(each.offset != broken.offset for each in known):
+            known.append(broken)
 
 
 def _fault_within(text: str, start: int) -> BrokenJson:

@@ -133,7 +133,7 @@ def find_constants(text: str) -> Iterator[tuple[int, str]]:
 
 def found_at(text: str, offset: int) -> str:
     """What stands at an offset, in words for a message."""
-    match = _TOKEN.match(text, offset)
+    match = _TOKEN.match(text, offset, offset + 2 * _SHOWN_WIDTH)
     if match is None:
         return "the end of the file"
     token = match.group()
@@ -207,6 +207,6 @@ def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
 
 
 def _longest_number(text: str, start: int) -> BrokenJson:
-    match = re.compile(r"\d{4301,}").search(text, start)
+    match = re.compile(r"(?<!\d)\d{4301,}").search(text, start)
     offset, digits = (match.start(), match.end() - match.start()) if match else (start, 0)
     return BrokenJson(offset, found=f"an integer of {digits} digits", expected="at most 4300 digits")

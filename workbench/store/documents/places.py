@@ -7,7 +7,7 @@ A place is a tuple of keys and indexes. A key of the format may be given in eith
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -148,6 +148,16 @@ class Position(NamedTuple):
 
     line: int
     column: int
+
+
+def positions_of(text: str, offsets: Iterable[int]) -> Iterator[Position]:
+    """The lines and columns of offsets in ascending order, in one pass over the text."""
+    line, line_start, last = 1, 0, 0
+    for offset in offsets:
+        line += text.count("\n", last, offset)
+        line_start = max(line_start, text.rfind("\n", last, offset) + 1)
+        last = offset
+        yield Position(line, offset - line_start + 1)
 
 
 def position_of(text: str, offset: int) -> Position:
