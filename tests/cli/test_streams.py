@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,26 @@ def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[s
         progress.finished(CaseStatus.PASSED)
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_error_and_no_file_takes_its_place(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "program.py").write_text(
+        "import os, subprocess, sys\n"
+        "from workbench.cli.streams import *\n"
+        "prepare_streams()\n"
+        "with open('file', 'w') as file:\n"
+        "    write_lines(['result']); message('said'); os.system('echo from a child')\n"
+        "    sys.exit(0 if file.fileno() > 2 and sys.stdin.read() == '' else 1)\n"
+    )
+
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" program.py {closed}', sys.executable],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "file").read_text() == ""

@@ -9,15 +9,33 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from workbench.model.text import neutralise, redact
 
 
 def prepare_streams() -> None:
-    """Make both streams take any text: what their encoding lacks is written as `?`."""
+    """Make both streams take any text, also closed ones (`>&-`): what their encoding lacks is written as `?`."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device for standard streams that are closed.
+
+    Otherwise the next file or socket gets the number of the stream, and what agents print ends up in it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this one
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - stays until the end
 
 
 def message(text: str, *, prefix: str = "workbench: ") -> None:

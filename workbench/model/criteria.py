@@ -135,11 +135,20 @@ def _threshold(value: Any, *, place: str) -> float | None:
     if isinstance(value, bool | int | float | str):
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             number = math.nan
         if math.isfinite(number):
             return number
     raise InvalidConfig(place=place, found=kind_of(value), expected="a number, or an object with a number as threshold")
+
+
+def _bound(interval: Mapping[str, Any], *names: str, place: str) -> float | None:
+    """An end of the interval of a custom metric's scores."""
+    value = member(interval, *names)
+    if value is not None and not isinstance(value, int | float):
+        place = f"{place}.metric_info.metric_value_info.interval.{names[0]}"
+        raise InvalidConfig(place=place, found=kind_of(value), expected="a number")
+    return value
 
 
 def _read_custom_metric(name: str, value: Any) -> CustomMetric:
@@ -159,7 +168,7 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
     return CustomMetric(
         path=path,
         description=str(value.get("description") or ""),
-        lowest=member(interval, "min_value", "minValue"),
-        highest=member(interval, "max_value", "maxValue"),
+        lowest=_bound(interval, "min_value", "minValue", place=place),
+        highest=_bound(interval, "max_value", "maxValue", place=place),
         extra={key: item for key, item in value.items() if key not in ("code_config", "codeConfig", "description")},
     )

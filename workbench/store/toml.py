@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8, read_bytes
+from workbench.store.unusable_values import find_unusable, may_be_unusable
 
 Place = Sequence[str | int]
 """Keys, and indexes of lists, from the top of the file down to a value."""
@@ -64,10 +65,21 @@ def read_toml(path: Path) -> TomlFile:
     if not path.exists():
         return TomlFile(path, None)
     data, _ = read_bytes(path)
+    text = decode_utf8(path, data).removeprefix("\ufeff")
     try:
-        return TomlFile(path, decode_utf8(path, data).removeprefix("\ufeff"))
+        file = TomlFile(path, text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(path, str(error)) from None
+    except RecursionError:
+        raise StoreError(path, found="a value nested too deeply", expected="at most some hundred levels") from None
+    except ValueError:  # Python refuses to read integers of more than 4300 digits
+        raise StoreError(path, found="an integer of over 4300 digits", expected="at most 308 digits") from None
+    unusable = next(find_unusable(file.data), None) if may_be_unusable(text) else None
+    if unusable is not None:
+        place = ".".join(map(str, unusable.place))
+        line = file.line_of(unusable.place)
+        raise StoreError(path, line=line, place=place, found=unusable.found, expected=unusable.expected)
+    return file
 
 
 def _not_toml(path: Path, message: str) -> StoreError:

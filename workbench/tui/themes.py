@@ -102,10 +102,10 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
         for path in sorted(folder.glob("*.toml")):
             try:
                 theme = ThemeFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).theme()
-            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-                failed.append(f"{path}: not readable as TOML: {error}")
             except ValidationError as error:
                 failed.append(f"{path}: {_what_is_wrong(error)}")
+            except (OSError, ValueError, RecursionError) as error:  # ValueError: also integers that Python refuses
+                failed.append(f"{path}: not readable as TOML: {error}")
             else:
                 themes[theme.name] = theme
     return LoadedThemes(themes, tuple(failed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -247,3 +248,21 @@ def test_the_line_of_every_key_is_found(
     file = read_toml(path)
 
     assert {place: file.line_of(place) for place in lines} == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"a = {'[' * 1_000}{']' * 1_000}", "workbench.toml: found a value nested too deeply"),
+        (f"a = {'1' * 4_301}", "workbench.toml: found an integer of over 4300 digits"),
+        (
+            f"[run]\nconcurrency = {'1' * 310}",
+            "toml:2:1: run.concurrency: found an integer of about 310",
+        ),
+    ],
+)
+def test_values_that_python_cannot_hold_are_a_message(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "workbench.toml").write_text(text)
+
+    with pytest.raises(StoreError, match=re.escape(message)):
+        load_settings(tmp_path)

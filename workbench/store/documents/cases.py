@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,8 +12,8 @@ from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.legacy import case_of_eval, case_of_turns
 from workbench.store.documents.misspelt import misspelt_keys
 from workbench.store.documents.places import Place, find_key, to_snake
+from workbench.store.unusable_values import find_unusable
 
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _EXPECTED = {
     "missing": "a value for it",
     "string_type": "a text",
@@ -56,10 +55,10 @@ class Head(NamedTuple):
     fault: Fault | None
 
 
-def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_have_halves: bool) -> Head:
+def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusable: bool) -> Head:
     """The head of a case; the case is validated for it, which costs about as much as decoding it.
 
-    `may_have_halves` says that the text has escapes of surrogates: only then halves of pairs are looked for.
+    `may_be_unusable` says that the text has escapes of surrogates: only then halves of pairs are looked for.
     """
     if format is DocumentFormat.LEGACY_TURNS:
         found: Any = eval_id
@@ -69,8 +68,9 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_have_halve
         found = data.get("name")
     else:
         found = data.get("eval_id", data.get("evalId"))
-    half = next(half_pairs(data, ()), None) if may_have_halves else None
-    return Head(found if isinstance(found, str) else "", half or fault_of(data, format=format, eval_id=eval_id))
+    unusable = next(find_unusable(data), None) if may_be_unusable else None
+    fault = fault_of(data, format=format, eval_id=eval_id) if unusable is None else Fault(*unusable)
+    return Head(found if isinstance(found, str) else "", fault)
 
 
 def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
@@ -113,20 +113,6 @@ def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[d
     if format is DocumentFormat.LEGACY_TURNS:
         return case_of_turns(data, eval_id=eval_id, note=note), faults
     return case_of_eval(data, note=note), faults
-
-
-def half_pairs(data: Any, place: Place) -> Iterator[Fault]:
-    """Texts and keys with half of a surrogate pair: JSON can escape one, and nothing that writes UTF-8 can hold it."""
-    if isinstance(data, str) and _HALF_PAIR.search(data):
-        yield Fault(place, "half of a surrogate pair", "whole characters")
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            if _HALF_PAIR.search(key):
-                yield Fault(place, "half of a surrogate pair in a key", "whole characters")
-            yield from half_pairs(value, (*place, key))
-    elif isinstance(data, list):
-        for index, item in enumerate(data):
-            yield from half_pairs(item, (*place, index))
 
 
 def _refuse_wrong_shape(data: Any) -> None:

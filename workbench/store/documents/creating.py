@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.model.evalset import ConversationScenario, SessionInput, UserPersona
 from workbench.store.documents.adk_rules import check_type
-from workbench.store.documents.cases import InvalidData, Model, half_pairs, validated
+from workbench.store.documents.cases import InvalidData, Model, validated
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.places import Place, find_key, format_place
@@ -198,14 +198,11 @@ def _read_scenario(loaded: Loaded, data: Any, place: Place) -> Scenario:
 
 def _checked(loaded: Loaded, model: type[Model], data: Any, place: Place) -> Model:
     """The typed value. Raises StoreError with the place in the file."""
-    faults = tuple(half_pairs(data, ()))
-    if not faults:
-        try:
-            return validated(model, data)
-        except InvalidData as invalid:
-            faults = invalid.faults
-    fault = faults[0]
-    raise loaded.error((*place, *fault.place), found=fault.found, expected=fault.expected)
+    try:
+        return validated(model, data)
+    except InvalidData as invalid:
+        fault = invalid.faults[0]
+        raise loaded.error((*place, *fault.place), found=fault.found, expected=fault.expected) from invalid
 
 
 def _as_adk_dumps(scenario: ConversationScenario) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from workbench.store.documents.problems import Problem
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
 from workbench.store.names import name_of_file
+from workbench.store.unusable_values import may_be_unusable
 
 _BYTE_ORDER_MARK = "\ufeff"
 _REVISIONS = itertools.count(1)
@@ -140,7 +141,7 @@ class DocumentView:
 
     def fault_of(self, data: Any) -> Fault | None:
         """What would be wrong with a case if it had this data; None where it could run."""
-        head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_have_halves=True)
+        head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_be_unusable=True)
         return head.fault
 
     def index_of(self, eval_id: str, *, occurrence: int = 0) -> int:
@@ -246,7 +247,7 @@ class DocumentView:
             raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
 
     def _read_heads(self, text: str) -> dict[DocumentFormat, partial[Head]]:
-        read = partial(read_head, eval_id=name_of_file(self.path), may_have_halves="\\ud" in text or "\\uD" in text)
+        read = partial(read_head, eval_id=name_of_file(self.path), may_be_unusable=may_be_unusable(text))
         return {format: partial(read, format=format) for format in DocumentFormat}
 
     def _header_text(self, key: str) -> str | None:

@@ -13,6 +13,7 @@ from workbench.store.documents.jsontext import BrokenJson, Masked, decode_tolera
 from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of, to_snake
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import Stamp, decode_utf8, read_bytes
+from workbench.store.unusable_values import find_unusable, may_be_unusable
 
 _BYTE_ORDER_MARK = "\ufeff"
 _CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config")
@@ -62,7 +63,11 @@ def json_in(path: Path | str, data: bytes, stamp: Stamp) -> Loaded:
     except BrokenJson as broken:
         line, column = position_of(text, broken.offset)
         raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
-    return Loaded(path, value, text, masked, stamp, has_mark)
+    loaded = Loaded(path, value, text, masked, stamp, has_mark)
+    unusable = next(find_unusable(value), None) if may_be_unusable(text) else None
+    if unusable is not None:
+        raise loaded.error(unusable.place, found=unusable.found, expected=unusable.expected)
+    return loaded
 
 
 def load_config(path: Path) -> EvalConfig:
