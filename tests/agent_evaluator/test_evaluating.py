@@ -332,3 +332,15 @@ def test_objects_of_adk_are_taken_too_and_nothing_runs_on_after_them(project: Ag
     assert (done.returncode, done.stdout.splitlines()[-1][:15]) == (1, "      set_devic")
     assert "passed" in done.stdout.splitlines()
     assert "AssertionError: 1 of 1 case of home_automation_agent did not pass" in done.stderr
+
+
+async def test_an_error_around_the_cases_is_raised_after_they_have_run(
+    project: AgentProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project.root / project.add_set("simple.test.json", off="Turn it off.")
+    path.write_text(path.read_text() + "]")
+
+    with pytest.raises(ValueError, match=r"simple\.test\.json:\d+:\d+: error: found .*, expected the end"):
+        await AgentEvaluator.evaluate(MODULE, path.name)
+
+    assert "PASSED" in capsys.readouterr().out

@@ -176,3 +176,44 @@ def test_validate_names_comments_and_fix_removes_them(workbench: CommandLine) ->
 
     assert fixed.status == 0
     assert json.loads(path.read_bytes()) == json.loads(strict)
+
+
+def test_validate_names_what_a_run_refuses_of_a_configuration(workbench: CommandLine) -> None:
+    criteria = {"tool_trajectory_avg_scor": 1.0, "response_match_score": {"threshold": 0.5, "treshold": 1}}
+    path = workbench.write("home/test_config.json", {"criteria": criteria})
+
+    run = workbench("run", "home/light.evalset.json")
+    named = workbench("eval-set", "validate", str(path))
+    folder = workbench("eval-set", "validate", "home")
+    doctor = workbench("doctor")
+
+    assert run.status == named.status == folder.status == doctor.status == 2
+    for done in (named, folder, doctor):
+        assert "criteria.tool_trajectory_avg_scor: found" in done.out
+        assert "criteria.response_match_score.treshold" in done.out
+    assert "home/test_config.json:" in named.out
+
+
+def test_sets_of_different_agents_may_have_the_same_id(workbench: CommandLine) -> None:
+    agent = "from google.adk.agents import Agent\nroot_agent = Agent(name='x')\n"
+    for name in ("one", "two"):
+        workbench.write(f"{name}/agent.py", agent)
+        workbench.write(f"{name}/s.evalset.json", {"eval_set_id": "s", "eval_cases": []})
+    workbench.write("two/more.evalset.json", {"eval_set_id": "s", "eval_cases": []})
+
+    done = workbench("eval-set", "validate", ".")
+
+    assert done.status == 0
+    (line,) = [line for line in done.out.splitlines() if "set id" in line]
+    assert line.startswith("two/s.evalset.json:2:")
+    assert "two/more.evalset.json" in line
+
+
+def test_comments_are_a_warning_without_strict(workbench: CommandLine) -> None:
+    path = workbench.root / "home/light.evalset.json"
+    path.write_text(path.read_text().replace('"eval_cases"', '/* all */ /* of them */ "eval_cases"'))
+
+    done = workbench("eval-set", "validate", "home/light.evalset.json")
+
+    assert done.status == 0
+    assert "warning: not strict JSON: a comment (and 1 more), which ADK cannot read; --fix removes it" in done.out

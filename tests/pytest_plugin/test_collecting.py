@@ -174,3 +174,15 @@ def test_a_session_without_eval_sets_imports_nothing_of_ours(project: PytestProj
     assert json.loads(done.stdout.splitlines()[-1]) == [
         "workbench", "workbench.testing", "workbench.testing.pytest_plugin", "workbench.testing.session",
     ]  # fmt: skip
+
+
+def test_errors_around_the_cases_of_a_set_are_an_item_and_its_cases_run(project: PytestProject) -> None:
+    path = project.add_set("home/light.evalset.json", hall=LIGHT)
+    path.write_text(path.read_text() + "]")
+
+    every = project.pytest("--workbench")
+    named = project.pytest("home/light.evalset.json::hall")
+
+    for done in (every, named):
+        done.assert_outcomes(passed=1, errors=1)
+        done.stdout.fnmatch_lines(["home/light.evalset.json:*: error: found ']', expected the end of the file"])

@@ -144,6 +144,7 @@ def _names_in(env_file: Path) -> Iterator[str]:
 def _problems(workspace: Workspace) -> Iterator[str]:
     """What keeps a part of the project from running or the settings from counting, one sentence each."""
     from workbench.engine.recordings import recordings_in
+    from workbench.store.documents import format_problems
     from workbench.store.errors import IsDataset, StoreError
 
     yield from workspace.problems
@@ -159,10 +160,22 @@ def _problems(workspace: Workspace) -> Iterator[str]:
         except StoreError as error:
             yield str(error)
             continue
-        yield from (str(problem) for problem in document.problems)
-        yield from (str(case.problem) for case in document.entries if case.problem is not None)
+        yield from format_problems(document.errors)
+    for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
+        yield from _problems_of_config(config, workspace)
     yield from workspace.problems_of_tools()
     yield from _problems_of_the_screen(workspace)
+
+
+def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
+    from workbench.engine.file_validation import config_problems
+    from workbench.store.documents import format_problems
+    from workbench.store.errors import StoreError
+
+    try:
+        yield from format_problems(config_problems(path, workspace.settings))
+    except StoreError as error:
+        yield str(error)
 
 
 def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:

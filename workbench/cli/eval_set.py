@@ -85,23 +85,23 @@ def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
 
 @eval_set.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--strict", is_flag=True, help="Also name what is no strict JSON: comments, trailing commas.")
+@click.option("--strict", is_flag=True, help="Comments and trailing commas, which ADK cannot read, are errors.")
 @click.option("--fix", "mend", is_flag=True, help="Remove comments and trailing commas; all else keeps its bytes.")
 def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
-    """Check eval-set files (or all in a folder): what keeps cases from running here, and what ADK would refuse.
+    """Check eval sets and configurations (or all in a folder): what cannot run here, and what ADK would refuse.
 
     Exits with 2 where there is an error; warnings alone leave 0.
     """
+    from workbench.engine.file_validation import validate_files
     from workbench.model.text import counted, neutralise
     from workbench.store.documents import fix
-    from workbench.store.documents import validate as find_problems
 
-    files = [file for path in paths for file in _eval_set_files(path)]
+    files = [file for path in paths for file in _files_in(path)]
     if mend:
         for file in files:
             if fix(file):
                 message(f"{file}: comments and trailing commas removed")
-    problems = find_problems(files, strict=strict)
+    problems = validate_files(files, strict=strict)
     write_lines(neutralise(str(problem)) for problem in problems)
     errors = sum(problem.severity == "error" for problem in problems)
     found = f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
@@ -122,13 +122,11 @@ def file_of(agent: Path, eval_set_id: str) -> Path:
     return agent / f"{eval_set_id}{EVAL_SET_SUFFIX}"
 
 
-def _eval_set_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    from workbench.store.recognising import is_eval_set
+def _files_in(path: Path) -> list[Path]:
+    from workbench.store.documents import files_below
 
-    names = ("*.evalset.json", "*.test.json")
-    found = sorted(file for name in names for file in path.rglob(name) if file.is_file() and is_eval_set(file))
+    found = list(files_below([path]))
     if not found:
-        raise click.BadParameter(f"{path}: no eval set below this folder (*.evalset.json or *.test.json).")
+        names = "*.evalset.json, *.test.json or test_config.json"
+        raise click.BadParameter(f"{path}: there is nothing to check below this folder ({names}).")
     return found

@@ -21,13 +21,20 @@ from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseAt, CaseKey, cases_by_name
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import counted, did_you_mean
+from workbench.model.text import counted, did_you_mean, shorten
 from workbench.simulation.prompting import check_scenario
 from workbench.simulation.tools.plan import ToolPlan
 from workbench.store.datasets import Recorded, RecordedCase, read_recorded
 from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
-from workbench.store.documents import CaseEntry, EvalSetDocument, load_config
-from workbench.store.errors import StoreError, shown_path
+from workbench.store.documents import (
+    CaseEntry,
+    EvalSetDocument,
+    format_problems,
+    load_config,
+    problems_of_config,
+    read_json,
+)
+from workbench.store.errors import NotRead, StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
@@ -65,10 +72,10 @@ class Planner:
         `config` counts before every configuration file, `usual` (by set) before those that the options do not name.
         Having no case is a mistake.
         """
-        plan, unreadable = self._plan(selections, options, config=config, usual=usual)
+        plan, unreadable, unread = self._plan(selections, options, config=config, usual=usual)
         if unreadable and not plan.cases:
             raise PlanError(*unreadable)
-        if not plan.cases:
+        if not plan.cases and not unread:
             names = ", ".join(dict.fromkeys(selection.eval_set for selection in selections))
             raise NoCases(f"nothing to run: there is no eval case in {names or 'the project'}")
         return plan
@@ -84,8 +91,8 @@ class Planner:
         *,
         config: EvalConfig | None,
         usual: Mapping[str, EvalConfig] | None = None,
-    ) -> tuple[Plan, Sequence[str]]:
-        """The plan, and why sets are missing in it."""
+    ) -> tuple[Plan, Sequence[str], Sequence[str]]:
+        """The plan, why sets are missing in it, and what is said of datasets at addresses that were not fetched."""
         wanted = _merge(selections)
         unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
@@ -97,7 +104,8 @@ class Planner:
             configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
         tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
-        problems: list[str] = []
+        problems = list(self._errors_of_configs(read, options)) if config is None else []
+        unread: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
@@ -109,9 +117,13 @@ class Planner:
                     problems.extend(refused)
                 else:
                     found = [replace(case, scoring_hash="") for case in found]
+            except NotRead:
+                unread.append(f"{name}: not fetched for this; its rows are not listed")
+                continue
             except (StoreError, PlanError) as error:
                 problems.append(str(error))
                 continue
+            problems.extend(self._errors_of_set(name, found))
             cases.extend(found)
             if ids is None and not refused:
                 whole.add(name)
@@ -120,12 +132,12 @@ class Planner:
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
             limits=limits_of(self._loaded.settings, options),
             options=options,
-            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases)),
+            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases), *unread),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
         )
-        return plan, problems
+        return plan, problems, unread
 
     def plan_recorded(
         self,
@@ -173,6 +185,7 @@ class Planner:
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
             limits=limits_of(self._loaded.settings, options).model_copy(update={"runs": 1}),
             options=options,
+            problems=recorded.problems,
         )
 
     def _wrong_settings(self, targets: Mapping[str, Target]) -> Iterator[str]:
@@ -214,6 +227,14 @@ class Planner:
             raise PlanError(*problems)
         return configs
 
+    def _errors_of_configs(self, entries: Mapping[str, EvalSetEntry], options: RunOptions) -> Iterator[str]:
+        """What ADK would refuse of configurations that can be used here."""
+        paths = dict.fromkeys(options.config or entry.config for entry in entries.values())
+        for path in paths:
+            if path is not None:
+                errors = (problem for problem in problems_of_config(read_json(path)) if problem.severity == "error")
+                yield from format_problems(errors)
+
     def _with_models(self, config: EvalConfig) -> EvalConfig:
         return with_models(config, self._loaded.settings)
 
@@ -250,9 +271,21 @@ class Planner:
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
             case, problem = _read_case(document, item.index, name=entry.relative, config=config)
             if occurrences[item.eval_id] > 1:
-                message = f"eval_id {item.eval_id!r} stands {occurrences[item.eval_id]} times, expected once"
+                shown = shorten(repr(item.eval_id), 300)
+                message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan(key, case, problem=problem)
+
+    def _errors_of_set(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
+        """What is wrong with the file of a set besides the errors that stop these cases, which their results report."""
+        entry = self._entries[name]
+        if self._target_of(entry).kind is AgentKind.RECORDED:
+            return self._recorded(name).problems
+        document = self._open_document(name)
+        chosen = {(case.key.eval_id, case.key.occurrence) for case in planned}
+        indexes = {item.index for item in document.entries if (item.eval_id, item.occurrence) in chosen}
+        errors = [error for error in document.errors if error.case is None or error.case in indexes]
+        return format_problems(error for error in errors if not error.stops_case)
 
     @property
     def root(self) -> Path:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.model.text import shorten
+
+_LONGEST_PART = 300
+"""How many characters of a key or value from a file a message repeats."""
+
 
 class InvalidConfig(ValueError):
     """A value of a configuration that cannot be used.
@@ -13,7 +18,8 @@ class InvalidConfig(ValueError):
     """
 
     def __init__(self, *, place: str, found: str, expected: str) -> None:
-        super().__init__(f"{place}: found {found}, expected {expected}")
+        found, expected = shorten(found, _LONGEST_PART), shorten(expected, _LONGEST_PART)
+        super().__init__(f"{shorten(place, _LONGEST_PART)}: found {found}, expected {expected}")
         self.place = place
         self.found = found
         self.expected = expected

@@ -15,6 +15,10 @@ _CONTROL.update({code: f"\\x{code:02x}" for code in range(0x80, 0xA0)})
 # Marks that reorder text: they could make one thing look like another.
 _CONTROL.update({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)})
 _CONTROL.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+# What has no width: two ids that differ by it alone would look the same. Joiners, which scripts need, stay.
+_INVISIBLE = (0xAD, 0x115F, 0x1160, 0x180E, 0x200B, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0)
+_CONTROL.update({code: f"\\u{code:04x}" for code in _INVISIBLE})
+_CONTROL.update({code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)})
 # What joins, widens or tints the character before it: terminals do not agree on how wide the whole is then, and a row
 # that is wider than was reckoned shifts all that stands beside it.
 _CONTROL.update(dict.fromkeys((0x200D, 0x20E3, 0xFE0F, *range(0x1F3FB, 0x1F400)), ""))
@@ -82,6 +86,14 @@ def one_line(text: str, *, width: int | None = None) -> str:
     """The text neutralised and on one line, cut to `width` characters with an ellipsis where it is longer."""
     line = " ".join(neutralise(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def shorten(text: str, width: int) -> str:
+    """The text with an ellipsis for its middle if it has more than `width` characters: both ends often matter."""
+    if len(text) <= width:
+        return text
+    head = width // 2
+    return f"{text[:head]}…{text[len(text) - (width - head - 1) :]}"
 
 
 def redact(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from workbench.model.text import shorten
+
 _SENTENCES = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -23,6 +25,10 @@ _SENTENCES = {
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open",
 }
+
+
+_LONGEST_PART = 300
+"""How many characters of a key or value from a file a message repeats."""
 
 
 class StoreError(Exception):
@@ -47,12 +53,12 @@ class StoreError(Exception):
         expected: str | None = None,
     ) -> None:
         self.path = path
-        self.place = place
+        self.place = shorten(place, _LONGEST_PART)
         self.line = line
         self.column = column
-        self.found = found
-        self.expected = expected
-        self.message = message if message is not None else f"found {found}, expected {expected}"
+        self.found = None if found is None else shorten(found, _LONGEST_PART)
+        self.expected = None if expected is None else shorten(expected, _LONGEST_PART)
+        self.message = message if message is not None else f"found {self.found}, expected {self.expected}"
         super().__init__(self.said_of(shown_path(path)))
 
     @property

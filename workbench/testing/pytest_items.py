@@ -30,9 +30,9 @@ class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
     def collect(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
-        """The cases in the order of the file. What is wrong with the set is one item, so that the session goes on.
+        """The cases in the order of the file, after an item for what is wrong with the set besides them.
 
-        Where one of its cases was named, there would be no such item: the error is that of the file then.
+        Where no case can run and one was named, there would be no such item: the error is that of the file then.
         """
         runs = _runs_of(self.config)
         try:
@@ -42,10 +42,10 @@ class EvalSetFile(pytest.File):
         except (PlanError, StoreError) as error:
             if self._is_case_named():
                 raise self.CollectError(_safe(str(error))) from None
-            item = UnusableSetItem.from_parent(self, name="(unusable)", why=_safe(str(error)))
-            runs.unusable[item.nodeid] = item
-            yield item
+            yield self._unusable("(unusable)", str(error))
             return
+        if plan.problems:
+            yield self._unusable("(problems)", "\n".join(plan.problems))
         several = plan.limits.runs > 1
         for case in plan.cases:
             for repeat in range(plan.limits.runs):
@@ -55,6 +55,12 @@ class EvalSetFile(pytest.File):
                 job = JobKey(case=case.key, repeat=repeat)
                 yield EvalCaseItem.from_parent(self, name=name, runs=runs, job=job, planned=case)
 
+    def _unusable(self, name: str, why: str) -> UnusableSetItem:
+        runs = _runs_of(self.config)
+        item = UnusableSetItem.from_parent(self, name=name, why=_safe(why))
+        runs.unusable[item.nodeid] = item
+        return item
+
     def _is_case_named(self) -> bool:
         """Whether the command line names an item of this file."""
         folder = self.config.invocation_params.dir
@@ -63,7 +69,7 @@ class EvalSetFile(pytest.File):
 
 
 class UnusableSetItem(pytest.Item):
-    """An eval set of which no case can run. `why` is a sentence for each thing that is wrong.
+    """What is wrong with an eval set besides its cases, of which perhaps none can run. `why`: a line for each problem.
 
     Nothing deselects it: a session that was to run some of its cases does not pass.
     """
@@ -179,7 +185,7 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
-        """Bring back the unusable sets that were deselected: nobody knows whether a wanted case is in them."""
+        """Bring back what is wrong with sets if it was deselected: a wanted case may be missing because of it."""
         yield
         items += [item for item in self._runs.unusable.values() if item not in items]
 

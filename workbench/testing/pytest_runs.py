@@ -54,16 +54,14 @@ class SessionRuns:
         """The sets that cannot be used, by the node id of their item."""
 
     def plan(self, file: Path) -> Plan:
-        """What running a set would do.
+        """What running a set would do, with what is wrong beside its cases in `problems`.
 
-        Raises PlanError and StoreError with everything that is wrong with it, and NoCases where it is empty.
+        Raises PlanError and StoreError with everything that is wrong if no case can run, and NoCases if it is empty.
         """
         opened = self._project_of(file)
         project = with_named_sets(opened.project, [file], target=self._target)
         relative = relative_name(file.resolve(), project.root)
         plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
-        if plan.problems:
-            raise PlanError(*plan.problems)
         opened.plans[relative] = plan
         return plan
 
@@ -212,6 +210,7 @@ def _joined(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
         selections=tuple(selections),
         whole_sets=frozenset(whole),
         notices=tuple(notices),
+        problems=(),  # an item of the set reports them
     )
 
 

@@ -158,12 +158,19 @@ def test_the_same_set_id_in_two_files_is_named_with_the_other_file(file: Callabl
 
     assert (problem.rule, problem.path, problem.place) == ("duplicate-set-id", two, "eval_set_id")
     assert "one.test.json" in problem.message
+    assert problem.severity == "warning"  # each of them runs
+    assert validate([one, two], agent_of=lambda path: path.name) == []
 
 
-def test_comments_and_the_like_are_named_only_when_asked_for(own: Callable[[str], Path]) -> None:
+def test_comments_and_the_like_are_warnings_and_errors_only_when_asked_for(own: Callable[[str], Path]) -> None:
     path = own("comments.evalset.json")
 
-    assert validate([path]) == []
+    warnings = validate([path])
+    assert [(problem.rule, problem.severity) for problem in warnings] == [
+        ("comment", "warning"),
+        ("trailing-comma", "warning"),
+    ]
+    assert "which ADK cannot read" in warnings[0].message
     problems = validate([path], strict=True)
     assert {problem.rule for problem in problems} == {"comment", "trailing-comma"}
     assert str(problems[0]).endswith("comments.evalset.json:1:1: error: not strict JSON: a comment")
@@ -225,6 +232,13 @@ def test_a_key_that_stands_twice_is_a_warning(own: Callable[[str], Path]) -> Non
         ('{"criteria": {"m": 1}, "customMetrics": {"m": {"codeConfig": {"name": "a.b", "x": 1}}}}',
          ["error: customMetrics.m.codeConfig.x: ADK refuses the unknown key 'x' in CodeConfig"]),
         ("{oops}", ["error: found 'oops', expected a key"]),
+        (r'{"criteria": {"m": {"threshold": 1, "rubrics": [{"text": "\ud83e"}]}}}',
+         ["error: criteria.m.rubrics[0].text: found half of a surrogate pair, expected whole characters"]),
+        (f'{{"criteria": {{"m": {"1" * 310}}}}}', ["error: criteria.m: found an integer of about 310 digits"]),
+        (f'{{"criteria": {{"m": {"1" * 4_301}}}}}', ["error: found an integer of 4301 digits"]),
+        ('{"criteria": {"m": 1}, "custom_metrics": {"m": {"code_config": {"name": "a.b"}, "metric_info": '
+         '{"metric_name": "m", "metric_value_info": {"interval": {"min_value": "x", "max_value": 1}}}}}}',
+         ["error: custom_metrics.m.metric_info.metric_value_info.interval.min_value: found 'x', expected a number"]),
     ],
 )  # fmt: skip
 def test_configurations_are_checked_too(file: Callable[..., Path], content: str, expected: list[str]) -> None:

@@ -103,8 +103,12 @@ def conversation_of(row: Row, side: Side) -> Conversation:
 
 
 def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
-    """The sessions of an eval set that are conversations; the other cases are losses. Raises StoreError."""
+    """The sessions of an eval set that are conversations; the other cases are losses.
+
+    Raises StoreError, also where the JSON around the cases is broken.
+    """
     document = EvalSetDocument.open(path)
+    document.refuse_broken_json()
     for name, entry in zip(names_of(entry.eval_id for entry in document.entries), document.entries, strict=True):
         try:
             case = document.case(entry.index)

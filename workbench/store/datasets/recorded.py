@@ -49,11 +49,12 @@ class RecordedCase:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a file has recorded."""
+    """What a file has recorded. `problems` are lines about the eval sets that were read, besides those of cases."""
 
     path: Path | str
     eval_set_id: str
     cases: tuple[RecordedCase, ...]
+    problems: tuple[str, ...] = ()
 
 
 def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
@@ -135,10 +136,12 @@ def _read_sessions(path: Path, expected: Path | None) -> Recorded:
 
     actual = EvalSetDocument.open(path)
     sessions = _cases_of(actual)
+    problems = _problems_of(actual)
     if expected is None:
         cases = [_session(eval_id, session, None) for eval_id, session in sessions.items()]
-        return Recorded(path, actual.eval_set_id, tuple(cases))
-    wanted = _cases_of(EvalSetDocument.open(expected))
+        return Recorded(path, actual.eval_set_id, tuple(cases), problems)
+    document = EvalSetDocument.open(expected)
+    wanted = _cases_of(document)
     cases = []
     for eval_id in dict.fromkeys((*wanted, *sessions)):
         if eval_id not in sessions:
@@ -149,7 +152,14 @@ def _read_sessions(path: Path, expected: Path | None) -> Recorded:
             cases.append(RecordedCase(eval_id=eval_id, problem=f"{shown_path(expected)}: there is no case {eval_id!r}"))
         else:
             cases.append(_session(eval_id, sessions[eval_id], wanted[eval_id]))
-    return Recorded(path, actual.eval_set_id, tuple(cases))
+    return Recorded(path, actual.eval_set_id, tuple(cases), (*problems, *_problems_of(document)))
+
+
+def _problems_of(document: EvalSetDocument) -> tuple[str, ...]:
+    """The errors of a set besides those that stop a case, which the case reports."""
+    from workbench.store.documents import format_problems
+
+    return tuple(format_problems(error for error in document.errors if not error.stops_case))
 
 
 def _cases_of(document: EvalSetDocument) -> dict[str, EvalCase | str]:

@@ -30,11 +30,12 @@ from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.generation_file import load_generation
 from workbench.store.documents.migrating import migrate, with_initial_session
 from workbench.store.documents.places import Place, format_place
-from workbench.store.documents.problems import Problem
-from workbench.store.documents.reader import Loaded, load_config, read_json
+from workbench.store.documents.problems import Problem, format_problems
+from workbench.store.documents.reader import Loaded, config_in, load_config, read_json
 from workbench.store.documents.recovery import Recovery, RecoveryFolder
 from workbench.store.documents.typed_text import TypedTexts
-from workbench.store.documents.validating import fix, validate
+from workbench.store.documents.validating import files_below, fix, validate
+from workbench.store.documents.validating_others import is_config, problems_of_config
 
 __all__ = [
     "AddedCase",
@@ -54,17 +55,22 @@ __all__ = [
     "TypedTexts",
     "add_scenarios",
     "as_data",
+    "config_in",
     "content_of_new_set",
     "differing_cases",
     "document_for_scenarios",
+    "files_below",
     "fix",
     "format_place",
+    "format_problems",
     "insert_scenarios",
+    "is_config",
     "load_config",
     "load_environment",
     "load_generation",
     "migrate",
     "new_eval_set",
+    "problems_of_config",
     "read_json",
     "read_scenarios",
     "read_session_input",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from workbench.model.personas import PERSONAS
 from workbench.store.documents.adk_schema import ADK_TYPES, EVENT_FIELDS, FLAT_FIELDS, AdkType
-from workbench.store.documents.frame import kind_of
+from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.places import Place, find_key, to_snake
 from workbench.store.documents.problems import Severity
 
@@ -43,8 +43,11 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
         yield Finding("adk-type", "error", place, message)
 
 
-def check_case(data: Any) -> Iterator[Finding]:
-    """What ADK would say of an eval case in the current format."""
+def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[Finding]:
+    """What ADK would say of an eval case. One of an old format must have the shape of it."""
+    if format is not DocumentFormat.CURRENT:
+        yield from _check_old_case(data, format)
+        return
     yield from check_type(data, "EvalCase")
     if not isinstance(data, dict):
         return
@@ -55,7 +58,31 @@ def check_case(data: Any) -> Iterator[Finding]:
         yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
 
 
-def check_set_id(eval_set_id: str) -> str | None:
+def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
+    """What ADK would say of an eval set in the current format besides its cases, whose list has the key `cases_key`."""
+    for finding in check_type({**header, cases_key: []}, "EvalSet"):
+        if finding.rule != "missing-key":  # a missing id is a problem of the document already
+            yield finding
+    eval_set_id = get(header, "eval_set_id")
+    reason = _refuse_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
+    if reason is not None:
+        yield Finding("set-id", "error", ("eval_set_id",), reason)
+
+
+def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
+    if format is DocumentFormat.LEGACY_EVALS and data.get("initial_state"):
+        yield Finding(
+            "unknown-key", "warning", ("initial_state",), "ADK ignores initial_state; it reads initial_session"
+        )
+    turns, above = (data, ()) if format is DocumentFormat.LEGACY_TURNS else (data["data"], ("data",))
+    for index, turn in enumerate(turns):
+        for number, call in enumerate(turn.get("expected_tool_use") or ()):
+            if "tool_input" not in call:
+                place = (*above, index, "expected_tool_use", number)
+                yield Finding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
+
+
+def _refuse_set_id(eval_set_id: str) -> str | None:
     """Why ADK cannot handle a set of this id, None where it can."""
     if not eval_set_id:
         return "ADK wants an id that is not empty"

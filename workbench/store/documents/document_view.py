@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import EvalCase
+from workbench.store.documents.adk_rules import Finding, check_case, check_set
 from workbench.store.documents.cases import Fault, Head, read_case, read_head
 from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
 from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
@@ -37,12 +38,14 @@ class DocumentView:
     _pieces: Pieces
     _entries: Sequence[CaseEntry] | None
     _problems: Sequence[Problem] | None
+    _adk_problems: Sequence[Problem] | None
     _strict: bool | None
     _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
         """Raises StoreError where not even a list of cases can be had."""
         self.path = path
+        self._findings: dict[bytes, tuple[Finding, ...]] = {}  # by the text of a case
         self._show(self._read(data))
 
     @property
@@ -102,6 +105,54 @@ class DocumentView:
         if self._problems is None:
             self._problems = [*self._broken_between_cases(), *self._wrong_header(), *self._duplicate_ids()]
         return self._problems
+
+    @property
+    def adk_problems(self) -> Sequence[Problem]:
+        """What ADK would refuse (errors) or drop (warnings) of the cases and the header, though it can run here."""
+        if self._adk_problems is None:
+            self.check_cases()
+            self._adk_problems = [*self._adk_problems_of_cases(), *self._adk_problems_of_header()]
+        return self._adk_problems
+
+    @property
+    def errors(self) -> Sequence[Problem]:
+        """Every error of the file: the one list that validation, runs, tests, the watch and the screen report."""
+        return [*self.errors_here, *(problem for problem in self.adk_problems if problem.severity == "error")]
+
+    @property
+    def errors_here(self) -> Sequence[Problem]:
+        """The errors that keep cases from running here, without what only ADK would refuse."""
+        broken = (
+            Problem.of_error(
+                entry.problem,
+                rule="schema" if case.broken is None else "broken-json",
+                case=entry.index,
+                stops_case=True,
+            )
+            for entry, case in zip(self.entries, self._pieces.cases, strict=True)
+            if entry.problem is not None
+        )
+        return [*self.problems, *broken]
+
+    def refuse_broken_json(self) -> None:
+        """Raise StoreError if the JSON around the cases is broken: some of them may be missing here."""
+        if self._pieces.ends.broken:
+            raise next(self._errors_between_cases())
+
+    def check_cases(self, at_most: int | None = None) -> bool:
+        """Check cases against the rules of ADK, as `adk_problems` will, `at_most` so many of those not checked yet.
+
+        Returns whether all have been checked. 10,000 cases take seconds: a caller that others wait for can do it bit by
+        bit. Edited cases alone are checked again.
+        """
+        cases = self._pieces.cases
+        missing = [index for index, case in enumerate(cases) if case.data not in self._findings]
+        if at_most is None or not missing:
+            current = {case.data for case in cases}
+            self._findings = {data: found for data, found in self._findings.items() if data in current}
+        for index in missing[:at_most]:
+            self._findings[cases[index].data] = self._check_case(index)
+        return at_most is None or len(missing) <= at_most
 
     def __len__(self) -> int:
         """How many cases there are, broken ones included."""
@@ -235,6 +286,7 @@ class DocumentView:
         self._pieces = pieces
         self._entries = None
         self._problems = None
+        self._adk_problems = None
         self._strict = None
         self._revision = next(_REVISIONS)
 
@@ -256,13 +308,16 @@ class DocumentView:
         return value if isinstance(value, str) else None
 
     def _broken_between_cases(self) -> Iterator[Problem]:
+        for error in self._errors_between_cases():
+            yield Problem.of_error(error, rule="broken-json")
+
+    def _errors_between_cases(self) -> Iterator[StoreError]:
         if not self._pieces.ends.broken:
             return
         text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
         for broken in read_frame(text, read_heads=self._read_heads(text)).broken:
             line, column = position_of(text, broken.offset)
-            error = StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
-            yield Problem.of_error(error, rule="broken-json")
+            yield StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
 
     def _wrong_header(self) -> Iterator[Problem]:
         if self.format is not DocumentFormat.CURRENT or self._pieces.ends.broken:
@@ -276,10 +331,33 @@ class DocumentView:
 
     def _duplicate_ids(self) -> Iterator[Problem]:
         counts = Counter(entry.eval_id for entry in self.entries)
+        errors = self.case_errors()
         for entry in self.entries:
             if entry.occurrence and not (entry.problem and entry.eval_id.startswith("(case ")):
                 fault = Fault(("eval_id",), f"{entry.eval_id!r} {counts[entry.eval_id]} times", "an id only once")
-                yield Problem.of_error(self.error_in(entry.index, fault), rule="duplicate-id")
+                placed = errors.error(entry.index, fault)
+                yield Problem.of_error(placed, rule="duplicate-id", case=entry.index, stops_case=True)
+
+    def _check_case(self, index: int) -> tuple[Finding, ...]:
+        case = self._pieces.cases[index]
+        if case.broken is not None or case.head.fault is not None:  # which is what there is to say of it
+            return ()
+        return tuple(check_case(self.raw_case(index), self.format))
+
+    def _adk_problems_of_cases(self) -> Iterator[Problem]:
+        errors = self.case_errors()
+        for index, case in enumerate(self._pieces.cases):
+            for finding in self._findings[case.data]:
+                yield _problem(finding, errors.error(index, Fault(finding.place, "", "")), case=index)
+
+    def _adk_problems_of_header(self) -> Iterator[Problem]:
+        if self.format is DocumentFormat.CURRENT:
+            for finding in check_set(self.header, self.cases_key):
+                yield _problem(finding, self.error_in_header(Fault(finding.place, "", "")))
+
+
+def _problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
+    return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case)
 
 
 def _in_text(error: StoreError) -> str:

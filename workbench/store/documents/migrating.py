@@ -61,6 +61,7 @@ def with_initial_session(document: EvalSetDocument, initial_session: Path) -> Ev
 
 def _migrated_set(document: EvalSetDocument, name: str, initial_session: Path | None) -> bytes:
     """The content of the file in the current format."""
+    document.refuse_broken_json()
     session = None if initial_session is None else _read_session(initial_session)
     now = time.time()
     cases = [_migrated(document, index, session, now=now) for index in range(len(document))]

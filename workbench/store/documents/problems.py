@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from workbench.model.base import Fact
+from workbench.model.text import shorten
 from workbench.store.errors import StoreError, shown_path
+
+_MOST_SHOWN = 20
+_LONGEST_MESSAGE = 600
+"""In characters: messages repeat keys and values of the file."""
 
 Severity = Literal["error", "warning"]
 
@@ -15,7 +22,8 @@ class Problem(Fact):
     """One thing that is wrong with a file.
 
     An error keeps the file, or a case of it, from running here or in ADK; a warning says what is probably not meant.
-    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1.
+    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1. `case` is
+    the index of the case that it is about, None for the file as a whole; `stops_case`: that case cannot run here.
     """
 
     path: Path | str
@@ -25,6 +33,8 @@ class Problem(Fact):
     place: str = ""
     line: int | None = None
     column: int | None = None
+    case: int | None = None
+    stops_case: bool = False
 
     def __str__(self) -> str:
         where = shown_path(self.path) + (f":{self.line}:{self.column}" if self.line is not None else "")
@@ -32,7 +42,14 @@ class Problem(Fact):
 
     @classmethod
     def of_error(
-        cls, error: StoreError, *, rule: str, severity: Severity = "error", message: str | None = None
+        cls,
+        error: StoreError,
+        *,
+        rule: str,
+        severity: Severity = "error",
+        message: str | None = None,
+        case: int | None = None,
+        stops_case: bool = False,
     ) -> Problem:
         """The problem that an error is, in its words where `message` has none."""
         return cls(
@@ -42,5 +59,18 @@ class Problem(Fact):
             place=error.place,
             line=error.line,
             column=error.column,
-            message=error.message if message is None else message,
+            message=error.message if message is None else shorten(message, _LONGEST_MESSAGE),
+            case=case,
+            stops_case=stops_case,
         )
+
+
+def format_problems(problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem of a file: the first twenty, then how many more there are, and what names them all."""
+    found = list(problems)
+    lines = [str(problem) for problem in found[:_MOST_SHOWN]]
+    more = len(found) - _MOST_SHOWN
+    if more > 0:
+        name = shown_path(found[0].path)
+        lines.append(f"{name}: {more:,} more (`workbench eval-set validate {shlex.quote(name)}` names them all)")
+    return lines

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from workbench.store.documents.adk_rules import Finding, check_case, check_set_id, check_type, get
+from workbench.store.documents.adk_rules import get
 from workbench.store.documents.cases import Fault
 from workbench.store.documents.evalset_document import EvalSetDocument
 from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly, find_constants, mask
-from workbench.store.documents.places import position_of
-from workbench.store.documents.problems import Problem
+from workbench.store.documents.places import position_of, positions_of
+from workbench.store.documents.problems import Problem, Severity
 from workbench.store.documents.repeated import repeated_keys
 from workbench.store.documents.validating_others import problems_of_other_file
 from workbench.store.errors import StoreError, shown_path
@@ -23,17 +23,21 @@ _BYTE_ORDER_MARK = "\ufeff"
 _FILES = ("*.evalset.json", "*.test.json", "test_config.json")
 
 
-def validate(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
+def validate(
+    paths: Sequence[Path], *, strict: bool = False, agent_of: Callable[[Path], str | None] | None = None
+) -> list[Problem]:
     """What is wrong with files: eval sets, configurations, scenarios, session inputs. Folders stand for what they hold.
 
-    An error keeps a file or case from running here or in ADK; a warning says what is probably not meant. `strict` names
-    comments, trailing commas and the like as errors too. Never raises for what is in a file.
+    An error keeps a file or case from running here or in ADK; a warning says what is probably not meant. `strict` makes
+    errors of comments, trailing commas and the like. `agent_of` gives the agent of a set, whose sets should differ in
+    their ids. Never raises for what is in a file.
     """
     problems: list[Problem] = []
-    first_with_id: dict[str, Path] = {}
-    for path in _files(paths):
+    first_with_id: dict[tuple[str | None, str], Path] = {}
+    for path in files_below(paths):
         try:
-            problems += _problems_of(path, first_with_id, strict=strict)
+            agent = None if agent_of is None else agent_of(path)
+            problems += _problems_of(path, first_with_id, strict=strict, agent=agent)
         except StoreError as error:
             problems.append(Problem.of_error(error, rule="unreadable"))
     return problems
@@ -64,7 +68,8 @@ def fix(path: Path) -> bool:
     return True
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def files_below(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files that are validated: for each folder the eval sets and `test_config.json` files in it."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -76,7 +81,9 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         )
 
 
-def _problems_of(path: Path, first_with_id: dict[str, Path], *, strict: bool) -> Iterator[Problem]:
+def _problems_of(
+    path: Path, first_with_id: dict[tuple[str | None, str], Path], *, strict: bool, agent: str | None
+) -> Iterator[Problem]:
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
     yield from _not_strict(path, text, strict=strict)
@@ -87,89 +94,59 @@ def _problems_of(path: Path, first_with_id: dict[str, Path], *, strict: bool) ->
             raise
         yield from problems_of_other_file(path, error)
         return
-    yield from document.problems
-    for entry, case in zip(document.entries, document.pieces_of_cases(), strict=True):
-        if entry.problem is not None:
-            yield Problem.of_error(entry.problem, rule="schema" if case.broken is None else "broken-json")
-    yield from _findings_in_cases(document)
+    yield from document.errors
+    yield from (problem for problem in document.adk_problems if problem.severity != "error")
+    yield from _repeated_keys(document)
     if document.format is DocumentFormat.CURRENT:
-        yield from _problems_of_set(document, first_with_id)
+        yield from _same_set_id(document, first_with_id, agent=agent)
     else:
         message = "an old format: `workbench eval-set migrate` writes it in the current one"
         yield Problem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
 
 
-def _problems_of_set(document: EvalSetDocument, first_with_id: dict[str, Path]) -> Iterator[Problem]:
-    header = document.header
-    for finding in check_type({**header, document.cases_key: []}, "EvalSet"):
-        if finding.rule != "missing-key":  # a missing id is named already
-            yield _placed_in_header(document, finding)
-    eval_set_id = get(header, "eval_set_id")
+def _same_set_id(
+    document: EvalSetDocument, first_with_id: dict[tuple[str | None, str], Path], *, agent: str | None
+) -> Iterator[Problem]:
+    eval_set_id = get(document.header, "eval_set_id")
     if not isinstance(eval_set_id, str):
         return
-    reason = check_set_id(eval_set_id)
-    if reason is not None:
-        yield _placed_in_header(document, Finding("set-id", "error", ("eval_set_id",), reason))
-    other = first_with_id.setdefault(eval_set_id, document.path)
+    other = first_with_id.setdefault((agent, eval_set_id), document.path)
     if other != document.path:
         message = f"the set id {eval_set_id!r} is that of {shown_path(other)} too, and ADK cannot run both at once"
-        yield _placed_in_header(document, Finding("duplicate-set-id", "error", ("eval_set_id",), message))
+        placed = document.error_in_header(Fault(("eval_set_id",), "", ""))
+        yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
 
 
-def _findings_in_cases(document: EvalSetDocument) -> Iterator[Problem]:
+def _repeated_keys(document: EvalSetDocument) -> Iterator[Problem]:
     errors = document.case_errors()
+    message = "the key stands twice in its object; only the last one counts"
     for index, piece in enumerate(document.pieces_of_cases()):
-        if piece.broken is not None:
-            continue
-        data = document.raw_case(index)
-        found = list(_check(data, document.format)) if piece.head.fault is None else []
-        found += [
-            Finding("duplicate-key", "warning", place, "the key stands twice in its object; only the last one counts")
-            for place in repeated_keys(document.case_text(index))
-        ]
-        for finding in found:
-            yield _problem(finding, errors.error(index, Fault(finding.place, "", "")))
-
-
-def _check(data: Any, format: DocumentFormat) -> Iterator[Finding]:
-    if format is DocumentFormat.CURRENT:
-        yield from check_case(data)
-        return
-    if format is DocumentFormat.LEGACY_EVALS and data.get("initial_state"):
-        yield Finding(
-            "unknown-key", "warning", ("initial_state",), "ADK ignores initial_state; it reads initial_session"
-        )
-    turns, above = (data, ()) if format is DocumentFormat.LEGACY_TURNS else (data["data"], ("data",))
-    for index, turn in enumerate(turns):
-        for number, call in enumerate(turn.get("expected_tool_use") or ()):
-            if "tool_input" not in call:
-                place = (*above, index, "expected_tool_use", number)
-                yield Finding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
+        if piece.broken is None:
+            for place in repeated_keys(document.case_text(index)):
+                placed = errors.error(index, Fault(place, "", ""))
+                yield Problem.of_error(placed, rule="duplicate-key", severity="warning", message=message)
 
 
 def _not_strict(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
-    """What of a text only a tolerant reader takes."""
+    """What of a text only a tolerant reader takes: each as an error if `strict`, else the first of each kind."""
+    severity: Severity = "error" if strict else "warning"
     if text.startswith(_BYTE_ORDER_MARK):
         message = "not strict JSON: a byte order mark, which ADK cannot read"
-        severity: Any = "error" if strict else "warning"
         yield Problem(path=path, rule="byte-order-mark", severity=severity, message=message, line=1, column=1)
         text = text[1:]
-    if not strict:
-        return
     masked = mask(text)
     found = [(start, "comment", "a comment") for start, _ in masked.comments]
     found += [(comma, "trailing-comma", "a trailing comma") for comma in masked.trailing_commas]
-    found += [
-        (start, "not-a-number", f"{name}, which is no number there") for start, name in find_constants(masked.text)
-    ]
-    for offset, rule, what in sorted(found):
-        line, column = position_of(text, offset)
-        yield Problem(path=path, rule=rule, message=f"not strict JSON: {what}", line=line, column=column)
-
-
-def _placed_in_header(document: EvalSetDocument, finding: Finding) -> Problem:
-    return _problem(finding, document.error_in_header(Fault(finding.place, "", "")))
-
-
-def _problem(finding: Finding, placed: StoreError) -> Problem:
-    return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message)
+    constants = find_constants(masked.text) if strict else ()  # ADK reads them
+    found += [(start, "not-a-number", f"{name}, which is no number there") for start, name in constants]
+    found.sort()
+    counts = Counter(rule for _, rule, _ in found)
+    if not strict:
+        found = [next(each for each in found if each[1] == rule) for rule in counts]
+    positions = positions_of(text, [offset for offset, _, _ in found])
+    for (_, rule, what), (line, column) in zip(found, positions, strict=True):
+        message = f"not strict JSON: {what}"
+        if not strict:
+            more = f" (and {counts[rule] - 1:,} more)" if counts[rule] > 1 else ""
+            message += f"{more}, which ADK cannot read; --fix removes it"
+        yield Problem(path=path, rule=rule, severity=severity, message=message, line=line, column=column)

@@ -10,7 +10,7 @@ from workbench.store.documents.adk_rules import Finding, check_type, get
 from workbench.store.documents.creating import read_scenarios, read_session_input
 from workbench.store.documents.places import find_key, format_place
 from workbench.store.documents.problems import Problem
-from workbench.store.documents.reader import Loaded, load_config, read_json
+from workbench.store.documents.reader import Loaded, config_in, read_json
 from workbench.store.errors import StoreError
 
 _SIMULATORS = ("llm_backed", "llm_audio")
@@ -21,9 +21,9 @@ def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Proble
     loaded = read_json(path)
     data = loaded.data
     try:
-        if _looks_like_config(path, data):
-            load_config(path)
-            found = list(_check_config(data))
+        if is_config(loaded):
+            yield from problems_of_config(loaded)
+            return
         elif _has(data, "scenarios", "starting_prompt") or _has_first(data, "starting_prompt"):
             read_scenarios(path)
             kind = "ConversationScenarios" if _has(data, "scenarios") else "ConversationScenario"
@@ -37,6 +37,21 @@ def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Proble
         yield Problem.of_error(error, rule="schema")
         return
     for finding in found:
+        yield _placed(loaded, finding)
+
+
+def is_config(loaded: Loaded) -> bool:
+    """Whether a JSON file is a configuration: by its name, else by its keys."""
+    named = Path(loaded.path).name == "test_config.json" and isinstance(loaded.data, dict)
+    return named or _has(
+        loaded.data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
+    )
+
+
+def problems_of_config(loaded: Loaded) -> Iterator[Problem]:
+    """What is wrong with a configuration, as far as its format and ADK go. Raises StoreError if it cannot be read."""
+    config_in(loaded)
+    for finding in _check_config(loaded.data):
         yield _placed(loaded, finding)
 
 
@@ -66,13 +81,6 @@ def _check_config(data: Any) -> Iterator[Finding]:
         place = (find_key(data, "user_simulator_config", free=False) or "user_simulator_config", "type")
         message = f"ADK knows no user simulator {kind!r}, only {' and '.join(_SIMULATORS)}"
         yield Finding("unknown-simulator", "error", place, message)
-
-
-def _looks_like_config(path: Path, data: Any) -> bool:
-    named = path.name == "test_config.json" and isinstance(data, dict)
-    return named or _has(
-        data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
-    )
 
 
 def _has(data: Any, *keys: str) -> bool:

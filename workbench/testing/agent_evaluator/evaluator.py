@@ -179,14 +179,13 @@ async def _evaluate(
     )
     with _WrongInput(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
-        if plan.problems:
-            raise PlanError(*plan.problems)
         with with_calls(plan, session.calls) as ready:
             cases = await _carry_out(ready, workspace)
         if output_file is not None:
             append_csv(Path(output_file), cases)
     if details:
         _print_details(plan, cases)
+    problems = [redact(neutralise(problem)) for problem in plan.problems]
     runs: dict[CaseKey, list[ReportedCase]] = {}
     for case in cases:
         runs.setdefault(case.result.case, []).append(case)
@@ -195,7 +194,9 @@ async def _evaluate(
     if statuses - {CaseStatus.PASSED}:
         message = failure_message(verdicts, agent=agent_module, runs=num_runs)
         fell_short = statuses & {CaseStatus.FAILED, CaseStatus.NOT_EVALUATED}
-        raise (AssertionError if fell_short else EvaluationIncomplete)(message)
+        raise (AssertionError if fell_short else EvaluationIncomplete)("\n".join((message, *problems)))
+    if problems:
+        raise ValueError("\n".join(problems))
 
 
 async def _carry_out(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
@@ -204,7 +205,9 @@ async def _carry_out(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
     run = workspace.start(plan)
     try:
         async for event in run.events():
-            if isinstance(event, Notice) and event.severity != "information":
+            if not isinstance(event, Notice) or event.message in plan.problems:  # problems are raised in the end
+                continue
+            if event.severity != "information":
                 warnings.warn(redact(neutralise(event.message)), stacklevel=2)
     except BaseException:  # whatever ended the test: nobody waits for the rest
         run.cancel()

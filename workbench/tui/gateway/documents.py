@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 MOST_PROBLEMS = 1_000
 """How many problems of one eval set are listed; the others are counted."""
+_CHECKED_AT_ONCE = 500
+"""How many cases are checked against the rules of ADK before other work has its turn: about a tenth of a second."""
 
 
 class Documents:
@@ -102,6 +104,10 @@ class Documents:
         """What is wrong with a set, its file, and its cases."""
         return await self._call(lambda workspace: _problems(workspace, eval_set))
 
+    async def check(self, eval_set: str) -> bool:
+        """Check some more cases of a set against the rules of ADK; whether that is all, and `problems` complete."""
+        return await self._call(lambda workspace: _check(workspace, eval_set))
+
     async def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
         """Make an eval set without cases."""
         await self._change(lambda documents: documents.create_set(eval_set, eval_set_id=eval_set_id))
@@ -166,17 +172,23 @@ def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
         )
     if standing.problem is not None:
         found.append(_of_error(standing.problem, note="; what is shown is its last good state"))
-    found += [
-        SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column)
-        for item in document.problems
-    ]
-    broken = [entry for entry in document.entries if entry.problem is not None]
-    for entry in broken[:MOST_PROBLEMS]:
-        assert entry.problem is not None
-        found.append(_of_error(entry.problem, case=(entry.eval_id, entry.occurrence)))
-    if len(broken) > MOST_PROBLEMS:
-        found.append(SetProblem(document.path, f"{len(broken) - MOST_PROBLEMS:,} more cases are broken"))
+    errors = document.errors if document.check_cases(0) else document.errors_here
+    for item in errors[:MOST_PROBLEMS]:
+        entry = None if item.case is None else document.entries[item.case]
+        case = None if entry is None else (entry.eval_id, entry.occurrence)
+        found.append(
+            SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column, case=case)
+        )
+    if len(errors) > MOST_PROBLEMS:
+        found.append(SetProblem(document.path, f"{len(errors) - MOST_PROBLEMS:,} more problems"))
     return found
+
+
+def _check(workspace: Workspace, eval_set: str) -> bool:
+    try:
+        return workspace.documents.document(eval_set).check_cases(_CHECKED_AT_ONCE)
+    except StoreError:  # `problems` says so
+        return True
 
 
 def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
@@ -191,6 +203,6 @@ def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetPro
     return [*found[:MOST_PROBLEMS], *rest]
 
 
-def _of_error(error: StoreError, *, note: str = "", case: tuple[str, int] | None = None) -> SetProblem:
+def _of_error(error: StoreError, *, note: str = "") -> SetProblem:
     path = error.path if isinstance(error.path, Path) else None
-    return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column, case=case)
+    return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column)

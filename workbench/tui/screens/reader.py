@@ -190,6 +190,7 @@ class Reader(Faceless):
 
     async def read_sets(self, sets: Sequence[ListedSet]) -> None:
         """Read what is in these sets, as far as they have changed since they were read last."""
+        unchecked: list[ListedSet] = []
         for listed in sets:
             read = await self._gateway.project.list_set(listed)
             if self._state.browser.eval_set(*listed.place) is None:
@@ -197,8 +198,25 @@ class Reader(Faceless):
             if read is not listed:
                 self._state.list_set(read)
             if listed.kept is None:
-                problems = await self._gateway.documents.problems(listed.relative)
-                self._state.problems.show_set(listed.relative, listed.target, problems)
+                if not await self._gateway.documents.check(listed.relative):
+                    unchecked.append(listed)
+                await self._show_problems(listed)
+        self.post_message(self.SetsRead())
+        if unchecked:
+            self._check_sets(unchecked)
+
+    async def _show_problems(self, listed: ListedSet) -> None:
+        problems = await self._gateway.documents.problems(listed.relative)
+        self._state.problems.show_set(listed.relative, listed.target, problems)
+
+    @work(group="check")
+    async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
+        """Check the rest of large sets against the rules of ADK, while everything else goes on."""
+        for listed in sets:
+            while not await self._gateway.documents.check(listed.relative):
+                pass
+            if self._state.browser.eval_set(*listed.place) is not None:
+                await self._show_problems(listed)
         self.post_message(self.SetsRead())
 
     async def _read(self, project: OpenedProject) -> None:

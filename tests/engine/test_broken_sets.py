@@ -1,0 +1,114 @@
+"""Errors of eval-set files: what validation calls an error keeps a run of the set from ending green."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import Project, turn
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.model.results import FailureKind
+from workbench.store.documents import validate
+
+TWO = {"a": [turn("one")], "b": [turn("two")]}
+TOKENS = ('"', ",", ":", "{", "}", "[", "]", "'", "\\", "\n", "True", "None", "<<<<<<< HEAD\n", "=======\n", "x", "1")
+
+
+def _wrong_input(workspace: Workspace) -> bool:
+    """Whether a run of the set would end with status 2."""
+    try:
+        plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
+    except PlanError:
+        return True
+    failures = [case.problem for case in plan.cases if case.problem is not None]
+    return bool(plan.problems) or any(failure.kind is FailureKind.FILE for failure in failures)
+
+
+def _damaged(text: str, chance: random.Random) -> str:
+    """The text with a part missing, doubled, moved, or with a token too much."""
+    start = chance.randrange(len(text))
+    end = min(start + chance.choice((1, 1, 1, 5, 40)), len(text))
+    token = chance.choice(TOKENS)
+    return chance.choice(
+        (
+            text[:start],
+            text[:start] + text[end:],
+            text[:start] + token + text[start:],
+            text[:start] + token + text[end:],
+            text[:end] + text[start:],
+            text + text[start:],
+        )
+    )
+
+
+def test_whatever_validation_calls_an_error_makes_a_run_end_with_2(project: Project) -> None:
+    path = project.root / project.add_set(TWO)
+    text = path.read_text().replace("}, {", "},\n{")
+    chance = random.Random(16)
+    workspace = project.workspace()
+    errors = 0
+    for number in range(150):
+        damaged = _damaged(text, chance)
+        path.write_text(damaged)
+
+        is_error = any(problem.severity == "error" for problem in validate([path]))
+
+        errors += is_error
+        assert not is_error or _wrong_input(workspace), f"{number}: {damaged}"
+    assert errors > 50
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "runs"),
+    [
+        ('"eval_set_id": "set",', '"eval_set_id": "set"', ["a", "b"]),
+        ('"eval_set_id": "set",', '<<<<<<< HEAD\n"eval_set_id": "set",\n=======\n', ["a", "b"]),
+        ('"eval_set_id": "set"', "'eval_set_id': 'set'", ["a", "b"]),
+        ('"eval_set_id": "set"', '"eval_set_id": "set", "done": True', ["a", "b"]),
+        ("}, {", "} {", ["a", "b"]),
+        ("}]}", "}]", ["a", "b"]),
+        ("}]}", '}]} {"eval_set_id": "other"}', ["a", "b"]),
+        (', {"eval_id": "b"', None, ["a"]),
+    ],
+    ids=[
+        "no comma in the header",
+        "merge markers",
+        "single quotes",
+        "True",
+        "no comma",
+        "cut",
+        "two documents",
+        "half",
+    ],
+)
+def test_what_can_run_of_a_broken_set_runs_and_its_error_is_reported(
+    project: Project, old: str, new: str | None, runs: list[str]
+) -> None:
+    path: Path = project.root / project.add_set(TWO)
+    before, found, after = path.read_text().rpartition(old)
+    assert found
+    path.write_text(before if new is None else before + new + after)
+    workspace = project.workspace()
+
+    plan = workspace.plan([Selection(eval_set=path.name)], RunOptions())
+
+    assert [case.key.eval_id for case in plan.cases if case.problem is None] == runs
+    assert [str(problem) for problem in validate([path]) if problem.severity == "error"] == list(plan.problems)
+    assert plan.problems
+
+
+def test_errors_of_cases_that_were_not_chosen_are_not_reported(project: Project) -> None:
+    cases = {"a": [turn("one")], "b": [{**turn("two"), "note": "which ADK refuses"}]}
+    path = project.root / project.add_set(cases)
+    workspace = project.workspace()
+
+    chosen = workspace.plan([Selection(eval_set=path.name, cases=("a",))], RunOptions())
+    every = workspace.plan([Selection(eval_set=path.name)], RunOptions())
+
+    assert not chosen.problems
+    assert [problem.partition(": error: ")[2] for problem in every.problems] == [
+        "eval_cases[1].conversation[0].note: ADK refuses the unknown key 'note' in Invocation"
+    ]
