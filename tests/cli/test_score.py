@@ -204,7 +204,18 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
         workbench.write("workbench.toml", settings)
 
         looked = workbench("doctor")
+        offline = [
+            workbench(*command)
+            for command in (
+                ("run", "--dry-run"),
+                ("run", "--dry-run", "--case", "row_1"),
+                ("run", "--dry-run", f"{address}:row_2"),
+                ("explain",),
+            )
+        ]
         assert asked == []
+        assert [each.status for each in offline] == [0] * 4
+        assert all(f"{address}: not fetched for this; its rows are not listed" in each.error for each in offline)
         done = workbench("run", "stored", "--format", "json")
         named = workbench("run", f"{address}:row_2", "--format", "json")
 

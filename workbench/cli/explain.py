@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.watch.selection import Decision
 
+_WRONG = 2
+
 
 @click.command()
 @case_options
@@ -25,16 +27,19 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
     as it was: code that ran, modules, files, folders, environment variables, packages, and the case itself.
     """
     from workbench.cli.run import open_workspace, plan_of, selections_of
-    from workbench.cli.streams import write_lines
+    from workbench.cli.streams import message, write_lines
     from workbench.engine.plan import RunOptions
     from workbench.watch.affected import decide_plan
 
     workspace, named = open_workspace(what, target=target)
     with workspace:
+        workspace.stay_offline()
         plan = plan_of(workspace, selections_of(workspace, named, cases=cases), RunOptions())
+        for text in (*plan.notices, *plan.problems):
+            message(text)
         for decision in decide_plan(workspace, plan):
             write_lines(_lines(workspace, decision, verbose=verbose))
-    return 0
+    return _WRONG if plan.problems else 0
 
 
 def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:

@@ -107,6 +107,8 @@ def run(
     begin = None if failed or dry_run or affected or resume is not None else partial(start_interpreters, options)
     workspace, named = open_workspace(what, target=target, begin=begin)
     with workspace:
+        if dry_run:
+            workspace.stay_offline()
         # Without a choice of cases, those of the run to go on with.
         chosen = bool(what or cases or target or failed) or resume is None
         selections = selections_of(workspace, named, cases=cases) if chosen else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from workbench.cli.arguments import Named, split_argument
@@ -10,24 +11,37 @@ from workbench.engine.named import require_target
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.model.text import did_you_mean
 from workbench.store.discovery import EvalSetEntry, Project
+from workbench.store.errors import NotRead
 from workbench.store.files import relative_name
+from workbench.store.names import name_of_file
 
 
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     """The arguments, split. Raises PlanError for those that are neither a path nor a target."""
-    known = [*project.targets, *(entry.relative for entry in project.eval_sets)]
+    relatives = [entry.relative for entry in project.eval_sets]
+    known = {name: name for name in (*project.targets, *relatives)}
+    for relative in relatives:  # by its id as `adk eval` takes it, and by its file name, too
+        known.setdefault(name_of_file(Path(relative)), relative)
+        known.setdefault(Path(relative).name, relative)
     by_name = {*project.targets, *_addresses(project)}
     named = []
     for text in arguments:
         name = split_argument(text, exists=lambda text: Path(text).exists() or text in by_name)
         if name is None:
-            raise PlanError(
-                f"{text}: no such file, folder or target{did_you_mean(text.rpartition(':')[0] or text, known)}"
-            )
+            raise PlanError(f"{text}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
             raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
         named.append(name)
     return named
+
+
+def _did_you_mean_set(text: str, known: Mapping[str, str]) -> str:
+    """As `did_you_mean`, for an argument with or without cases; `known` has what to write for each name."""
+    name, colon, cases = text.rpartition(":")
+    if not colon:
+        name, cases = text, ""
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {known[close[0]] + colon + cases!r}?" if close else ""
 
 
 def only_target(project: Project, target: str) -> Project:
@@ -52,19 +66,28 @@ def select(project: Project, named: Sequence[Named]) -> list[Selection]:
 def only_cases(
     selections: Sequence[Selection], cases: Sequence[str], *, names_of: Callable[[str], Collection[str]]
 ) -> list[Selection]:
-    """Of these selections the cases of these names, wherever they are. Raises PlanError for names that none has."""
+    """Of these selections the cases of these names, wherever they are. Raises PlanError for names that none has.
+
+    Datasets at addresses that are not fetched may have any of them.
+    """
     kept: list[Selection] = []
+    all_read = True
     missing = dict.fromkeys(cases)
     known: list[str] = []
     for selection in selections:
-        names = names_of(selection.eval_set)
+        try:
+            names = names_of(selection.eval_set)
+        except NotRead:
+            kept.append(Selection(eval_set=selection.eval_set, cases=tuple(cases)))
+            all_read = False
+            continue
         known += names
         chosen = tuple(case for case in cases if case in names)
         if chosen:
             kept.append(Selection(eval_set=selection.eval_set, cases=chosen))
         for case in chosen:
             missing.pop(case, None)
-    if missing:
+    if missing and all_read:
         raise PlanError(
             *(f"no eval case {case!r} in the eval sets named{did_you_mean(case, known)}" for case in missing)
         )

@@ -68,6 +68,7 @@ class Workspace:
         self._narrow = narrow
         self._loaded = loaded
         self._recordings = Recordings(lambda: self._project)
+        self._recorded = self._recordings.fetch
         self._documents = OpenDocuments(project.root, is_dataset=self._recordings.is_dataset)
         self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
@@ -129,6 +130,10 @@ class Workspace:
     def problems(self) -> tuple[str, ...]:
         """What is odd about settings and agents, for people."""
         return (*self._loaded.problems, *self._project.problems)
+
+    def stay_offline(self) -> None:
+        """Fetch no dataset from an address for plans: they have a notice in place of its rows."""
+        self._recorded = self._recordings.of
 
     def problems_of_tools(self) -> Sequence[str]:
         """What is wrong with the files that say which tools are simulated. They are read for that."""
@@ -262,7 +267,7 @@ class Workspace:
             self._loaded,
             open_document=self.document,
             open_history=self._history_if_there_is_one,
-            recorded=self._recordings.fetch,
+            recorded=self._recorded,
         )
 
     def _history_if_there_is_one(self) -> History | None:
