@@ -255,3 +255,32 @@ def test_nothing_is_lost_when_one_turn_fails(workbench: CommandLine, make_turn: 
     stored = json.loads(workbench("report", "--format", "json").out)["cases"][0]
     assert stored["turns"][0]["trajectory"] == [{"name": "set_light", "args": {"room": "x"}}]
     assert stored["differences"][0]["expected"] == "y"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("eval", "home", "ligth"), "; did you mean 'light'?"),
+        (("eval", "home", "home/ligth.evalset.json"), "; did you mean 'home/light.evalset.json'?"),
+        (
+            ("eval", "home", "home/light.evalset.json", "light:on"),
+            "light:on: files and ids cannot be mixed, and the first eval set, home/light.evalset.json, is a file; "
+            "did you mean 'home/light.evalset.json'?",
+        ),
+        (
+            ("eval", "home", "light", "home/light.evalset.json"),
+            "files and ids cannot be mixed, and the first eval set, light, is an id; did you mean 'light'?",
+        ),
+        (("run", "light"), "no such file, folder or target; did you mean 'home/light.evalset.json'?"),
+        (("run", "ligth:on"), "; did you mean 'home/light.evalset.json:on'?"),
+        (("run", "light.evalset.json"), "; did you mean 'home/light.evalset.json'?"),
+        (("run", "home/light.evalset.json:of"), "no eval case 'of'; did you mean 'off'?"),
+    ],
+)
+def test_mistyped_sets_and_cases_have_a_suggestion(
+    workbench: CommandLine, arguments: tuple[str, ...], said: str
+) -> None:
+    done = workbench(*arguments)
+
+    assert done.status == 2
+    assert said in done.error

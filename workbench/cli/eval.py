@@ -103,7 +103,8 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.cli.arguments import Named, split_argument
     from workbench.engine.plan import PlanError
-    from workbench.store.names import EVAL_SET_SUFFIX
+    from workbench.model.text import did_you_mean
+    from workbench.store.names import EVAL_SET_SUFFIX, name_of_file
 
     def path_of(text: str) -> Path:
         return agent / f"{text}{EVAL_SET_SUFFIX}"
@@ -123,13 +124,21 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
         if named is not None:
             cases = named.cases or None  # nothing after the colon means all, as in ADK
             found.append(Named(named.name if by_path else str(path_of(named.name)), cases))
+        elif (other := split_argument(text, exists=is_id if by_path else is_file)) is not None:
+            wanted = str(path_of(other.name)) if by_path else name_of_file(other.path)
+            first = f"the first eval set, {arguments[0]}, is {'a file' if by_path else 'an id'}"
+            problems.append(f"{text}: files and ids cannot be mixed, and {first}; did you mean {wanted!r}?")
         elif by_path and Path(text).is_dir():
             problems.append(
                 f"{text}: it is a folder, expected an eval-set file (`workbench run {text}` runs all below)"
             )
         else:
-            place = "" if by_path else f", nor an eval set {path_of(text.rpartition(':')[0] or text)}"
-            problems.append(f"{text}: there is no such eval-set file{place}")
+            name = text.rpartition(":")[0] or text
+            place = "" if by_path else f", nor an eval set {path_of(name)}"
+            known = [str(file) for file in Path(name).parent.glob("*.json")]
+            if not by_path:
+                known += [name_of_file(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
+            problems.append(f"{text}: there is no such eval-set file{place}{did_you_mean(name, known)}")
     if problems:
         raise PlanError(*problems)
     return found

@@ -30,6 +30,20 @@ async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_th
         assert "lights.evalset.json:29:" in text or "found 7" in text
 
 
+async def test_what_only_adk_would_refuse_is_listed_also_in_large_sets(
+    open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("workbench.tui.gateway.documents._CHECKED_AT_ONCE", 1)
+    cases = [do.case("on"), do.case("off"), {**do.case("odd"), "rubrics": [{"rubric_id": "r"}] * 2}]
+    for rubric in cases[2]["rubrics"]:
+        rubric["rubric_content"] = {"text_property": "is polite"}
+    lights.write_text(json.dumps({"eval_set_id": "a/b", "eval_cases": cases}))
+    async with open_app(project) as screen:
+        await screen.until("odd", "2 problems")
+        await screen.press("exclamation_mark")
+        await screen.until("the rubric id 'r' holds twice", "ADK cannot save the results")
+
+
 async def test_enter_goes_to_the_case(open_app: Any, project: Path, lights: Path, do: Any) -> None:
     cases = [do.case("on"), {"eval_id": "odd", "conversation": 7}]
     lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
