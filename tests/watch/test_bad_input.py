@@ -212,3 +212,14 @@ async def _settled(watched: Watched) -> None:
         while count != len(events) or (events and not isinstance(events[-1], AllKnown)):
             count = len(events)
             await asyncio.sleep(1.5)
+
+
+async def test_an_error_around_the_cases_of_a_set_is_reported_and_its_cases_run(folder: Folder) -> None:
+    (path,) = folder.root.glob("*.evalset.json")
+    path.write_text(path.read_text() + "]")
+    async with watching(folder.root) as watched:
+        started = await watched.until_quiet()
+
+        assert started.verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+        (notice,) = [each for each in started.events if isinstance(each, Notice) and each.severity == "error"]
+        assert "error: found ']', expected the end of the file" in notice.message
