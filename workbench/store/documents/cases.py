@@ -58,7 +58,7 @@ class Head(NamedTuple):
 def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusable: bool) -> Head:
     """The head of a case; the case is validated for it, which costs about as much as decoding it.
 
-    `may_be_unusable` says that the text has escapes of surrogates: only then halves of pairs are looked for.
+    `may_be_unusable` says that the text may hold values that cannot be used: only then they are looked for.
     """
     if format is DocumentFormat.LEGACY_TURNS:
         found: Any = eval_id
