@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.cli.conftest import SETTINGS
+
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Done
 
@@ -60,6 +62,27 @@ def test_a_misspelt_argument_in_args_match_is_reported(workbench: CommandLine) -
     said = "args_match.tools.set_light.arguments.roon: no call has this argument; did you mean 'room'?"
     assert f"hint: tool_trajectory_avg_score: {said} (1 case)" in done.out
     assert done.out.count(said) == 2  # and once below the case that failed
+
+
+@pytest.mark.parametrize("table", ["kind = 'adk'\ntarget = 'gone'", "kind = 'function'\ntarget = 'a:b'\npath = 'gone'"])
+def test_a_target_whose_folder_is_missing_is_reported(workbench: CommandLine, table: str) -> None:
+    workbench.write("workbench.toml", SETTINGS + f"[targets.lost]\n{table}\n")
+
+    done = workbench("run", "home:on")
+    named = workbench("run", "--target", "lost")
+
+    assert (done.status, named.status) == (2, 2)
+    assert "workbench.toml: targets.lost." in done.error
+    assert "workbench.toml: targets.lost." in named.error
+    assert "gone" in named.error
+
+
+def test_a_threshold_below_every_score_is_reported(workbench: CommandLine) -> None:
+    workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.8}})
+
+    done = workbench("run", "home", "--dry-run")
+
+    assert "response_evaluation_score.threshold: 0.8 is below every score (from 1 on)" in done.error
 
 
 def test_a_misspelt_target_runs_nothing(workbench: CommandLine) -> None:

@@ -10,7 +10,7 @@ from workbench.cli.arguments import Named, split_argument
 from workbench.engine.named import require_target
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.model.text import did_you_mean
-from workbench.store.discovery import EvalSetEntry, Project
+from workbench.store.discovery import EvalSetEntry, Project, missing_files
 from workbench.store.errors import NotRead
 from workbench.store.files import relative_name
 from workbench.store.names import name_of_file
@@ -97,6 +97,9 @@ def only_cases(
 def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     entries = tuple(entry for entry in project.eval_sets if entry.target == target)
     if not entries:
+        missing = list(missing_files(project.targets[target]))
+        if missing:
+            raise PlanError(*missing)
         raise NoCases(f"target {target}: no eval set belongs to it; see `workbench doctor`")
     return entries
 

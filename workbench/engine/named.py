@@ -95,6 +95,8 @@ def entry_of(path: Path, *, root: Path, target: Target | None, reason: str | Non
 def require_target(project: Project, name: str) -> None:
     """Raises PlanError where the project has no such target."""
     if name not in project.targets:
+        if name in project.unusable:
+            raise PlanError(project.unusable[name])
         raise PlanError(f"no such target: {name!r}{did_you_mean(name, project.targets)}")
 
 

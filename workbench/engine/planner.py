@@ -15,7 +15,7 @@ from workbench.engine.recordings import plan_recordings, recorded_target, refuse
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of, why_no_script
-from workbench.metrics.registry import check_inputs
+from workbench.metrics.registry import check_inputs, info_of
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseAt, CaseKey, cases_by_name
@@ -191,6 +191,10 @@ class Planner:
     def _wrong_settings(self, targets: Mapping[str, Target]) -> Iterator[str]:
         """What is wrong in the settings and may have changed a verdict: keys nobody knows, files that are not there."""
         yield from self._loaded.problems
+        yield from self._project.unusable.values()
+        for target in self._project.targets.values():
+            if target.name not in targets and not target.path.is_dir():  # its sets may have found another agent
+                yield from missing_files(target)
         for target in targets.values():
             yield from missing_files(target)
             wrong = wrong_table(target)
@@ -349,11 +353,21 @@ def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
 
 def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
     assumed = sorted(name for name, config in configs.items() if config.is_default)
+    generous = tuple(
+        f"{config.source}: criteria.{criterion.metric}.threshold: {criterion.threshold:g} is below every score (from "
+        f"{info.lowest:g} on), so that every case passes"
+        for config in {id(config): config for config in configs.values()}.values()
+        for criterion in config.criteria
+        if criterion.threshold is not None
+        and (info := info_of(criterion.metric, config)) is not None
+        and info.lowest is not None
+        and criterion.threshold < info.lowest
+    )
     if not assumed:
-        return ()
+        return generous
     criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
     shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
-    return (f"{shown}: no criteria are configured; using the default ones: {criteria}",)
+    return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
 
 
 def _without_hopeless(

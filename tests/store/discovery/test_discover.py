@@ -253,6 +253,23 @@ def test_what_the_configuration_names_in_vain_is_a_problem(folder: ProjectFolder
     assert problems[3] == "workbench.toml: targets.f.eval_sets: *.none matches no file"
 
 
+def test_no_other_agent_takes_the_sets_of_a_target_without_one(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml", "[targets.g]\nkind = 'adk'\ntarget = 'missing'\neval_sets = ['**/x*.evalset.json']\n"
+    )
+    folder.write_agent("other")
+    folder.write_set("other/x.evalset.json")
+    folder.write_set("other/y.evalset.json")
+
+    project = folder.discover()
+    x, y = project.eval_sets
+
+    assert (x.target, y.target) == (None, "other")
+    assert x.unpaired_reason == project.unusable["g"] == project.problems[0]
+    assert "targets.g.target" in project.problems[0]
+    assert "there is no such agent" in project.problems[0]
+
+
 def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",

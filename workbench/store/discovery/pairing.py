@@ -110,6 +110,12 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
     return list(claimed), unmatched
 
 
+def match_sets(patterns: Iterable[str], found: Iterable[str], *, root: Path) -> Iterator[str]:
+    """The sets that patterns relative to the root match."""
+    rules = [_rule(_relative_pattern(root, pattern, root)) for pattern in patterns if not is_address(pattern)]
+    return (relative for relative in found if any(rule.fullmatch(relative) for rule in rules))
+
+
 def claims(target: Target, relative: str, *, root: Path) -> bool:
     """Whether a pattern of a target matches a path that need not be there."""
     return any(rule.fullmatch(relative) for pattern in target.eval_sets for _, rule in _rules(target, pattern, root))

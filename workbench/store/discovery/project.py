@@ -14,7 +14,7 @@ from workbench.model.base import Fact
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets import is_address, shown_address
 from workbench.store.discovery.adk_source import BrokenSource, holds_adk_agent
-from workbench.store.discovery.pairing import ByLocation, Pairing, claimed_sets
+from workbench.store.discovery.pairing import ByLocation, Pairing, claimed_sets, match_sets
 from workbench.store.discovery.root import find_root
 from workbench.store.discovery.targets import adk_target, configured_target, folder_of, missing_files
 from workbench.store.discovery.walk import Findings, walk
@@ -45,12 +45,16 @@ class EvalSetEntry(Fact):
 
 
 class Project(Fact):
-    """What is in a project. `problems` are for people: one sentence each, none of them keeps the rest from working."""
+    """What is in a project. `problems` are for people: one sentence each, none of them keeps the rest from working.
+
+    `unusable` has the configured targets without an agent, by name, each with its problem.
+    """
 
     root: Path
     targets: dict[str, Target]
     eval_sets: tuple[EvalSetEntry, ...]
     problems: tuple[str, ...] = ()
+    unusable: dict[str, str] = Field(default_factory=dict)
 
 
 def discover(path: Path, loaded: LoadedSettings) -> Project:
@@ -62,17 +66,21 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
     root = find_root(path)
     findings = walk(root)
     problems = list(findings.problems)
-    targets = _configured(loaded, root, problems)
+    targets, unusable = _configured(loaded, root, problems)
     targets |= _discovered(findings, targets.values(), root, problems)
     found = {relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
     pairings = _claimed(targets.values(), found, root, problems)
+    for name, problem in unusable.items():  # no other agent may answer in place of the one that was named
+        patterns = loaded.settings.targets[name].eval_sets or ()
+        for relative in match_sets(patterns, found, root=root):
+            pairings.setdefault(relative, Pairing(None, problem))
     by_location = ByLocation((target for target in targets.values() if not target.eval_sets), root=root)
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
     entries = [_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
     entries += _addresses(targets.values(), root, problems)
-    return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems))
+    return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems), unusable=unusable)
 
 
 def criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
@@ -83,17 +91,20 @@ def criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def _configured(loaded: LoadedSettings, root: Path, problems: list[str]) -> dict[str, Target]:
+def _configured(loaded: LoadedSettings, root: Path, problems: list[str]) -> tuple[dict[str, Target], dict[str, str]]:
+    """The configured targets, and the problems of those that are unusable."""
     targets: dict[str, Target] = {}
+    unusable: dict[str, str] = {}
     for name, settings in loaded.settings.targets.items():
         try:
             target = configured_target(name, settings, root=root)
         except StoreError as error:
-            problems.append(f"{FILE_NAME}: targets.{name}.target: {error}")
+            unusable[name] = f"{FILE_NAME}: targets.{name}.target: {error}"
+            problems.append(unusable[name])
             continue
         problems.extend(missing_files(target))
         targets[name] = target
-    return targets
+    return targets, unusable
 
 
 def _discovered(findings: Findings, configured: Iterable[Target], root: Path, problems: list[str]) -> dict[str, Target]:
