@@ -233,6 +233,69 @@ async def test_texts_that_kill_the_helper_cost_only_themselves(fake_helper: Call
     assert afterwards[0].value == 0.5
 
 
+DIES_WHILE_IT_STARTS = """
+    import signal
+    if open({starts!r}).read().count("started") <= {times}:
+        os.kill(os.getpid(), signal.{signal})
+    print(json.dumps({{"id": None, "ready": True}}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps({{"id": request["id"], "answers": [[0.5, 1, 1] for _ in request["tasks"]]}}), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
+@pytest.mark.parametrize(("times", "works"), [(1, True), (2, True), (9, False)])
+async def test_a_helper_that_is_killed_while_it_starts_is_replaced_twice(
+    fake_helper: Callable[[str], Path], tmp_path: Path, times: int, works: bool
+) -> None:
+    program = DIES_WHILE_IT_STARTS.format(starts=str(tmp_path / "starts"), times=times, signal="SIGKILL")
+    starts = fake_helper(program)
+    scorer = TextScorer()
+
+    outcomes = await asyncio.gather(*(scorer.score([EQUAL]) for _ in range(20)), return_exceptions=True)
+    await scorer.close()
+
+    assert [isinstance(outcome, list) for outcome in outcomes] == [works] * 20
+    assert works or "exit status -9 (3 times)" in str(outcomes[0])
+    assert starts.read_text(encoding="utf-8").count("started") == min(times + 1, 3)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGSTOP")
+@pytest.mark.parametrize("times", [1, 9])
+async def test_a_helper_that_is_stopped_is_replaced(
+    fake_helper: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(helper, "SECONDS_TO_ANSWER", 1.0)
+    monkeypatch.setattr(helper, "_SECONDS_TO_END", 0.1)
+    fake_helper(DIES_WHILE_IT_STARTS.format(starts=str(tmp_path / "starts"), times=times, signal="SIGSTOP"))
+    scorer = TextScorer()
+
+    outcomes = await asyncio.gather(*(scorer.score([EQUAL]) for _ in range(5)), return_exceptions=True)
+    await scorer.close()
+
+    if times == 1:
+        assert all(isinstance(outcome, list) for outcome in outcomes)
+    else:
+        assert "the text helper did not answer within 1 s" in str(outcomes[0])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGSTOP")
+async def test_a_helper_that_is_stopped_while_it_works_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = TextScorer()
+    await scorer.score([EQUAL])
+    running = await scorer._living_helper()
+    os.kill(running._process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(helper, "SECONDS_TO_ANSWER", 3.0)
+
+    large = TextTask("rouge_1", "word " * 100_000, "word")  # does not fit into the pipe
+    answer = await asyncio.wait_for(scorer.score([large]), 120)
+    await scorer.close()
+
+    assert answer[0].candidate_units == 100_000
+    assert running.is_dead
+
+
 async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
     fake_helper: Callable[[str], Path],
 ) -> None:

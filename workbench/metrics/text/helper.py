@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -18,13 +20,20 @@ _PROGRAM = Path(__file__).resolve().parents[1] / "text_helper" / "process.py"
 _LONGEST_ANSWER = 64 * 1024 * 1024  # bytes of one line: about a million comparisons
 _SECONDS_TO_END = 1.0
 
+SECONDS_TO_ANSWER = 60.0
+"""How long a helper that has something to do may be silent, its start included."""
+
 
 class HelperDied(Exception):
-    """The process ended, or could not be started. `was_ready`: it had been able to work before."""
+    """The process ended, or could not be started.
 
-    def __init__(self, reason: str, *, was_ready: bool) -> None:
+    `was_ready`: it had been able to work before. `was_killed`: it did not end by itself, so another one may work.
+    """
+
+    def __init__(self, reason: str, *, was_ready: bool, was_killed: bool = False) -> None:
         super().__init__(reason)
         self.was_ready = was_ready
+        self.was_killed = was_killed
 
 
 class Helper:
@@ -34,6 +43,8 @@ class Helper:
         self._process = process
         self._errors = errors
         self._ready = False
+        self._killed_for = ""
+        self._heard_at = time.monotonic()
         self._ended: HelperDied | None = None
         self._waiting: dict[int, asyncio.Future[list[Any]]] = {}
         self._last_id = 0
@@ -69,19 +80,33 @@ class Helper:
         if self._ended is not None:
             raise self._ended
         assert self._process.stdin is not None
+        if not self._waiting:
+            self._heard_at = time.monotonic()
         self._last_id += 1
         identity = self._last_id
         answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._waiting[identity] = answer
+        request = json.dumps({"id": identity, "tasks": tasks}).encode() + b"\n"
+        exchange = asyncio.ensure_future(self._exchange(request, answer))
         try:
-            self._process.stdin.write(json.dumps({"id": identity, "tasks": tasks}).encode() + b"\n")
-            await self._process.stdin.drain()
-        except ConnectionError:
-            pass  # the reader notices the death, and says why
-        try:
-            return [item if isinstance(item, str) else TextScore(*item) for item in await answer]
+            while not exchange.done():
+                silent = time.monotonic() - self._heard_at
+                if silent >= SECONDS_TO_ANSWER and not self._killed_for:
+                    self._killed_for = f"did not answer within {SECONDS_TO_ANSWER:g} s"
+                    self._process.kill()
+                await asyncio.wait([exchange], timeout=max(SECONDS_TO_ANSWER - silent, _SECONDS_TO_END))
+            return [item if isinstance(item, str) else TextScore(*item) for item in exchange.result()]
         finally:
+            exchange.cancel()
             self._waiting.pop(identity, None)
+
+    async def _exchange(self, request: bytes, answer: asyncio.Future[list[Any]]) -> list[Any]:
+        """Send a request and wait for its answer. Raises HelperDied."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(ConnectionError):  # the reader notices the death, and says why
+            self._process.stdin.write(request)
+            await self._process.stdin.drain()
+        return await answer
 
     async def close(self) -> None:
         """End the process: by the end of its input, or at once where it is busy."""
@@ -99,13 +124,14 @@ class Helper:
         reason = ""
         try:
             while line := await self._process.stdout.readline():
+                self._heard_at = time.monotonic()
                 self._take(json.loads(line))
         except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
             reason = f"sent something that is no answer ({error})"
             self._process.kill()
         status = await self._process.wait()
-        reason = reason or f"ended with exit status {status}{self._last_words()}"
-        self._ended = HelperDied(f"the text helper {reason}", was_ready=self._ready)
+        reason = reason or self._killed_for or f"ended with exit status {status}{self._last_words()}"
+        self._ended = HelperDied(f"the text helper {reason}", was_ready=self._ready, was_killed=status < 0)
         self._errors.close()
         for answer in self._waiting.values():
             if not answer.done():
