@@ -20,6 +20,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, judged_folder, judging
 from tests.watch.watched import Folder
+from workbench.model.dependencies import DependencyKind
+from workbench.watch.reasons import noun_of
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """
@@ -300,7 +302,18 @@ def test_a_case_is_explained(folder: Folder, run: CommandLine) -> None:
     assert done.status == 0
     assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.out
     assert "set.evalset.json:second: would not run: its verdict holds" in done.out
-    assert "block          tools.py::down" in done.out
+    assert re.search(r"^    function +tools.py::down$", done.out, re.MULTILINE)
+    depends = re.search(r"it depends on: (.*)", done.out)
+    assert depends is not None
+    assert "3 functions" in depends[1] or "2 functions" in depends[1]
+    assert "_" not in depends[1]
+
+
+def test_every_kind_of_dependency_has_a_name_that_users_know() -> None:
+    names = {kind: (noun_of(kind), noun_of(kind, count=2)) for kind in DependencyKind}
+
+    assert not [names for both in names.values() for name in both if "_" in name or "unknown" in name]
+    assert noun_of("of_another_version", count=47) == "unknown dependencies"
 
 
 def test_a_dataset_that_is_named_is_judged_where_it_has_changed(

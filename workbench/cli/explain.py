@@ -74,11 +74,14 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
 def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
     """How many rows of each kind there are, and with `verbose` all of them."""
     from workbench.model.text import neutralise
+    from workbench.watch.reasons import noun_of
 
     found = sorted(workspace.verdicts.row(row) for row in rows)
-    counts = Counter(row.kind for row in found)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    counts = Counter(noun_of(row.kind) for row in found)
+    kinds_of = {noun_of(row.kind): row.kind for row in found}
+    kinds = ", ".join(f"{count} {noun_of(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
     yield f"  it depends on: {kinds or nothing}"
     if verbose:
         prefix = f"{workspace.root}/"
-        yield from (neutralise(f"    {row.kind:<14} {row.key.replace(prefix, '')}") for row in found)
+        width = max(map(len, counts), default=0)
+        yield from (neutralise(f"    {noun_of(row.kind):<{width}}  {row.key.replace(prefix, '')}") for row in found)

@@ -50,6 +50,33 @@ def _relation(row: Dependency) -> str:
     return relations.get(Kind(row.kind), "used by") if row.kind in set(Kind) else "used by"
 
 
+_NOUNS: dict[str, tuple[str, str]] = {
+    Kind.MODULE: ("module", "modules"),
+    Kind.BLOCK: ("function", "functions"),
+    Kind.FILE: ("file", "files"),
+    Kind.FOLDER: ("folder", "folders"),
+    Kind.PROBE: ("path looked for", "paths looked for"),
+    Kind.IMPORT: ("import", "imports"),
+    Kind.VARIABLE: ("environment variable", "environment variables"),
+    Kind.EARLY_VARIABLE: ("environment variable", "environment variables"),
+    Kind.VARIABLES: ("set of all variables", "sets of all variables"),
+    Kind.ENV_FILES: ("set of .env files", "sets of .env files"),
+    Kind.INSTALLED: ("set of installed packages", "sets of installed packages"),
+    Kind.INTERPRETER: ("Python version", "Python versions"),
+    Kind.STATE: ("file it read and wrote", "files it read and wrote"),
+    Kind.WRITTEN: ("file it wrote", "files it wrote"),
+    Kind.FOUND: ("file from an earlier case", "files from earlier cases"),
+    Kind.OPAQUE: ("thing that cannot be followed", "things that cannot be followed"),
+    Kind.TREE: ("watched path", "watched paths"),
+}
+
+
+def noun_of(kind: str, *, count: int = 1) -> str:
+    """What rows of a kind are called in front of users."""
+    singular, plural = _NOUNS.get(kind, ("unknown dependency", "unknown dependencies"))
+    return singular if count == 1 else plural
+
+
 _WORDS: dict[str, str] = {
     Kind.FOLDER: "{where}: other files are in it",
     Kind.IMPORT: "{where}: an import of {name} may find something else",
