@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,37 @@ def test_the_first_two_commands_try_the_samples_and_run_the_tests() -> None:
 
     assert first.rstrip().endswith("workbench demo")
     assert "python -m pytest -n auto" in second
+
+
+def test_the_files_of_the_quick_start_give_exactly_the_output_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = section("Quick start")
+    parts = {language: re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE) for language in _QUICK}
+    for language, name in _QUICK.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(parts[language][0], encoding="utf-8")
+        assert f"`{name}`" in text
+    (shown,) = re.findall(r"^```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench.cli.main", "run", "home"],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8", check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert _without_chance(done.stdout) == _without_chance(shown)
+
+
+_QUICK = {"toml": "workbench.toml", "python": "home/agent.py", "json": "home/light.evalset.json"}
+
+
+def _without_chance(output: str) -> str:
+    """The output without times and the id of the run."""
+    return re.sub(r"\d+\.\d\d s|(?<=^run )\S+", "…", output, flags=re.MULTILINE)
 
 
 def test_every_command_is_listed_with_options_that_it_has() -> None:
