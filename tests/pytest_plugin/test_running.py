@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from xml.etree import ElementTree
+
+import pytest
 
 from workbench.store.history import History
 
 from .conftest import PytestProject, turn
 
+README = Path(__file__).parents[2] / "README.md"
 GOOD = [turn("light hall", room="hall")]
 BAD = [turn("light hall", room="kitchen")]
 RAISES = [turn("raise it", room="hall")]
@@ -213,3 +218,21 @@ def test_text_of_the_agent_cannot_command_the_terminal(project: PytestProject) -
     project.add_set("home/light.evalset.json", bad=[turn("light \x1b[31mred\x1b[0m", room="hall")])
 
     assert "\x1b" not in project.pytest("--workbench", "--color=no").stdout.str()
+
+
+def test_the_agent_s_code_is_covered_as_the_readme_says(
+    project: PytestProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pytest_cov")
+    for name in [name for name in os.environ if name.startswith(("COVERAGE", "COV_CORE"))]:
+        monkeypatch.delenv(name)
+    blocks = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    project.write("pyproject.toml", next(block for block in blocks if "[tool.coverage.run]" in block))
+    project.add_set("home/light.evalset.json", on=[turn("light kitchen", room="kitchen")])
+
+    result = project.pytest("--workbench", "--cov=home", "--cov-report=json")
+
+    assert result.ret == 0
+    covered = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
+    assert covered["summary"]["missing_lines"] == 4  # what no prompt asked for
+    assert not [path.name for path in project.root.glob(".coverage.*")]

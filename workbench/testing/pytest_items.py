@@ -106,6 +106,7 @@ class EvalCaseItem(pytest.Item):
         self.job = job
         self.planned = planned
         self._runs = runs
+        self._is_kept = True
         self.case: ReportedCase | None = None
 
     def setup(self) -> None:
@@ -182,6 +183,7 @@ class SessionHooks:
 
     def __init__(self, runs: SessionRuns) -> None:
         self._runs = runs
+        self._is_kept = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -211,14 +213,22 @@ class SessionHooks:
             report.duration = item.seconds_in(call.when)
         return report
 
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Stop what still runs: after -x, or Ctrl-C."""
+        try:
+            return (yield)
+        finally:
+            self._is_kept = self._runs.close()
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop what still runs: after -x, or Ctrl-C. Recorded calls that could not be kept are no success.
+        """Let recorded calls that could not be kept be no success.
 
         Nor are unusable sets where they are only collected.
         """
         if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if not self._runs.close():
+        if not (self._runs.close() and self._is_kept):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

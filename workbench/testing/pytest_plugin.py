@@ -7,6 +7,7 @@ imported before an eval set is collected, but for what tells eval sets from othe
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("workbench_record") and _is_distributed(config):
         raise pytest.UsageError(f"{RECORD_OPTION}: several processes cannot record into one file; leave -n out")
     session.depth += 1
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """End every process of ours before pytest-cov combines what they have measured."""
+    try:
+        return (yield)
+    finally:
+        workspaces = sys.modules.get("workbench.testing.workspaces")
+        if workspaces is not None and session.depth == 1:
+            workspaces.shared_workspaces.close()
 
 
 def pytest_unconfigure() -> None:
