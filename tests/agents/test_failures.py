@@ -22,7 +22,7 @@ async def test_an_agent_that_raises_at_the_second_turn_keeps_its_first(bench: An
 
     failure = talk.error.failure
     assert talk.responses == ["fine"]
-    assert (talk.kind, talk.message, failure.turn) == ("agent", "KeyError: 'b'", 1)
+    assert (talk.kind, talk.message, failure.turn) == ("agent", "KeyError: 'b' (agent.py:3)", 1)
     assert "agent.py" in failure.traceback and "in deeper" in failure.traceback
     assert "workbench" not in failure.traceback.replace(str(bench.folder), "")
     assert talk.error.stdout_tail == "turn 0\nturn 1\n"
@@ -39,7 +39,7 @@ async def test_an_async_agent_that_raises_shows_only_its_own_frames(bench: Any, 
 
     talk = await bench.talk_once("a", **way)
 
-    assert (talk.kind, talk.message) == ("agent", "ValueError: no")
+    assert (talk.kind, talk.message) == ("agent", "ValueError: no (agent.py:5)")
     assert talk.error.failure.traceback.count("File ") == 1
 
 
@@ -262,3 +262,14 @@ async def test_what_an_interpreter_has_started_ends_where_nobody_waits_for_it(
     await host.close()
 
     assert await eventually(lambda: not running(int(started.read_text())))
+
+
+async def test_what_an_import_raises_names_the_line_of_the_users_own_code(bench: Any, way: dict[str, Any]) -> None:
+    bench.write("settings.py", "import json\njson.loads('{')\n")
+    bench.agent("import settings\ndef answer(prompt): return prompt")
+
+    talk = await bench.talk_once("a", **way)
+
+    assert talk.kind == "setup"
+    assert talk.message.startswith("JSONDecodeError: ")
+    assert talk.message.endswith(" (settings.py:2)")

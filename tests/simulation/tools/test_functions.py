@@ -126,7 +126,7 @@ def test_a_wrong_call_is_wrong_as_it_always_was(project: Project) -> None:
     kind, message = failure(simulate(project, "tool"))
 
     assert kind == "agent"
-    assert message == "TypeError: tool() got an unexpected keyword argument 'y'"
+    assert message == "TypeError: tool() got an unexpected keyword argument 'y' (agent.py:2)"
 
 
 @pytest.mark.parametrize(

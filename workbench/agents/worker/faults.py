@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from .adapters.base import AgentFault, LoadError
+from .recording import hooks
+from .recording.places import is_workspace
 from .recording.recorder import quiet
 
 TYPE_CHECKING = False
@@ -47,7 +49,25 @@ def describe_failure(error: BaseException, *, loading: bool = False, raised_by: 
         message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}"
         return {"kind": "setup" if loading else "agent", "message": message, "traceback": _traceback(error)}
     kind = "infrastructure" if is_infrastructure(error) else "setup" if loading else "agent"
-    return {"kind": kind, "message": summary(error), "traceback": _traceback(error)}
+    return {"kind": kind, "message": summary(error) + _place(error), "traceback": _traceback(error)}
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's own code it was raised, as ` (agent.py:12)`; empty outside a worker, and for other code."""
+    if hooks.active() is None:
+        return ""
+    place = ""
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # removed by the agent
+        here = os.sep
+    entry = error.__traceback__
+    while entry is not None:
+        path = entry.tb_frame.f_code.co_filename
+        if os.path.isabs(path) and not _is_ours(path) and is_workspace(path):
+            place = f" ({path[len(here) :] if path.startswith(here) else path}:{entry.tb_lineno})"
+        entry = entry.tb_next
+    return place
 
 
 def summary(error: BaseException) -> str:
