@@ -197,7 +197,7 @@ class WorkerSession:
         child.attach(self._number, self._hear)
         child.on_exit.append(self._exited)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
-        if child.opened:  # the agent is there already: what remains is up to it
+        if child.opened or self._target.runs_elsewhere:  # nothing is imported: what remains is up to the agent
             self._opened()
 
     def _hear(self, message: Message) -> None:
