@@ -230,6 +230,9 @@ class FakeGateway:
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
+    async def stopped(self) -> None:
+        """No earlier session left a run unfinished."""
+
     async def plan(
         self,
         selections: Sequence[Selection],
@@ -242,7 +245,7 @@ class FakeGateway:
         self.asked.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
-        return SimpleNamespace(selections=selections, asks=False)
+        return SimpleNamespace(selections=selections, asks=False, options=options or RunOptions(), config=config)
 
     async def start(self, planned: Any) -> tuple[FakeRun, Sequence[JobKey]]:
         wanted = {selection.eval_set: selection.cases for selection in planned.selections}

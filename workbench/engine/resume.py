@@ -51,7 +51,7 @@ def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) ->
     for run in history.runs():
         had = {selection.eval_set for selection in selections_of(run)}
         is_meant = had and (not eval_sets or had & set(eval_sets))
-        if is_meant and not _goes_on(run) and (run.interrupted or not run.ended or _lacks_verdicts(history, run)):
+        if is_meant and (_was_stopped(run) or (run.ended and _lacks_verdicts(history, run))):
             return run
     of_these = " of these eval sets" if eval_sets else ""
     raise PlanError(
@@ -68,6 +68,12 @@ def _lacks_verdicts(history: History, run: StoredRun) -> bool:
 def _may_lack_verdict(job: StoredJob) -> bool:
     """Whether its agent came to the end and its judges did not: such results are stored without a scoring key."""
     return job.status is CaseStatus.ERROR and job.failure is None and not job.scoring_key
+
+
+def find_stopped_run(history: History) -> StoredRun | None:
+    """The newest run of eval cases, if it was interrupted or its process died; None if it ended or goes on."""
+    newest = next((run for run in history.runs() if selections_of(run)), None)
+    return newest if newest is not None and _was_stopped(newest) else None
 
 
 def selections_of(run: StoredRun) -> Sequence[Selection]:
@@ -115,6 +121,10 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return with_executed(going_on, executed)
+
+
+def _was_stopped(run: StoredRun) -> bool:
+    return (run.interrupted or not run.ended) and not _goes_on(run)
 
 
 def _goes_on(run: StoredRun) -> bool:

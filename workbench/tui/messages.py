@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from workbench.engine.plan import Selection
+from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseKey, JobKey
 from workbench.tui.state.subject import Pinned
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 class RunWanted(Message):
     """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first.
 
-    With `only_plays` their scenarios are played and nothing is judged.
+    With `only_plays` their scenarios are played and nothing is judged. `options` are those of a stopped run to resume.
     """
 
     selections: Sequence[Selection]
     config: EvalConfig | None = None
     ask: bool = False
     only_plays: bool = False
+    options: RunOptions | None = None
 
 
 @dataclass

@@ -297,3 +297,53 @@ async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
         await screen.until_gone("slowest")
         await screen.press("o")
         await screen.until("5 of 5")
+
+
+async def test_escape_never_stops_a_run(waiting: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("R")
+        await screen.until("3/5")
+
+        await screen.press("3", *["escape"] * 4)
+        (waiting / "go").touch()
+
+        await screen.until("finished", "5/5")
+
+
+async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("R")
+        await screen.until("3/5")
+        run_id = screen.state.progress.run_id
+
+        await screen.press("x")
+        await screen.until("cancelled", "alt+x resumes")
+        (waiting / "go").touch()
+        await screen.press("j", "alt+x")
+
+        await screen.until("finished", "5/5")
+        assert screen.state.progress.run_id == run_id
+        assert screen.state.progress.jobs.kept == 1  # passed before; errors and cancelled cases ran again
+        assert "alt+x" not in screen.text
+
+
+async def test_a_run_that_quitting_stopped_is_resumed_in_the_next_session(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("R")
+        await screen.until("3/5")
+        await screen.press("q", "y")
+    (waiting / "go").touch()
+
+    async with open_app(waiting) as screen:
+        await screen.until("the last run was stopped: alt+x resumes it")
+        await screen.press("alt+x")
+
+        await screen.until("finished", "5/5")
+        assert screen.state.progress.jobs.kept == 1

@@ -120,7 +120,7 @@ async def test_a_model_that_takes_long_can_be_stopped(project: Path, open_app: A
         async with open_app(project) as screen:
             await ask(screen)
             await screen.until("gemini-2.5-flash is writing")
-            await screen.press("escape")
+            await screen.press("escape", "x")
 
             await screen.until_gone("Scenarios for pinger")
             assert "scenarios kept" not in screen.text

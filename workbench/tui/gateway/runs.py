@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.keys import JobKey
+from workbench.store.history.database import file_of
 from workbench.tui.gateway.thread import Call
+from workbench.tui.state.project import StoppedRun
 from workbench.tui.state.run.planned import PlannedRun
 
 if TYPE_CHECKING:
@@ -47,7 +49,10 @@ class Runs:
             from workbench.watch.affected import with_unjudged
 
             made = workspace.plan(selections, options, config=config)
-            made = with_unjudged(workspace, made) if options.scores else scenarios_of(made)
+            if not options.scores:
+                made = scenarios_of(made)
+            elif options.resume is None:  # a resumed run has taken that up already
+                made = with_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
             cost = cost_of(made)
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
@@ -56,6 +61,22 @@ class Runs:
             return PlannedRun(selections, options, config, made, cost, asks, folder=_current_folder(workspace.root))
 
         return await self._call(plan)
+
+    async def stopped(self) -> StoppedRun | None:
+        """The newest run, if it was stopped before its end. Raises StoreError."""
+
+        def find(workspace: Workspace) -> StoppedRun | None:
+            from workbench.engine.resume import find_stopped_run, selections_of
+
+            if not file_of(workspace.root).exists():
+                return None  # opening it would make one, and looking at a project must not write to it
+            with workspace.history() as history:
+                run = find_stopped_run(history)
+            if run is None:
+                return None
+            return StoppedRun(selections_of(run), RunOptions(command=_COMMAND, resume=run.run_id))
+
+        return await self._call(find)
 
     async def start(self, planned: PlannedRun) -> tuple[Run, Sequence[JobKey]]:
         """Start a run of the jobs that are returned with it."""

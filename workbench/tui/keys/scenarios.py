@@ -7,7 +7,7 @@ from workbench.tui.keys.actions import KeyAction, KeyPlace
 WRITING = KeyPlace(
     "writing",
     "While scenarios are written",
-    (KeyAction("writing_stop", "writing", "escape,x", "stop", "stop", footer=True),),
+    (KeyAction("writing_stop", "writing", "x", "stop", "stop", footer=True),),
     made_of=(),
     is_modal=True,
 )

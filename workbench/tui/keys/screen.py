@@ -74,6 +74,15 @@ PLACE = KeyPlace(
             explanation="stop the run; what has finished stays",
         ),
         KeyAction(
+            "resume_run",
+            "screen",
+            "alt+x",
+            "resume_run",
+            "resume",
+            footer=True,
+            explanation="continue the run that was stopped last; cases that it finished are not run again",
+        ),
+        KeyAction(
             "cancel_case",
             "screen",
             "X",
@@ -113,7 +122,7 @@ PLACE = KeyPlace(
             "escape",
             "back",
             "back",
-            explanation="back to the newest result, to all panes, to the eval sets; stop the run",
+            explanation="back to the newest result, to all panes, to the eval sets; never stops a run",
             yields=True,  # to what is nearer: a search, say
         ),
         KeyAction(

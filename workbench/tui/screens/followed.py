@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from workbench.model.events import RunEvent, RunFinished
 from workbench.model.keys import JobKey
 from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.project import StoppedRun
+from workbench.tui.state.run.planned import PlannedRun
+from workbench.tui.state.standing import Standing
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -22,11 +25,15 @@ _BURST = 200  # events taken up before a key press gets a word in
 
 @dataclass
 class FollowedRun:
-    """`progress` is None for a run that is not shown as such, because it only scores again."""
+    """`progress` is None for a run that is not shown as such, because it only scores again.
+
+    `planned` is what the user wanted; None for a run that cannot be resumed.
+    """
 
     run: Run
     jobs: Sequence[JobKey]
     progress: RunProgress | None = None
+    planned: PlannedRun | None = None
     _events: deque[RunEvent] = field(default_factory=deque)
     _is_complete: bool = False
 
@@ -34,6 +41,16 @@ class FollowedRun:
     def is_complete(self) -> bool:
         """Whether the last event has been taken up."""
         return self._is_complete
+
+    @property
+    def stopped(self) -> StoppedRun | None:
+        """The run as it can be resumed, once it is over; None if every job came to its end."""
+        if self.progress is None or self.planned is None:
+            return None
+        if not self.progress.interrupted and not self.progress.jobs.counts[Standing.CANCELLED]:
+            return None
+        options = self.planned.options.model_copy(update={"resume": self.run.run_id})
+        return StoppedRun(self.planned.selections, options, self.planned.config)
 
     @property
     def has_news(self) -> bool:

@@ -132,6 +132,14 @@ class MainActions(Screen[None]):
         self._runs.cancel()
         self._shown.show()
 
+    def action_resume_run(self) -> None:
+        """Continue the run that was stopped last."""
+        stopped = self.state.stopped
+        if stopped is None:
+            say(self, "there is nothing to resume: no run was stopped", severity="warning")
+        else:
+            self._start(lambda: RunWanted(stopped.selections, config=stopped.config, options=stopped.options))
+
     def action_toggle_watch(self) -> None:
         """Turn the watch on; once it is on, pause or resume it."""
         self._watching.toggle()
@@ -149,15 +157,13 @@ class MainActions(Screen[None]):
         self._runs.cancel_cases(self.state.wanted_cases)
 
     def action_back(self) -> None:
-        """One step back: to the newest result, to all panes, to the eval sets; there, stop the run."""
+        """One step back: to the newest result, to all panes, to the eval sets."""
         if self.state.unpin():
             self._shown.show_all()
         elif self.has_class("-zoomed"):
             self.action_zoom()
         elif not self.query_one(CaseList).has_focus:
             self.query_one(CaseList).focus()
-        elif self.state.is_running:
-            self.action_cancel_run()
 
     def action_go_left(self) -> None:
         """Go back to the eval sets."""

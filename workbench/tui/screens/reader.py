@@ -229,8 +229,19 @@ class Reader(Faceless):
         self.post_message(self.ProjectRead())
         if not self._has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
             self._has_opened = True
+            await self._find_stopped_run()
             self.post_message(self.Opened())
         self.read_selected()
+
+    async def _find_stopped_run(self) -> None:
+        """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
+        with contextlib.suppress(StoreError):  # reading the stored results has reported it
+            stopped = await self._gateway.runs.stopped()
+            listed = {each.relative for each in self._state.browser.files}
+            is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
+            if is_listed and self._state.progress is None:
+                self._state.stopped = stopped
+                self.post_message(self.ProjectRead())
 
     async def _read_stored(self) -> None:
         """How cases ended in earlier sessions."""

@@ -162,6 +162,8 @@ class Running(Faceless):
                 say(self, notice.message, severity=notice.severity)
             if has_ended(events):
                 self._followed.remove(followed)
+                if followed.planned is not None:
+                    self._state.stopped = followed.stopped
                 changed.update(self._state.board.settle(_left_of(followed)))
                 if played := self._state.board.only_played(job.case for job in followed.jobs):
                     self._played(played)
@@ -196,7 +198,8 @@ class Running(Faceless):
             for problem in run.plan.problems:
                 say(self, problem, severity="error")
             progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
-            self.follow(FollowedRun(run, jobs, progress))
+            self._state.stopped = None
+            self.follow(FollowedRun(run, jobs, progress, planned))
 
     async def _planned(self, want: Callable[[], RunWanted]) -> PlannedRun | None:
         """The plan of what is wanted, None where the user was asked about it and said no."""
@@ -206,7 +209,9 @@ class Running(Faceless):
             return None
         await self._read_addresses({item.eval_set for item in wanted.selections})
         runs = self._hub.gateway.runs
-        planned = await runs.plan(wanted.selections, config=wanted.config, ask=wanted.ask, only_plays=wanted.only_plays)
+        planned = await runs.plan(
+            wanted.selections, wanted.options, wanted.config, ask=wanted.ask, only_plays=wanted.only_plays
+        )
         return await self._asked_about(planned) if planned.asks else planned
 
     async def _asked_about(self, planned: PlannedRun) -> PlannedRun | None:

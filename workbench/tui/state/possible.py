@@ -11,7 +11,7 @@ from workbench.tui.state.project import ProjectState
 from workbench.tui.state.subject import Subject
 
 CHANGING = (
-    *("run_selected", "run_all", "run_failed", "cancel_run", "next_failing", "review", "save", "accept"),
+    *("run_selected", "run_all", "run_failed", "cancel_run", "resume_run", "next_failing", "review", "save", "accept"),
     *("end_watch", "run_held"),
 )
 """Actions that begin and cease to make sense while nobody presses a key, so that the footer has to follow."""
@@ -20,14 +20,12 @@ CHANGING = (
 def makes_sense(action: str, state: ProjectState) -> bool | None:
     """Whether an action does: False hides it from the footer, None shows it dimmed."""
     match action:
-        case "run_selected":
-            return True if state.has_agent_selected and not state.is_busy else None
-        case "run_all":
-            return True if state.has_agents and not state.is_busy else None
-        case "run_failed":
-            return True if state.has_failing_to_run and not state.is_busy else None
+        case "run_selected" | "run_all" | "run_failed":
+            return True if not state.is_busy and _has_something_to_run(action, state) else None
         case "cancel_run" | "cancel_case":
             return state.is_running
+        case "resume_run":
+            return state.stopped is not None and not state.is_busy
         case "next_failing" | "previous_failing" | "review":
             return state.has_failing
         case "end_watch":
@@ -61,11 +59,8 @@ def why_not(action: str, state: ProjectState) -> str:
     if action in _EDITS:
         return why_not_edited(state.browser, [(row.target, row.eval_set)])
     has_use = action not in _RUNS
-    match action:
-        case "run_all":
-            has_use = state.has_agents
-        case "run_failed":
-            has_use = state.has_failing_to_run
+    if action in ("run_all", "run_failed"):
+        has_use = _has_something_to_run(action, state)
     return KEPT_READ_ONLY if not has_use and state.browser.is_kept(row.target, row.eval_set) else ""
 
 
@@ -106,6 +101,16 @@ def why_nothing(state: ProjectState) -> str:
     if state.browser.is_kept(row.target, row.eval_set):
         return KEPT_READ_ONLY
     return "no case of it is listed" if state.browser.sets_of(row.target) else "no eval set belongs to it"
+
+
+def _has_something_to_run(action: str, state: ProjectState) -> bool:
+    match action:
+        case "run_all":
+            return state.has_agents
+        case "run_failed":
+            return state.has_failing_to_run
+        case _:
+            return state.has_agent_selected
 
 
 def _has_something_to_accept(subject: Subject) -> bool:

@@ -106,7 +106,7 @@ class RunProgress:
         rate = self.rate(now=now)
         return self.left / rate if rate else None
 
-    def line(self, *, now: float) -> Line:
+    def line(self, *, now: float, can_resume: bool = False) -> Line:
         """The progress in one line, the most important first."""
         filled = _BAR_WIDTH * self.done // self.total if self.total else _BAR_WIDTH
         pieces = [
@@ -125,6 +125,8 @@ class RunProgress:
         left = self.seconds_left(now=now)
         if self.ended is not None:
             pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
+            if can_resume:
+                pieces.append(Piece("  alt+x resumes", Tone.KEY))
         elif left is not None:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
         if self.ended is None and self.waits_until > now:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from workbench.engine.plan import Selection
+from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import CaseKey, JobKey
@@ -51,6 +51,15 @@ class OpenedProject:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StoppedRun:
+    """A run that was stopped before its end. `options` resume it; `config` is None where files have its criteria."""
+
+    selections: Sequence[Selection]
+    options: RunOptions
+    config: EvalConfig | None = None
+
+
 @dataclass(slots=True)
 class Applied:
     """What taking events came to: notices for the user's eyes, and the cases that stand otherwise now."""
@@ -74,6 +83,7 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned, or the user is asked about its plan
     is_asked: bool = False  # the user is asked about a plan
+    stopped: StoppedRun | None = None  # can be resumed
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
     told_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
@@ -380,12 +390,14 @@ class ProjectState:
         if self.is_preparing and not self.is_asked:
             return (Piece(" planning the run …", Tone.RUNNING),)
         if self.progress is not None:
-            return self.progress.line(now=now)
+            return self.progress.line(now=now, can_resume=self.stopped is not None)
         pieces = [Piece(" no run in this session", Tone.MUTED)]
         for standing, count in self.board.counts().items():
             if count:
                 look = look_of(standing)
                 pieces += [Piece(f"   {look.symbol} {count:,}", look.tone), Piece(f" {look.word}", Tone.MUTED)]
+        if self.stopped is not None:
+            pieces.append(Piece("   the last run was stopped: alt+x resumes it", Tone.KEY))
         return tuple(pieces)
 
     def _falls_short(self, key: CaseKey) -> bool:
