@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,42 @@ from tests.tui.editor.opened import TEA, data_of, go_to, idle, on_disk, open_cas
 from workbench.tui.gateway.editing import Editing
 from workbench.tui.messages import DocumentsChanged
 from workbench.tui.panes.case.editor_box import EditorBox
+
+# Types into a case, applies that, and is killed as soon as the file with the typed text has gone.
+KILLED = """
+import asyncio, os, signal, sys, threading, time
+from pathlib import Path
+from tests.tui.conftest import Driver
+from tests.tui.editor.opened import go_to, open_case
+from workbench.store.settings import load_settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.gateway import Gateway
+from workbench.tui.themes import load_themes, theme_folders
+
+project = Path(sys.argv[1])
+typed = lambda: list((project / ".workbench/recovery").glob("*.typed"))
+
+def kill():
+    while typed():
+        time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    settings = load_settings(project, user_file=project / "none.toml")
+    app = WorkbenchApp(Gateway(project), settings=settings, themes=load_themes(theme_folders()[:1]))
+    async with app.run_test(size=(140, 42)) as pilot:
+        screen = Driver(app, pilot, [])
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter", *"precious")
+        while not any("precious" in file.read_text() for file in typed()):
+            await pilot.pause(0.02)
+        threading.Thread(target=kill, daemon=True).start()
+        await screen.press("ctrl+j")
+        await asyncio.sleep(30)
+
+asyncio.run(main())
+"""
 
 
 async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, project: Path) -> None:
@@ -232,3 +270,13 @@ async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhi
 
     lamp, tea = on_disk(project)
     assert lamp["session_input"] == {"user_id": "u", "state": {}} and tea == TEA
+
+
+def test_text_that_was_applied_outlives_a_kill(project: Path) -> None:
+    repository = Path(__file__).parents[3]
+
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(project)], cwd=repository, check=False, timeout=60)
+
+    assert killed.returncode == -9
+    kept = [file.read_text() for file in (project / ".workbench" / "recovery").iterdir()]
+    assert any("precious" in text for text in kept)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.tui.gateway.thread import Call
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 
 class TypedTexts:
@@ -15,8 +18,16 @@ class TypedTexts:
         self._call = call
 
     async def keep(self, texts: Sequence[Any]) -> None:
-        """Keep these in place of what this session kept before. Raises StoreError."""
-        await self._call(lambda workspace: workspace.typed_texts.keep(texts))
+        """Keep these in place of what this session kept before. Raises StoreError.
+
+        A text that was applied leaves its file only once the edit is in a recovery file.
+        """
+
+        def keep(workspace: Workspace) -> None:
+            workspace.documents.keep()
+            workspace.typed_texts.keep(texts)
+
+        await self._call(keep)
 
     async def are_left(self) -> bool:
         """Whether sessions that are no more left any."""
