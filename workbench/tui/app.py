@@ -11,17 +11,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
+from textual._context import active_message_pump
 from textual.actions import parse
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
+from textual.events import Event, InputEvent
 from textual.notifications import Notify
 from textual.screen import Screen
-from textual.worker import WorkerFailed
+from textual.theme import ThemeProvider
+from textual.worker import WorkerFailed, get_current_worker
 
 from workbench.model.text import neutralise
 from workbench.store.discovery import find_root
@@ -35,6 +39,7 @@ from workbench.tui.hub import Hub
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
 from workbench.tui.keys.app import QUIT
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import Palette, Result, is_leaving, wait_until_built
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.main import MainScreen
 from workbench.tui.screens.reader import Reader
@@ -177,10 +182,21 @@ class WorkbenchApp(App[None]):
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
+    async def on_event(self, event: Event) -> None:
+        """Handle an event; keys and the mouse find the screen that they are for complete, and none after the end."""
+        if isinstance(event, InputEvent):
+            await wait_until_built(self)
+            if self._exit or not self.screen_stack:
+                return
+        await super().on_event(event)
+
     def _handle_exception(self, error: Exception) -> None:
         """Textual's own, for want of a public way to learn what ended the application."""
+        is_of_worker = isinstance(error, WorkerFailed)
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if isinstance(cause, NoMatches) and not self.is_running:
+        node = get_current_worker().node if is_of_worker else active_message_pump.get(None)
+        is_over = not self.is_running or (node is not None and is_leaving(node, self.screen_stack))
+        if isinstance(cause, NoMatches) and is_over:
             return  # widgets go one by one, while work for those around them still comes to its end
         self.fault = self.fault or error
         super()._handle_exception(error)
@@ -188,6 +204,21 @@ class WorkbenchApp(App[None]):
     def _print_error_renderables(self) -> None:
         """Textual would print a traceback with every local variable in it: whoever called us says what happened."""
         self._exit_renderables.clear()
+
+    async def push_screen_wait(self, screen: Screen[Result] | str, *, mode: str | None = None) -> Result | Any:
+        """Ask by a screen and return its result. A worker whose own screen was closed meanwhile is cancelled."""
+        if is_leaving(get_current_worker().node, self.screen_stack):
+            raise asyncio.CancelledError
+        return await super().push_screen_wait(screen, mode=mode)
+
+    def action_command_palette(self) -> None:
+        """Show Textual's list of commands."""
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            self.push_screen(Palette(id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """Choose a theme from Textual's list."""
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the terminal's clipboard, and to those of tmux and of this machine where there are any."""

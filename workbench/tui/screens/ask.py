@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.pieces import safe
 from workbench.tui.widgets.key_line import KeyLine
 
@@ -21,7 +21,7 @@ Check = Callable[[str], str | None]
 """Says in a sentence what is wrong with a text; None where nothing is."""
 
 
-class AskScreen(ModalScreen[str | None]):
+class AskScreen(Dialog[str | None]):
     """Asks for a name, a path or the like; gives None where the user changes their mind."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("ask",)

@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.pieces import Line, Piece, safe, safe_line
 from workbench.tui.widgets.key_line import KeyLine
@@ -37,7 +37,7 @@ class _Choices(CursorRows):
         return (Piece(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
 
 
-class ChooseScreen(ModalScreen[int | None]):
+class ChooseScreen(Dialog[int | None]):
     """Gives the index of the chosen line, None where the user changes their mind. There must be a choice."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("choose",)

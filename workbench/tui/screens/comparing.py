@@ -7,12 +7,12 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import bindings
+from workbench.tui.screens.dialog import ResultScreen
 from workbench.tui.state.blocks import Whole
 from workbench.tui.state.history.comparing import ComparedCases
 from workbench.tui.state.pieces import Tone
@@ -25,7 +25,7 @@ from workbench.tui.widgets.saying import say
 _HEAD_LINES = 3
 
 
-class ComparingScreen(Screen[CaseKey | None]):
+class ComparingScreen(ResultScreen[CaseKey | None]):
     """Cases with what became of them from the earlier run to the later. Gives the case that the user goes to."""
 
     HELP: ClassVar[str] = (

@@ -8,14 +8,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.widgets.key_line import KeyLine
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Dialog[bool]):
     """Asks one question; anything but yes is no."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("confirm",)

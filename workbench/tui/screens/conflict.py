@@ -10,13 +10,13 @@ from typing import ClassVar, Literal
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from workbench.engine.set_versions import Versions
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.external_editor import edit_text
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.screens.versions import VersionsView
 from workbench.tui.state.versions import mark_left, merged_text
 from workbench.tui.widgets.key_line import KeyLine
@@ -30,7 +30,7 @@ Decision = Literal["written", "taken"]
 """The file was written, or taken as it is."""
 
 
-class ConflictScreen(ModalScreen[Decision | None]):
+class ConflictScreen(Dialog[Decision | None]):
     """Gives what was decided, None where nothing was. Only the version that was shown is ever written over."""
 
     HELP: ClassVar[str] = (

@@ -10,7 +10,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from workbench.metrics.fitting import CaseFacts
@@ -23,6 +22,7 @@ from workbench.tui.messages import ProjectChanged
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.layout import SIDE_BY_SIDE_FROM
 from workbench.tui.state.pieces import plural, safe_line
 from workbench.tui.state.run.criteria import CriteriaChoice, MetricRow, OptionRow, read_value
@@ -44,7 +44,7 @@ class ChosenCriteria:
     config: EvalConfig | None
 
 
-class CriteriaScreen(ModalScreen[ChosenCriteria | None]):
+class CriteriaScreen(Dialog[ChosenCriteria | None]):
     """Gives the criteria to run with, None where the user only looked, or kept them in the file.
 
     The choice is remembered for each eval set until the session ends.

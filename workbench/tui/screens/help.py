@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.pieces import Piece, Tone
 from workbench.tui.state.standing import Standing, look_of
@@ -20,7 +20,7 @@ from workbench.tui.widgets.lines_view import LinesView
 _KEY_WIDTH = 24
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """What the focused pane is for, and the keys as they are now, remapped ones too."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("help",)

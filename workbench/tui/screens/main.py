@@ -100,7 +100,9 @@ class MainScreen(MainActions):
 
     @on(BrowserPane.Opened)
     def _on_opened(self) -> None:
-        self.query_one(Frame).pane.focus_first()
+        pane = self.query_one(Frame).pane
+        if pane.is_mounted:  # else whoever opens it goes there
+            pane.focus_first()
 
     @on(BrowserPane.AddressOpened)
     def _on_address_opened(self, message: BrowserPane.AddressOpened) -> None:

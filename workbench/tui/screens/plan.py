@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.engine.plan import PlanError
@@ -18,6 +17,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.ask import AskScreen
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.pieces import safe
 from workbench.tui.state.run.planned import PlannedRun, PlanSettings, check_setting, plan_blocks
 from workbench.tui.widgets.key_line import KeyLine
@@ -28,7 +28,7 @@ _LOW = 18
 """Rows of a screen below which the dialog takes all of them, without blanks around what it holds."""
 
 
-class PlanScreen(ModalScreen[PlannedRun | None]):
+class PlanScreen(Dialog[PlannedRun | None]):
     """Gives the plan to carry out, None where nothing is to run."""
 
     HELP: ClassVar[str] = (

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.engine.documents import FoundEdits
@@ -19,6 +18,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.gateway.documents import Documents
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.screens.versions import VersionsScreen
 from workbench.tui.state.pieces import safe_line
 from workbench.tui.state.recovery import RecoveryList
@@ -28,7 +28,7 @@ from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
 
 
-class RecoveryScreen(ModalScreen[Sequence[str]]):
+class RecoveryScreen(Dialog[Sequence[str]]):
     """Gives the eval sets whose edits were restored."""
 
     HELP: ClassVar[str] = (

@@ -11,7 +11,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
-from textual.screen import ModalScreen
 
 from workbench.engine.accepting import Hunk, hunks, refusal
 from workbench.model.evalset import EvalCase
@@ -23,6 +22,7 @@ from workbench.tui.keys import dialog_bindings
 from workbench.tui.messages import DocumentsChanged
 from workbench.tui.panes.diff.acceptor import Acceptor
 from workbench.tui.panes.diff.diff_view import DiffView
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.diff.review import ReviewWalk
 from workbench.tui.state.diff.source import DiffSource
@@ -46,7 +46,7 @@ class _Shown:
     hunks: Sequence[Hunk] = ()
 
 
-class ReviewScreen(ModalScreen[CaseKey | None]):
+class ReviewScreen(Dialog[CaseKey | None]):
     """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
 
     HELP: ClassVar[str] = (

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.model.evalset import ConversationScenario
@@ -18,6 +17,7 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.gateway.generating import fault_in, scenario_in, text_of
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.pieces import plural, safe, safe_line
 from workbench.tui.state.scenarios import WrittenScenarios
 from workbench.tui.widgets.key_line import KeyLine
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOOK = 0.1  # seconds between two looks at how far it is
 
 
-class WritingScreen(ModalScreen[None]):
+class WritingScreen(Dialog[None]):
     """How far it is; closes when it is over, or was stopped and has ended."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("writing",)
@@ -70,7 +70,7 @@ class WritingScreen(ModalScreen[None]):
         self.query_one("#writing-progress", Static).update(Content(f"{safe(progress)} …"))
 
 
-class ScenariosScreen(ModalScreen[Sequence[ConversationScenario] | None]):
+class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
     """Gives the scenarios that are to be saved, None where the user changes their mind. There must be one."""
 
     HELP: ClassVar[str] = (

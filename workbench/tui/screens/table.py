@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 from textual.widgets import Input
 
 from workbench.model.keys import CaseKey, JobKey
@@ -21,6 +20,7 @@ from workbench.tui.panes.copying import copy
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import ResultScreen
 from workbench.tui.state.pieces import Piece, Tone
 from workbench.tui.state.table.rows import TableRow
 from workbench.tui.state.table.scope import Scope
@@ -33,7 +33,7 @@ from workbench.tui.widgets.saying import say
 _REFRESH = 0.5  # seconds between two looks at rows that are still being read
 
 
-class TableScreen(Screen[CaseKey | None]):
+class TableScreen(ResultScreen[CaseKey | None]):
     """The newest results of what is selected, or those of a stored run. Gives the case that the user goes to."""
 
     HELP: ClassVar[str] = (

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.engine.set_versions import Versions
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.blocks import Block
 from workbench.tui.state.layout import SIDE_BY_SIDE_FROM, lay_out
 from workbench.tui.state.pieces import Line, safe
@@ -49,7 +49,7 @@ class VersionsView(Vertical):
         self.query_one(LinesView).focus()
 
 
-class VersionsScreen(ModalScreen[None]):
+class VersionsScreen(Dialog[None]):
     """Shows what differs between two versions."""
 
     CSS_PATH = "documents.tcss"

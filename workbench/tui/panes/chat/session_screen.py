@@ -10,17 +10,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
 from workbench.model.evalset import SessionInput
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.chat.session_form import read_state
 from workbench.tui.state.pieces import safe
 from workbench.tui.widgets.key_line import KeyLine
 
 
-class SessionScreen(ModalScreen[SessionInput | None]):
+class SessionScreen(Dialog[SessionInput | None]):
     """Gives how the next session starts, None where the user changes their mind."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("chat_session",)

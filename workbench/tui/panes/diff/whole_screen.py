@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff.diff_view import DiffView
+from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.diff.source import DiffSource, Level
 from workbench.tui.widgets.key_line import KeyLine
 
 
-class WholeScreen(ModalScreen[None]):
+class WholeScreen(Dialog[None]):
     """Shows one source without limits."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("whole",)

@@ -1,0 +1,175 @@
+"""Random keys at random speed, in every pane and dialog: nothing that somebody types may end the application.
+
+WORKBENCH_RANDOM_KEYS says how many keys are pressed, WORKBENCH_RANDOM_SEED where chance begins. Keys go to the
+application as a terminal sends them: the next one does not wait until the last one is handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.app import App
+
+from workbench.tui.keys import KEY_ACTIONS
+from workbench.tui.screens.confirm import ConfirmScreen
+
+KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
+SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))
+_SESSION = 200  # keys after which the application is opened anew
+_MOST_SECONDS = 60.0  # in which it must have handled all keys
+
+AGENT = """
+import time
+
+def answer(prompt):
+    if "slow" in prompt:
+        time.sleep(0.2)
+    if "raise" in prompt:
+        raise ValueError(prompt)
+    return {"response": prompt, "predicted_trajectory": [{"tool_name": "ping", "tool_input": {"n": 1}}]}
+"""
+
+# The keys that lead to dialogs and panes are pressed more often than chance would press them.
+DOORS: Sequence[Sequence[str]] = (
+    *(
+        [key]
+        for key in ("c", "C", "t", "v", "question_mark", "ctrl+p", "N", "ctrl+n", "i", "d", "m", "D", "R", "r", "f")
+    ),
+    *([key] for key in ("w", "alt+w", "x", "X", "alt+x", "o", "O", "!", "f5", "u", "ctrl+s", "z", "J", "K", "space")),
+    *([str(tab)] for tab in range(1, 7)),
+    *(["c", key] for key in ("p", "slash", "enter", "plus", "k", "r")),
+    *(["e", "j", "j", key] for key in ("enter", "plus", "d", "D")),
+    *(["2", "tab", key] for key in ("a", "A", "W", "l", "enter")),
+    *(["3", "tab", key] for key in ("slash", "d", "m", "enter")),
+    *(["5", "tab", key] for key in ("m", "=", "enter", "J")),
+    *(["6", "tab", key] for key in ("enter", "ctrl+o", "f2", "a")),
+    *(["t", key] for key in ("slash", "c", "s", "x", "enter")),
+    *([key] for key in ("alt+n", "alt+g", "alt+s", "alt+k", "alt+r", "slash", "q")),
+)
+_AVOIDED = {"ctrl+z", "ctrl+q", "ctrl+c"}
+ALL_KEYS = sorted(
+    {key.strip() for item in KEY_ACTIONS for key in item.keys.split(",") if key.strip()}
+    | {"up", "down", "left", "right", "home", "end", "pageup", "pagedown", "tab", "shift+tab", "backspace", "delete"}
+    | set("abcxyz019.{}[]\"'字")
+)
+
+
+def random_keys(chance: random.Random) -> Iterator[str]:
+    """Keys without end, many of them in haste the same ones."""
+    usual = [key for key in ALL_KEYS if key not in _AVOIDED]
+    while True:
+        kind = chance.random()
+        if kind < 0.35:
+            yield from chance.choice(DOORS)
+        elif kind < 0.6:
+            yield from ["escape"] * chance.randint(1, 3)
+        elif kind < 0.7:
+            yield from ["enter"] * chance.randint(1, 2)
+        else:
+            yield chance.choice(usual)
+
+
+def send(app: App[Any], key: str) -> None:
+    """A key as the terminal sends it: it is handled when its turn comes."""
+    character = key if len(key) == 1 else None
+    event = events.Key({"!": "exclamation_mark", "=": "equals_sign"}.get(key, key), character)
+    event.set_sender(app)
+    assert app._driver is not None
+    app._driver.send_message(event)
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path], make: Any) -> Path:
+    """A project with an agent that passes, fails, errs and takes its time, and one scenario."""
+    prompts = {"passes": "hello", "errs": "raise", "slow": "slow please"}
+    cases = [
+        {"eval_id": name, "conversation": [make.turn(text, text, ("ping", {"n": 1}))]} for name, text in prompts.items()
+    ]
+    cases.append({"eval_id": "fails", "conversation": [make.turn("hi", "ho", ("pong", {})), make.turn("2", "2")]})
+    scenario = {"starting_prompt": "hi", "conversation_plan": "say bye"}
+    other = [
+        {"eval_id": "played", "conversation_scenario": scenario},
+        {"eval_id": "x", "conversation": [make.turn("a", "a")]},
+    ]
+    path = make_project(agent=AGENT, lights=cases, other=other)
+    with (path / "workbench.toml").open("a") as settings:
+        settings.write('[run]\nconfirm = "never"\n')
+    return path
+
+
+@pytest.fixture(autouse=True)
+def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is asked and no editor opened."""
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EDITOR", "true")
+
+
+async def test_no_keys_end_the_application(project: Path, open_app: Callable[..., Any]) -> None:
+    chance = random.Random(SEED)
+    keys = random_keys(chance)
+    pressed: list[str] = []
+    try:
+        while len(pressed) < KEYS:
+            await _press_in_one_session(project, open_app, chance, keys, pressed)
+    except BaseException:
+        sys.stderr.write(f"after {len(pressed)} keys, seed {SEED}; the last ones: {' '.join(pressed[-60:])}\n")
+        raise
+
+
+async def _press_in_one_session(
+    project: Path, open_app: Callable[..., Any], chance: random.Random, keys: Iterator[str], pressed: list[str]
+) -> None:
+    async with open_app(project, size=chance.choice([(140, 42), (80, 24), (40, 10)])) as screen:
+        await screen.pilot.pause()
+        for _ in range(min(_SESSION, KEYS - len(pressed))):
+            key = next(keys)
+            pressed.append(key)
+            send(screen.app, key)
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.choice([0, 0, 0.001, 0.01, 0.05]))
+            if screen.app._exit or screen.app.fault is not None:
+                return
+        await asyncio.wait_for(screen.pilot.pause(), _MOST_SECONDS)  # until every key has been handled
+
+
+async def test_a_dialog_that_is_closed_twice_in_haste_closes_once(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("passes")
+        await screen.press("j", "j")
+
+        for _ in range(3):
+            for key in ("c", "escape", "escape"):
+                send(screen.app, key)
+                await asyncio.sleep(0.01)
+        await screen.pilot.pause()
+
+        assert len(screen.app.screen_stack) == 1
+
+
+async def test_a_dialog_that_ends_under_another_closes_when_that_one_has(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("passes")
+        answers: list[bool | None] = []
+        below = ConfirmScreen("Below?")
+        await screen.app.push_screen(below, answers.append)
+        await screen.press("question_mark")
+        await screen.until("What the symbols mean")
+
+        below.dismiss(True)
+        below.dismiss(False)
+        await screen.until("What the symbols mean")
+        await screen.press("escape")
+
+        await screen.until_gone("Below?")
+        assert answers == [True]
