@@ -222,6 +222,10 @@ class History:
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE job.run = ? ORDER BY job.id"
         return self._scores(query, (self._runs.row(run_id),))
 
+    def scores_of(self, run_id: str, job: JobKey) -> StoredScores | None:
+        """One job of a run with its metrics; None where the run has none of that job."""
+        return next(self._scores(f"{SCORES} {WITH_RUN} {WITH_SCORE} {ONE}", self._one(run_id, job)), None)
+
     def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
         """For every case of a target (of one of its sets) the jobs of the newest run that judged it, with metrics.
 

@@ -17,6 +17,7 @@ from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
 from workbench.tui.gateway.thread import WorkspaceThread
 from workbench.tui.gateway.typed_texts import TypedTexts
+from workbench.tui.gateway.verdict_check import VerdictCheck
 from workbench.tui.gateway.watching import Watching
 
 __all__ = ["Gateway"]
@@ -42,6 +43,7 @@ class Gateway:
         self.generating = Generating(self.call, self.documents)
         self.archive = Archive(self.call)
         self.watching = Watching(path, self.call)
+        self.verdict_check = VerdictCheck(self.call)
 
     def close(self) -> None:
         """End what is running and let go of everything; unsaved edits stay in recovery files. Raises StoreError."""

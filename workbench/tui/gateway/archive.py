@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,7 @@ from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
 from workbench.store.history import History, RunPart
 from workbench.store.history.database import file_of
+from workbench.tui.gateway.counting_results import EarlierVerdicts, counting_results, earlier_scores
 from workbench.tui.gateway.exporting import export
 from workbench.tui.gateway.kept import is_kept
 from workbench.tui.gateway.thread import Call
@@ -59,18 +60,21 @@ class Archive:
         """Two runs; None where nothing has been stored yet."""
         return await self._read(None, lambda history: _compared(history, before, after))
 
-    async def spread(self, target: str, eval_set: str | None, cases: Iterable[CaseKey]) -> GroupSpread:
-        """The newest scores of those of `cases` that ran, gathered by metric."""
+    async def spread(
+        self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
+    ) -> GroupSpread:
+        """The scores that count of those of `cases` that ran, gathered by metric."""
 
         def gather(history: History) -> GroupSpread:
             listed = frozenset(cases)
-            found = history.latest_scores(target, eval_set)
-            return spread_of(stored for stored in found if stored.job.case in listed)
+            newest = listed.difference(job.case for job in earlier)
+            found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
+            return spread_of(chain(found, earlier_scores(history, earlier)))
 
         return await self._read(spread_of(()), gather)
 
-    async def rows(self, cases: Sequence[CaseKey]) -> AsyncIterator[list[TableRow]]:
-        """The newest results of these cases as rows of a table, in stretches."""
+    async def rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
+        """The results that count of these cases as rows of a table, in stretches."""
         opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _is_there(w) else None)
         if opened is None:
             return
@@ -78,7 +82,7 @@ class Archive:
         waiting = iter(cases)
 
         def stretch(_: Workspace) -> list[TableRow]:
-            found = history.latest_judged_results(list(islice(waiting, _ROWS_AT_ONCE)))
+            found = counting_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
             return [table_row(result, expected(result)) for results in found.values() for result in results]
 
         try:
@@ -101,9 +105,17 @@ class Archive:
         finally:
             await self._call(lambda _: history.close())
 
-    async def export(self, path: Path, report_format: str, jobs: Sequence[JobKey], *, run_id: str | None) -> None:
-        """Write these results, of a run or the newest ones, as a report that replaces the file."""
-        await self._call(lambda workspace: export(workspace, path, report_format, jobs, run_id=run_id))
+    async def export(
+        self,
+        path: Path,
+        report_format: str,
+        jobs: Sequence[JobKey],
+        *,
+        run_id: str | None,
+        earlier: EarlierVerdicts,
+    ) -> None:
+        """Write these results, of a run or those that count, as a report that replaces the file."""
+        await self._call(lambda workspace: export(workspace, path, report_format, jobs, run_id=run_id, earlier=earlier))
 
     async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
         """What `work` finds in the history, `nothing` where there is none yet."""

@@ -12,6 +12,7 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
 from workbench.store.files import write_atomic
 from workbench.store.history import History
+from workbench.tui.gateway.counting_results import EarlierVerdicts, counting_results
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
@@ -21,23 +22,33 @@ NEWEST = "newest-results"
 """The run id of a document that holds the newest results of cases, whichever runs they are of."""
 
 
-def export(workspace: Workspace, path: Path, report_format: str, jobs: Sequence[JobKey], *, run_id: str | None) -> None:
-    """Write these results in their order; without a run the newest of each case. Raises StoreError."""
+def export(
+    workspace: Workspace,
+    path: Path,
+    report_format: str,
+    jobs: Sequence[JobKey],
+    *,
+    run_id: str | None,
+    earlier: EarlierVerdicts,
+) -> None:
+    """Write these results in their order; without a run those that count of each case. Raises StoreError."""
     from workbench.report.formats import write_report
 
     with workspace.history() as history:
-        results = _results(history, jobs, run_id)
+        results = _results(history, jobs, run_id, earlier)
         report = _report(workspace, history, results, run_id)
     write_atomic(path, write_report(report, report_format).encode("utf-8", errors="replace"))
 
 
-def _results(history: History, jobs: Sequence[JobKey], run_id: str | None) -> list[CaseResult]:
+def _results(
+    history: History, jobs: Sequence[JobKey], run_id: str | None, earlier: EarlierVerdicts
+) -> list[CaseResult]:
     found: Iterable[CaseResult]
     if run_id is not None:
         found = history.results(run_id)
     else:
-        newest = history.latest_judged_results(dict.fromkeys(job.case for job in jobs).keys())
-        found = (result for results in newest.values() for result in results)
+        counting = counting_results(history, dict.fromkeys(job.case for job in jobs).keys(), earlier)
+        found = (result for results in counting.values() for result in results)
     places = {job: place for place, job in enumerate(jobs)}
     kept = [(places[job], result) for result in found if (job := _job(result)) in places]
     return [result for _, result in sorted(kept, key=lambda pair: pair[0])]

@@ -18,6 +18,7 @@ from workbench.store.history import StoredJob
 from workbench.store.history.database import file_of
 from workbench.store.names import is_no_json
 from workbench.store.new_target import NewTarget, add_target
+from workbench.tui.gateway.counting_results import EarlierVerdicts, earlier_results
 from workbench.tui.gateway.datasets import find_row, list_rows
 from workbench.tui.gateway.kept import is_kept, kept_sets, list_kept, read_kept
 from workbench.tui.gateway.named_files import files_named_in
@@ -73,9 +74,9 @@ class Projects:
         """What was read from addresses counts no longer."""
         await self._call(lambda workspace: workspace.recordings.forget_addresses())
 
-    async def read_case(self, key: CaseKey, *, stored: bool) -> ReadCase:
-        """A case, or why it could not be read; `stored`: with its newest stored results."""
-        return await self._call(lambda workspace: _read_case(workspace, key, stored=stored))
+    async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
+        """A case, or why it could not be read; `stored`: with its stored results, the newest or those in `earlier`."""
+        return await self._call(lambda workspace: _read_case(workspace, key, stored=stored, earlier=earlier))
 
     async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         """How every case ended last. Raises StoreError."""
@@ -159,11 +160,11 @@ class Projects:
             return replace(listed, problem=str(error), cases=None)
 
 
-def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool) -> ReadCase:
+def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
     try:
         if is_kept(workspace, key):
-            return read_kept(key, _stored_results(workspace, key))
-        results = _stored_results(workspace, key) if stored else ()
+            return read_kept(key, _stored_results(workspace, key, {}))
+        results = _stored_results(workspace, key, earlier) if stored else ()
     except StoreError as error:
         return ReadCase(key, None, str(error))
     try:
@@ -213,9 +214,9 @@ def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mappin
     return held_verdicts(workspace, plan)
 
 
-def _stored_results(workspace: Workspace, key: CaseKey) -> Sequence[CaseResult]:
+def _stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:
     with workspace.history() as history:
-        return history.latest_results([key]).get(key, ())
+        return earlier_results(history, key, earlier) or history.latest_results([key]).get(key, ())
 
 
 def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:

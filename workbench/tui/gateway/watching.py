@@ -20,6 +20,7 @@ from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
 from workbench.store.history.database import file_of
 from workbench.tui.gateway.thread import Call
+from workbench.tui.state.board import ResultPlace
 from workbench.tui.state.watch.news import (
     Began,
     Begun,
@@ -248,7 +249,7 @@ class Watch:
                 planned, verdict = other[job]
                 self._shown[job] = place_of(verdict)
                 hashes = (planned.execution_hash, planned.scoring_hash)
-                found.append(HoldsAgain(result, verdict.job.finished_at, hashes))
+                found.append(HoldsAgain(result, verdict.job.finished_at, hashes, ResultPlace(*place_of(verdict))))
         return found
 
 

@@ -33,6 +33,7 @@ from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.main_actions import MainActions
 from workbench.tui.screens.reader import Reader
 from workbench.tui.screens.running import Running
+from workbench.tui.screens.verdict_checker import VerdictChecker
 from workbench.tui.screens.watching import Watching
 from workbench.tui.widgets.case_list import CaseList
 from workbench.tui.widgets.key_line import KeyLine
@@ -60,7 +61,7 @@ class MainScreen(MainActions):
         yield Drawer(self._hub, id="drawer")
         yield StatusLine(id="run-line")
         yield KeyLine()
-        yield from (self._reader, self._keeper, self._runs, self._visits, self._watching)
+        yield from (self._reader, self._keeper, self._runs, self._visits, self._watching, self._checker)
 
     @property
     def layout_now(self) -> Layout:
@@ -147,6 +148,7 @@ class MainScreen(MainActions):
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
         self._reader.read_again(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
+        self._checker.check(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
@@ -167,6 +169,21 @@ class MainScreen(MainActions):
         self._keeper.offer_recoveries()
         if self._layout.watching and not self._watching.is_on:
             self._watching.toggle()
+        self._checker.check()
+
+    @on(Reader.Reread)
+    def _on_reread(self) -> None:
+        self._checker.check()
+
+    @on(VerdictChecker.Checked)
+    def _on_checked(self, message: VerdictChecker.Checked) -> None:
+        self.query_one(BrowserPane).results_changed()
+        self._shown.show()
+        if self.state.selected_case in message.cases:
+            self._shown.show_detail()
+            self._reader.read_selected()
+        elif self.state.shows_other_than_a_case:
+            self._shown.show_detail()
 
     @on(Keeper.TextsLeft)
     async def _on_texts_left(self) -> None:

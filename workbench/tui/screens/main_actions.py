@@ -23,6 +23,7 @@ from workbench.tui.screens.reader import Reader
 from workbench.tui.screens.running import Running
 from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
+from workbench.tui.screens.verdict_checker import VerdictChecker
 from workbench.tui.screens.visits import Visits
 from workbench.tui.screens.watching import Watching
 from workbench.tui.state.possible import is_worth_offering, makes_sense, why_not, why_nothing
@@ -58,6 +59,7 @@ class MainActions(Screen[None]):
             going_on=self._runs.going_on,
             in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
         )
+        self._checker = VerdictChecker(hub)
         self._sides = Sides(self)
         self._shown = Shown(self, hub.state)
         self._drawer: str | None = None  # what is open in it

@@ -41,6 +41,10 @@ class Reader(Faceless):
         """The project was opened, and all of it read, for the first time."""
 
     @dataclass
+    class Reread(Message):
+        """What there is was looked at again, and all of it read."""
+
+    @dataclass
     class ProjectRead(Message):
         """What there is, or how it ended, is known anew."""
 
@@ -90,6 +94,7 @@ class Reader(Faceless):
         if select is not None:
             self.post_message(self.SelectionWanted(select))
         await self._read_anew()  # which this look may have kept an earlier one from
+        self.post_message(self.Reread())
 
     @work(group="open", exclusive=True)
     async def reload_anew(self) -> None:
@@ -107,6 +112,7 @@ class Reader(Faceless):
             return
         await self._read(project)
         await self._read_anew()
+        self.post_message(self.Reread())
 
     @work(group="read-again")
     async def read_again(self, eval_sets: frozenset[str]) -> None:
@@ -122,7 +128,11 @@ class Reader(Faceless):
         if key is not None and not self._has_all_of(key):
             waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
             try:
-                read = await self._gateway.project.read_case(key, stored=self._state.lacks_results(key))
+                read = await self._gateway.project.read_case(
+                    key,
+                    stored=self._state.lacks_results(key),
+                    earlier=self._state.board.earlier_verdicts([key]),
+                )
                 self._state.show_case(read)
             finally:
                 waiting.stop()

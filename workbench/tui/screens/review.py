@@ -178,7 +178,8 @@ class ReviewScreen(Dialog[CaseKey | None]):
             view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
         else:
             self._seen = self._newest(key)
-            read = await self._hub.gateway.project.read_case(key, stored=True)
+            earlier = self._hub.state.board.earlier_verdicts([key])
+            read = await self._hub.gateway.project.read_case(key, stored=True, earlier=earlier)
             self._shown = shown = self._found(key, read)
             source = DiffSource(
                 case=shown.case,

@@ -154,7 +154,7 @@ class Running(Faceless):
         is_news, changed = False, set[CaseKey]()
         for followed in tuple(self._followed):
             events = followed.take()
-            applied = self._state.apply(events, progress=followed.progress, now=now)
+            applied = self._state.apply(events, progress=followed.progress, run_id=followed.run.run_id, now=now)
             is_news = is_news or bool(events)
             self._note_results(followed, events)
             changed |= applied.changed

@@ -171,7 +171,8 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
             return
         try:
-            await self._hub.gateway.archive.export(path, format_of(path), jobs, run_id=self._run_id)
+            earlier = self._hub.state.board.earlier_verdicts(job.case for job in jobs)
+            await self._hub.gateway.archive.export(path, format_of(path), jobs, run_id=self._run_id, earlier=earlier)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -205,7 +206,8 @@ class TableScreen(ResultScreen[CaseKey | None]):
         archive = self._hub.gateway.archive
         if self._run_id is not None:
             return archive.rows_of_run(self._run_id)
-        return archive.rows(self._cases())
+        cases = self._cases()
+        return archive.rows(cases, earlier=self._hub.state.board.earlier_verdicts(cases))
 
     def _cases(self) -> Sequence[CaseKey]:
         return self._scope.cases(self._hub.state.browser) if self._scope is not None else ()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from workbench.model.evalset import Content
 from workbench.model.events import (
@@ -23,10 +24,18 @@ from workbench.store.history import StoredJob
 from workbench.tui.state.standing import Standing, standing_of
 
 
+class ResultPlace(NamedTuple):
+    """Where a result is in the history: its run, and the job in that."""
+
+    run_id: str
+    job: JobKey
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before.
 
+    `place` is where it is stored; None where that is not known, or it is not.
     `is_played`: nothing was to judge it; it may have failed all the same.
     """
 
@@ -36,6 +45,7 @@ class Outcome:
     stored_at: datetime | None = None  # None for a result of this session
     in_history: bool = True
     is_played: bool = False
+    place: ResultPlace | None = None
 
 
 @dataclass(slots=True)
@@ -122,6 +132,7 @@ class Board:
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._early: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that ran before they were listed
         self._results = 0  # of this session
+        self._earlier: set[CaseKey] = set()  # that stand by another verdict than the newest in the history
         self._held: dict[JobKey, None] = {}  # whose result is held and in the history, the oldest first
 
     def record(self, key: CaseKey) -> CaseRecord | None:
@@ -136,6 +147,25 @@ class Board:
     def counts(self, target: str | None = None, eval_set: str | None = None) -> Mapping[Standing, int]:
         """How many cases stand how: of everything, of a target, or of one of its sets."""
         return self._counts.get((target, eval_set), Counter())
+
+    def shown_verdicts(self, keys: Iterable[CaseKey]) -> dict[CaseKey, dict[int, ResultPlace | None]]:
+        """Where the verdicts of these cases are stored, by repeat: of those that something has judged."""
+        records = (record for key in keys if (record := self._records.get(key)) is not None)
+        return {
+            record.key: {repeat: outcome.place for repeat, outcome in record.verdicts.items()}
+            for record in records
+            if record.outcomes and not _is_under_way(record) and not record.is_only_played
+        }
+
+    def earlier_verdicts(self, keys: Iterable[CaseKey]) -> dict[JobKey, ResultPlace]:
+        """Where the results of those of the cases are stored that stand by others than their newest."""
+        return {
+            JobKey(case=key, repeat=repeat): outcome.place
+            for key in keys
+            if key in self._earlier
+            for repeat, outcome in self._records[key].verdicts.items()
+            if outcome.place is not None
+        }
 
     def list_cases(self, keys: Iterable[CaseKey]) -> None:
         """Add the cases of a set that has been read; those already known keep what is known of them."""
@@ -158,6 +188,7 @@ class Board:
         changes: Counter[_Cell] = Counter()
         for key in keys:
             record = self._records.pop(key, None)
+            self._earlier.discard(key)
             if record is not None:
                 changes[key.target, key.eval_set, record.standing] -= 1
         self._count(changes)
@@ -197,7 +228,22 @@ class Board:
                     outcomes[result.repeat] = replace(outcome, result=result)
                     self._hold(result.case, result.repeat)
 
-    def show_again(self, result: CaseResult, *, stored_at: datetime) -> Iterable[CaseKey]:
+    def show_current(self, key: CaseKey, verdicts: Mapping[int, StoredJob]) -> None:
+        """These stored verdicts, by repeat, are the ones that count: they take the place of newer ones."""
+        record = self._records.get(key)
+        if record is None or _is_under_way(record) or record.is_only_played:
+            return
+        record.outcomes.update({repeat: _stored_outcome(job) for repeat, job in verdicts.items()})
+        record.former = {}
+        self._note_earlier(record)
+        self._stand(record, _outcome(record))
+
+    def _note_earlier(self, record: CaseRecord) -> None:
+        self._earlier.add(record.key)
+        self._results += 1
+        record.ended = self._results
+
+    def show_again(self, result: CaseResult, *, stored_at: datetime, place: ResultPlace) -> Iterable[CaseKey]:
         """An earlier result is the one that counts: it takes the place of the newest, but for one that was only played.
 
         Returns the case if listed.
@@ -206,11 +252,12 @@ class Board:
         if record is None:
             return ()
         outcomes = record.judged if record.is_only_played else record.outcomes
-        outcomes[result.repeat] = Outcome(result.status, result.duration_seconds, result, stored_at=stored_at)
+        outcomes[result.repeat] = Outcome(
+            result.status, result.duration_seconds, result, stored_at=stored_at, place=place
+        )
         record.former = {}
         self._hold(result.case, result.repeat)
-        self._results += 1
-        record.ended = self._results
+        self._note_earlier(record)
         if not _is_under_way(record):
             self._stand(record, _outcome(record))
         return (record.key,)
@@ -242,14 +289,14 @@ class Board:
                 record.standing = Standing.WAITING
         self._count(changes)
 
-    def apply(self, event: RunEvent) -> Iterable[CaseKey]:
-        """Take one event. Returns the listed cases that it changed."""
+    def apply(self, event: RunEvent, *, run_id: str = "") -> Iterable[CaseKey]:
+        """Take one event of a run. Returns the listed cases that it changed."""
         if not isinstance(event, CaseStarted | UserSpoke | InvocationFinished | SpanFinished | CaseFinished):
             return ()
         record = self._records.get(event.case)
         if record is None:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
-                self._early.setdefault(event.case, {})[event.repeat] = _outcome_of(event)
+                self._early.setdefault(event.case, {})[event.repeat] = _outcome_of(event, run_id)
             return ()
         if isinstance(event, CaseStarted):
             self._renew(record)
@@ -264,7 +311,7 @@ class Board:
         elif isinstance(event, SpanFinished):
             record.spans.setdefault(event.repeat, []).append(event.span)
         else:
-            self._finish(record, event)
+            self._finish(record, event, run_id)
         return (record.key,)
 
     def settle(self, keys: Iterable[CaseKey]) -> list[CaseKey]:
@@ -276,16 +323,18 @@ class Board:
             self._end(record)
         return [record.key for record in left]
 
-    def _finish(self, record: CaseRecord, event: CaseFinished) -> None:
+    def _finish(self, record: CaseRecord, event: CaseFinished, run_id: str) -> None:
         self._renew(record)
         record.turns.pop(event.repeat, None)
         record.spans.pop(event.repeat, None)
         record.spoken.pop(event.repeat, None)
-        record.outcomes[event.repeat] = _outcome_of(event)
+        record.outcomes[event.repeat] = _outcome_of(event, run_id)
         if event.in_history:
             self._hold(event.case, event.repeat)
         if event.status is not CaseStatus.CANCELLED:
             record.former, record.judged = {}, {}
+            if event.is_judged:
+                self._earlier.discard(event.case)
         self._results += 1
         record.ended = self._results
         record.outstanding = max(record.outstanding - 1, 0)
@@ -336,17 +385,30 @@ def _take_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
 
 
 def _outcomes_of(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
-    return {
-        job.key.repeat: Outcome(
-            job.status, job.duration_seconds, stored_at=job.finished_at, is_played=job.was_of_playing
-        )
-        for job in stored
-    }
+    return {job.key.repeat: _stored_outcome(job) for job in stored}
 
 
-def _outcome_of(event: CaseFinished) -> Outcome:
+def _stored_outcome(job: StoredJob) -> Outcome:
+    return Outcome(
+        job.status,
+        job.duration_seconds,
+        stored_at=job.finished_at,
+        is_played=job.was_of_playing,
+        place=ResultPlace(job.run_id, job.key),
+    )
+
+
+def _outcome_of(event: CaseFinished, run_id: str) -> Outcome:
     is_played = event.status in (CaseStatus.NOT_EVALUATED, CaseStatus.ERROR) and not event.is_judged
-    return Outcome(event.status, event.duration_seconds, event.result, in_history=event.in_history, is_played=is_played)
+    place = ResultPlace(run_id, JobKey(case=event.case, repeat=event.repeat)) if run_id and event.in_history else None
+    return Outcome(
+        event.status,
+        event.duration_seconds,
+        event.result,
+        in_history=event.in_history,
+        is_played=is_played,
+        place=place,
+    )
 
 
 def _is_under_way(record: CaseRecord) -> bool:

@@ -34,6 +34,7 @@ from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
 from workbench.tui.state.standing import FALLS_SHORT, look_of
 from workbench.tui.state.subject import Pinned, ReadCase, Subject, shown_repeat
+from workbench.tui.state.verdict_check import CheckedVerdicts
 from workbench.tui.state.watch.watch import WatchState
 
 
@@ -217,7 +218,9 @@ class ProjectState:
         """These jobs are part of the run that goes on."""
         self.board.begin(jobs)
 
-    def apply(self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, now: float) -> Applied:
+    def apply(
+        self, events: Iterable[RunEvent], *, progress: RunProgress | None = None, run_id: str = "", now: float
+    ) -> Applied:
         """Take events of a run, whose `progress` is kept where it has one."""
         applied = Applied()
         for event in events:
@@ -227,7 +230,7 @@ class ProjectState:
                     self.problems.add_of_run(event.message, warning=event.severity == "warning")
             if progress is not None:
                 progress.apply(event, now=now)
-            applied.changed.update(self.board.apply(event))
+            applied.changed.update(self.board.apply(event, run_id=run_id))
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 freshness = self.browser.freshness
                 (freshness.finished if event.is_judged else freshness.played)(event.case)
@@ -254,6 +257,20 @@ class ProjectState:
         self.board.show_verdicts(held)
         for key, stored in held.items():
             self.browser.freshness.holds(key, stored[0].hashes)
+
+    def take_checked(self, checked: CheckedVerdicts, *, ended: Mapping[CaseKey, int]) -> None:
+        """It is known of these cases whether their verdicts hold. `ended` is what was checked: see `CaseRecord`."""
+        for key in checked.cases:
+            record = self.board.record(key)
+            if record is None or record.ended != ended.get(key) or record.outstanding or record.turns:
+                continue  # it has run since
+            self.browser.freshness.checked(key, checked.stale.get(key, ()))
+            if current := checked.current.get(key):
+                self.board.show_current(key, {repeat: verdict.stored for repeat, verdict in current.items()})
+                if key not in checked.stale:
+                    self.browser.freshness.holds(key, next(iter(current.values())).hashes)
+                if self.has_read(key):
+                    self.read = None
 
     def show_case(self, read: ReadCase) -> None:
         """The selected case was read."""
@@ -301,7 +318,7 @@ class ProjectState:
             return Subject(row, pinned=self.pinned)
         record = self.board.record(row.case)
         read = self.read if self.has_read(row.case) else None
-        why = self.browser.freshness.why(row.case) if self.watch.is_on else ()
+        why = self.browser.freshness.why(row.case)
         return Subject(row, read, record, shown_repeat(record, self.repeat), self.pinned, why_stale=tuple(why))
 
     def step_repeat(self, by: int) -> None:

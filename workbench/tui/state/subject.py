@@ -44,8 +44,8 @@ class Subject:
     """What is selected. A snapshot, but for `record`, which changes as a run goes on.
 
     `row` is None where nothing is listed; `read` while the case is read, and where the row is no case. `repeat` is the
-    one that is looked at, None where the case has not run. `why_stale` says, as long as there is a watch, why its
-    verdict does not hold; nothing where it does.
+    one that is looked at, None where the case has not run. `why_stale` says why its verdict does not hold; nothing
+    where it does.
     """
 
     row: Row | None = None

@@ -163,9 +163,10 @@ class ScoresPane(Pane):
         self._gathered = None
         while self._gathered != (there_is := self._there_is(place)):
             sets = [listed for listed in self.hub.state.browser.sets_of(target) if eval_set in ("", listed.relative)]
-            keys = chain.from_iterable(listed.keys for listed in sets)
+            keys = list(chain.from_iterable(listed.keys for listed in sets))
+            earlier = self.hub.state.board.earlier_verdicts(keys)
             try:
-                spread = await self.hub.gateway.archive.spread(target, eval_set or None, keys)
+                spread = await self.hub.gateway.archive.spread(target, eval_set or None, keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))

@@ -1,6 +1,7 @@
 """Which verdicts are stale: the case or its criteria are no longer what they were when it was judged.
 
-A watch knows more: whatever the case depended on. What it said last stays when it ends, until the case is judged again.
+A watch, and a check without one, know more: whatever the case depended on. What they said last stays until the case is
+judged or checked again.
 """
 
 from __future__ import annotations
@@ -83,6 +84,14 @@ class Freshness:
         self._watched, self._is_watched = dict(stale), True
         for key in changed:
             self._compare(key)
+
+    def checked(self, key: CaseKey, why: Sequence[str]) -> None:
+        """It was checked, without a watch, why the verdict of a case does not hold; nothing where it does."""
+        if why:
+            self._watched[key] = why
+        else:
+            self._watched.pop(key, None)
+        self._compare(key)
 
     def holds(self, key: CaseKey, hashes: Hashes | None = None) -> None:
         """The watch has a verdict that holds, where it was given earlier by these hashes."""

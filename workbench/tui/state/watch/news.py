@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from workbench.model.events import Notice, RunEvent
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
+from workbench.tui.state.board import ResultPlace
 from workbench.tui.state.browser.content import Hashes
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class HoldsAgain:
     result: CaseResult
     stored_at: datetime
     hashes: Hashes
+    place: ResultPlace
 
 
 @dataclass(frozen=True, slots=True)

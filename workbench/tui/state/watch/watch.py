@@ -236,7 +236,7 @@ class WatchState:
         result = news.result
         if self._is_fresh_with(JobKey(case=result.case, repeat=result.repeat)):
             self._freshness.holds(result.case, news.hashes)
-        return self._board.show_again(result, stored_at=news.stored_at)
+        return self._board.show_again(result, stored_at=news.stored_at, place=news.place)
 
 
 _LOOKS = {

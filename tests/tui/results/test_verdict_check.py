@@ -1,0 +1,100 @@
+"""Verdicts that no longer hold are shown as such without a watch, and every pane shows the ones that do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.tui.state.standing import Standing
+
+AGENT = """
+from tools import reply
+
+def answer(prompt):
+    return {"response": reply(prompt), "predicted_trajectory": []}
+"""
+GOOD = "def reply(prompt):\n    return prompt\n"
+BAD = "def reply(prompt):\n    return 'no ' * 50\n"
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path], make: Any) -> Path:
+    cases = [{"eval_id": name, "conversation": [make.turn(name, name)]} for name in ("one", "two", "three")]
+    path = make_project(agent=AGENT, criteria={"response_match_score": 0.8}, lights=cases)
+    (path / "tools.py").write_text(GOOD)
+    return path
+
+
+async def run_all(screen: Any, *, ending: Standing) -> None:
+    await screen.press("R")
+    await screen.until("finished", "3/3")
+    await until(lambda: screen.state.board.counts()[ending] == 3)
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+    assert holds()
+
+
+def stale(screen: Any) -> int:
+    count: int = screen.state.browser.freshness.count("pinger", "lights.evalset.json")
+    return count
+
+
+async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+    (project / "tools.py").write_text(BAD)
+
+    async with open_app(project) as screen:
+        await until(lambda: stale(screen) == 3)
+        await screen.press("j", "j")
+        await screen.until("STALE", "tools.py: reply() changed")
+
+        (project / "tools.py").write_text(GOOD)
+        await screen.press("f5")
+        await until(lambda: stale(screen) == 0)
+        await screen.until_gone("STALE")
+
+
+async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+        (project / "tools.py").write_text(BAD)
+        await run_all(screen, ending=Standing.FAILED)
+    (project / "tools.py").write_text(GOOD)
+
+    async with open_app(project) as screen:
+        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        assert stale(screen) == 0
+
+        await screen.press("j", "4")
+        await screen.until("✓ 3 passed")
+        await screen.press("t")
+        await screen.until("✓ 3 passed", "deviation", "three")
+        assert "✗" not in screen.text
+        await screen.press("escape", "h", "j", "2")
+        await screen.until("✓ passed")
+        result = screen.state.subject().result
+        assert result is not None and result.metrics[0].score == 1.0
+
+
+async def test_a_verdict_of_this_session_is_checked_after_a_save(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+        (project / "tools.py").write_text(BAD)
+
+        await screen.press("j", "j", "d", "enter")
+        await screen.until("4 cases")
+
+        await until(lambda: stale(screen) == 3)
