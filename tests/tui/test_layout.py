@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from workbench.tui.state.blocks import Block, Both, Columns, Side, Whole
-from workbench.tui.state.layout import fit, lay_out, wrap
+from workbench.tui.state.layout import fit, lay_out, shorten, wrap
 from workbench.tui.state.pieces import MOST_CHARACTERS, Line, Piece, Tone, safe, safe_line
 
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=200).map(safe)
@@ -102,3 +102,16 @@ def test_a_text_too_long_to_show_says_how_much_is_missing() -> None:
     text = safe("x" * (MOST_CHARACTERS + 1_234))
 
     assert text.endswith("… 1,234 more characters are not shown")
+
+
+@pytest.mark.parametrize("width", range(24))
+def test_what_is_shortened_keeps_both_ends_within_its_width(width: int) -> None:
+    shown = {shorten(f"case_{number:05d}_打开卧室的灯_{number}", width) for number in (1, 2)}
+
+    assert all(cell_len(text) <= width for text in shown)
+    assert len(shown) == 2 or width < 4
+
+
+def test_what_has_room_is_not_shortened() -> None:
+    assert shorten("case_00001", 10) == "case_00001"
+    assert shorten("case_of_this_set_00001", 12) == "case…t_00001"

@@ -75,10 +75,11 @@ class _Checker:
         return CheckedVerdicts([case.key for case in planned], stale, current)
 
     def _why_stale(self, decision: Decision) -> Sequence[str]:
-        """Why the verdict does not hold; nothing if it is only unknown whether it does."""
+        """Why the verdict does not hold; nothing if it is only unknown whether it does, or on what it was given."""
         from workbench.watch.reasons import words_of
 
-        if self._verdicts.newest(decision.job) is None:
+        newest = self._verdicts.newest(decision.job)
+        if newest is None or not newest.job.execution_key:
             return ()
         known = islice((reason for reason in decision.reasons if _is_known(reason)), _MOST_REASONS)
         return tuple(dict.fromkeys(words_of(reason, root=self._root, state=self._state) for reason in known))

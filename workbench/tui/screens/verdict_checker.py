@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.hub import Hub
 from workbench.tui.screens.faceless import Faceless
 
+_BETWEEN = 1.0  # seconds between two messages: showing ten thousand cases anew takes its time
 _CALM = 0.3  # seconds without another change before the check begins
 
 
@@ -23,7 +25,7 @@ class VerdictChecker(Faceless):
 
     @dataclass
     class Checked(Message):
-        """It is known of these cases whether their verdicts hold."""
+        """The verdicts of these cases have become stale, or current."""
 
         cases: Collection[CaseKey]
 
@@ -49,10 +51,15 @@ class VerdictChecker(Faceless):
         )
         if shown:
             ended = {key: record.ended for key in shown if (record := self._state.board.record(key)) is not None}
+            changed, told = set[CaseKey](), time.monotonic()
             with contextlib.suppress(StoreError):  # whatever shows the stored results has reported it
                 async for checked in self._hub.gateway.verdict_check.check(shown):
                     if self._state.watch.is_on:
                         return
-                    self._state.take_checked(checked, ended=ended)
-                    self.post_message(self.Checked(checked.cases))
+                    changed |= self._state.take_checked(checked, ended=ended)
+                    if changed and time.monotonic() - told > _BETWEEN:
+                        self.post_message(self.Checked(changed))
+                        changed, told = set(), time.monotonic()
+            if changed:
+                self.post_message(self.Checked(changed))
         self._left.clear()

@@ -57,6 +57,15 @@ def fit(line: Line, width: int) -> Line:
     return (*pieces, Piece("…" if width > 0 else "", Tone.MUTED))
 
 
+def shorten(text: str, width: int) -> str:
+    """The text in at most `width` cells, cut in the middle: ids often differ only at their ends."""
+    if cell_len(text) <= width:
+        return text
+    end = end_of(text, max(width * 2 // 3, 1))[1:] if width > 2 else ""
+    head = _head(text, max(width - 1 - cell_len(end), 0))
+    return f"{head}…{end}" if width > 0 else ""
+
+
 def end_of(text: str, width: int) -> str:
     """The end of a text, with an ellipsis before it where something had to go, in at most `width` cells."""
     if cell_len(text) <= width:

@@ -258,19 +258,26 @@ class ProjectState:
         for key, stored in held.items():
             self.browser.freshness.holds(key, stored[0].hashes)
 
-    def take_checked(self, checked: CheckedVerdicts, *, ended: Mapping[CaseKey, int]) -> None:
-        """It is known of these cases whether their verdicts hold. `ended` is what was checked: see `CaseRecord`."""
+    def take_checked(self, checked: CheckedVerdicts, *, ended: Mapping[CaseKey, int]) -> set[CaseKey]:
+        """It is known of these cases whether their verdicts hold. `ended` is what was checked: see `CaseRecord`.
+
+        Return those that are shown otherwise now.
+        """
+        changed = set()
         for key in checked.cases:
             record = self.board.record(key)
             if record is None or record.ended != ended.get(key) or record.outstanding or record.turns:
                 continue  # it has run since
-            self.browser.freshness.checked(key, checked.stale.get(key, ()))
+            if self.browser.freshness.checked(key, checked.stale.get(key, ())):
+                changed.add(key)
             if current := checked.current.get(key):
                 self.board.show_current(key, {repeat: verdict.stored for repeat, verdict in current.items()})
                 if key not in checked.stale:
                     self.browser.freshness.holds(key, next(iter(current.values())).hashes)
                 if self.has_read(key):
                     self.read = None
+                changed.add(key)
+        return changed
 
     def show_case(self, read: ReadCase) -> None:
         """The selected case was read."""

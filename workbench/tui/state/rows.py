@@ -11,7 +11,7 @@ from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.board import Board, CaseRecord
 from workbench.tui.state.browser import Browser, Row
 from workbench.tui.state.browser.listed import FETCHING, NOT_READ, READING
-from workbench.tui.state.layout import fit
+from workbench.tui.state.layout import shorten
 from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.standing import EDITED, MARKED, STALE, Look, Standing, look_of
 
@@ -132,7 +132,7 @@ def line_of(view: RowView, width: int) -> Line:
         room -= width_of_extra
     else:
         extra = ()
-    label = fit((view.label,), max(room, 4))
+    label = [Piece(shorten(view.label.text, max(room, 4)), view.label.tone)]
     gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
     return (
         Piece(lead), view.flag, view.mark, Piece(" "), *label, view.edited, Piece(" " * (gap + 1)), *extra, view.right,

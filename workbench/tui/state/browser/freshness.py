@@ -85,13 +85,19 @@ class Freshness:
         for key in changed:
             self._compare(key)
 
-    def checked(self, key: CaseKey, why: Sequence[str]) -> None:
-        """It was checked, without a watch, why the verdict of a case does not hold; nothing where it does."""
+    def checked(self, key: CaseKey, why: Sequence[str]) -> bool:
+        """It was checked, without a watch, why the verdict of a case does not hold; nothing where it does.
+
+        Return False if the same was known before.
+        """
+        if tuple(self._watched.get(key, ())) == tuple(why):
+            return False
         if why:
             self._watched[key] = why
         else:
             self._watched.pop(key, None)
         self._compare(key)
+        return True
 
     def holds(self, key: CaseKey, hashes: Hashes | None = None) -> None:
         """The watch has a verdict that holds, where it was given earlier by these hashes."""

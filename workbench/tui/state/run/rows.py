@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from workbench.model.keys import JobKey
 from workbench.tui.state.amounts import duration, thousands, time_taken
 from workbench.tui.state.header import asked_text
+from workbench.tui.state.layout import shorten
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.progress import SHOWN_COUNTS, RunProgress
 from workbench.tui.state.run.failures import FailureGroup
@@ -148,7 +149,7 @@ class RunRows:
         look = look_of(standing)
         repeat = f" repeat {key.repeat + 1}" if self._repeats or key.repeat else ""
         room = max(width - _FACTS_WIDTH - 5, _LEAST_TITLE)
-        title = _shortened(safe_line(f"{key.case.eval_id}{repeat}"), room)
+        title = shorten(safe_line(f"{key.case.eval_id}{repeat}"), room)
         where = _shortened(f"  {safe_line(key.case.eval_set)}", room - cell_len(title))
         gap = " " * max(room - cell_len(title) - cell_len(where), 0)
         return (

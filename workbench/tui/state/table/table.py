@@ -9,7 +9,7 @@ from math import sqrt
 from rich.cells import cell_len
 
 from workbench.tui.state.cursor import CursorRows
-from workbench.tui.state.layout import fit
+from workbench.tui.state.layout import fit, shorten
 from workbench.tui.state.pieces import Line, Piece, Tone, plural
 from workbench.tui.state.standing import Standing, look_of
 from workbench.tui.state.table.columns import EVAL_SET, Column, columns_of
@@ -17,6 +17,7 @@ from workbench.tui.state.table.rows import TableRow, merged
 
 _ID_WIDTH = 30
 _LEAST_ID_WIDTH = 14
+_AROUND_NAME = 3  # blanks before and behind it
 
 
 class ResultTable(CursorRows):
@@ -37,6 +38,7 @@ class ResultTable(CursorRows):
         self._found: list[TableRow] = []  # what is listed, in the order of the files
         self._rows: list[TableRow] = []
         self._has_repeats = False
+        self._longest_name = 0  # in cells
         self._standings: Counter[Standing] = Counter()
         self._figures: dict[str, tuple[float | None, float | None]] = {}  # mean and deviation by column
 
@@ -77,6 +79,7 @@ class ResultTable(CursorRows):
             self._all.append(row)
             self._sets.add(row.case.eval_set)
             self._has_repeats = self._has_repeats or bool(row.repeat)
+            self._longest_name = max(self._longest_name, cell_len(row.name))
             self._metrics.update(dict.fromkeys(row.scores))
         if len(self._metrics) != before:
             self.all_columns = columns_of(self._metrics)
@@ -136,7 +139,9 @@ class ResultTable(CursorRows):
         """One row."""
         row = self._rows[index]
         cells = [(column.cell(row), column.width) for _, column in self._drawn(width)]
-        return self._line(Piece(row.name, Tone.STRONG), cells, width=width)
+        return self._line(
+            Piece(shorten(row.name, self._id_width(width) - _AROUND_NAME), Tone.STRONG), cells, width=width
+        )
 
     def feet(self, width: int) -> list[Line]:
         """Mean and deviation of what is listed, below the columns that have figures."""
@@ -209,7 +214,9 @@ class ResultTable(CursorRows):
         return drawn
 
     def _id_width(self, width: int) -> int:
-        return min(max(width // 4, _LEAST_ID_WIDTH), _ID_WIDTH)
+        """Enough for every name, as far as that leaves two thirds of the width to other columns."""
+        usual = min(max(width // 4, _LEAST_ID_WIDTH), _ID_WIDTH)
+        return max(usual, min(self._longest_name + _AROUND_NAME, width // 3))
 
     def _line(self, name: Piece, cells: Iterable[tuple[Piece, int]], *, width: int) -> Line:
         """The name, which stays where it is, and cells beside it."""
