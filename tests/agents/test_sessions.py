@@ -6,11 +6,13 @@ import asyncio
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.processes import children
 from workbench.model.evalset import Content, IntermediateData
 from workbench.model.trace import SpanKind
 
@@ -263,6 +265,33 @@ async def test_after_renew_shared_processes_are_made_again_with_the_new_code(ben
     host.renew()
 
     assert (await bench.talk(host, "hi")).responses == ["new"]
+
+
+@pytest.mark.needs_fork
+async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, eventually: Callable[..., Any]) -> None:
+    before = children()
+    bench.write("rooms.py", "ROOMS = ('hall',)")
+    host = bench.host(mode="fork")
+
+    async def edit_and_talk(number: int) -> None:
+        bench.agent(f"import rooms\ndef answer(prompt): return '{number}'")
+        host.renew()
+        host.prepare(cases=2)
+        talks = await asyncio.gather(*[bench.talk(host, "hi") for _ in range(2)])
+        assert [talk.responses for talk in talks] == [[str(number)]] * 2
+
+    def descendants(of: int) -> set[int]:
+        found = children(of)
+        return found.union(*map(descendants, found))
+
+    for number in range(3):
+        await edit_and_talk(number)
+    (root,) = children() - before
+    few = len(descendants(root))
+    for number in range(3, 9):
+        await edit_and_talk(number)
+
+    await eventually(lambda: len(descendants(root)) <= few)
 
 
 async def test_many_sessions_at_once_each_get_their_own_answers(bench: Any, way: dict[str, Any]) -> None:

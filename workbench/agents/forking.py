@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 from workbench.agents.channel import Channel, Listener, Message
@@ -200,10 +201,21 @@ class ForkLauncher:
     def _learn(self, message: Message) -> None:
         """What the scout told: once when it was ready, once at its end."""
         self._scouted = True
-        if message["imports"] or message["sources"]:
-            layer = _layer_of(message)
-            self._learned.append(layer)
-            self._todo.append(layer)
+        self._learn_layers([_layer_of(message)])
+
+    def _learn_layers(self, layers: Sequence[Layer]) -> None:
+        """Add zygotes for what no zygote imports yet: each is a process that stays, and agents are often edited."""
+        for layer in layers:
+            imports = {name for known in self._learned for name in known.imports}
+            sources = {path for known in self._learned for path in known.sources}
+            new = replace(
+                layer,
+                imports=tuple([name for name in layer.imports if name not in imports]),
+                sources=tuple([path for path in layer.sources if path not in sources]),
+            )
+            if new.imports or new.sources:
+                self._learned.append(new)
+                self._todo.append(new)
 
     def _learn_late(self, zygote: Zygote, message: Message) -> None:
         """What a session imported after the agent was there: the sessions to come find it imported."""
@@ -242,8 +254,7 @@ class ForkLauncher:
     async def _import_agent(self) -> Zygote | None:
         """A zygote that has imported the agent; None where its copies would not do. Raises AgentError."""
         number = self._agent_number
-        self._todo += self._late
-        self._learned += self._late
+        self._learn_layers(self._late)
         self._late = []
         base = await self._zygote()
         call = await self._call_zygote(base, {"agent": True})
