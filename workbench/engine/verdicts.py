@@ -98,6 +98,10 @@ class Verdicts:
         with self._lock:
             return self._sets.get(number, _NOTHING)
 
+    def has_set(self, number: int) -> bool:
+        """Whether a set has not been forgotten."""
+        return number in self._sets
+
     def row(self, number: int) -> Dependency:
         """A row by its number."""
         return self._rows[number]

@@ -143,6 +143,11 @@ class Selector:
         self._holds.clear()
         self._mismatches.clear()
         self._signatures.clear()
+        # These are true as long as their sets exist; each edit brings new sets.
+        for number in [number for number in self._specials if not self._verdicts.has_set(number)]:
+            del self._specials[number]
+        for place in [place for place in self._around if not self._verdicts.has_set(place[0])]:
+            del self._around[place]
 
     def signature(self, decision: Decision) -> int | None:
         """A number for how everything is that its agent needed last time; None where that is not known."""

@@ -1,0 +1,65 @@
+"""Reading without the collector in the way leaves no garbage behind for ever."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from workbench.store import garbage
+from workbench.store.garbage import without_collecting
+
+
+class Cycle:
+    """Garbage that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.myself = self
+
+
+@pytest.fixture(autouse=True)
+def unfrozen() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as tests/conftest.py leaves it
+
+
+def test_a_small_reading_keeps_no_garbage() -> None:
+    frozen = gc.get_freeze_count()
+    cycle = Cycle()
+    kept = weakref.ref(cycle)
+
+    with without_collecting():
+        del cycle
+    gc.collect()
+
+    assert kept() is None
+    assert gc.get_freeze_count() <= frozen
+
+
+def test_a_large_reading_is_passed_over_by_the_collector() -> None:
+    frozen = gc.get_freeze_count()
+
+    with without_collecting():
+        many = [[number] for number in range(2 * garbage._MANY)]
+
+    assert gc.get_freeze_count() >= frozen + len(many)
+
+
+def test_garbage_is_freed_once_the_objects_have_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_passed_over", garbage._PassedOver())
+    monkeypatch.setattr(garbage, "_ROUNDS", 2)
+    cycle = Cycle()
+    kept = weakref.ref(cycle)
+    with without_collecting():
+        many = [[number] for number in range(2 * garbage._MANY)]
+    del cycle
+    at_most = len(many) + 4 * gc.get_freeze_count()
+
+    while kept() is not None:
+        assert len(many) < at_most
+        with without_collecting():
+            many += [[number] for number in range(4 * garbage._MANY)]
