@@ -12,7 +12,7 @@ from workbench.model.evalset import Invocation
 from workbench.model.results import CaseStatus, InvocationScore
 from workbench.model.text import neutralise, redact
 from workbench.report.judging import samples_text
-from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.run_report import ReportedCase, RunReport, StreamedRun
 from workbench.report.turns import calls_text
 
 _STARS = "*" * 69
@@ -39,11 +39,11 @@ _COUNTED_AS = {
 }
 
 
-def summary_lines(report: RunReport) -> list[str]:
+def summary_lines(report: StreamedRun | RunReport) -> list[str]:
     """The summary after a run: a case that ran and did not pass counts as failed, as in ADK."""
     counts: dict[str, Counter[str]] = {}
-    for case in report.cases:
-        counts.setdefault(case.result.eval_set_id, Counter())[_COUNTED_AS.get(case.result.status, "failed")] += 1
+    for outcome in report.outcomes:
+        counts.setdefault(outcome.eval_set_id, Counter())[_COUNTED_AS.get(outcome.status, "failed")] += 1
     lines = [_STARS, "Eval Run Summary"]
     for eval_set_id, count in counts.items():
         lines += [

@@ -23,7 +23,7 @@ from workbench.cli.streams import message, write_lines
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
-    from workbench.report.run_report import RunReport
+    from workbench.report.run_report import RunReport, StreamedRun
 
 _EXPECTED = "expected.json"
 _NOT_COPIED = ("__pycache__", ".workbench", ".adk", ".gitkeep", ".pytest_cache")
@@ -102,7 +102,7 @@ def _run_all(folder: Path, *, plain: bool) -> int:
             if entry.target is not None and entry.relative not in left_out
         ]
         plan = workspace.plan(chosen, RunOptions(command=command_line()))
-        report, _ = carry_out(plan, workspace.start, Display(plain=plain))
+        report, _ = carry_out(plan, workspace, Display(plain=plain))
     for eval_set, reason in left_out.items():
         write_lines([f"skipped: {eval_set}: {reason}"])
     if report.interrupted:
@@ -135,12 +135,10 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _compare(folder: Path, report: RunReport, left_out: dict[str, str]) -> int:
+def _compare(folder: Path, report: StreamedRun | RunReport, left_out: dict[str, str]) -> int:
     """Say whether every verdict is as meant; the exit status."""
     meant = _meant_verdicts(folder)
-    came_out = {
-        (case.result.case.eval_set, case.result.case.eval_id): case.result.status.value for case in report.cases
-    }
+    came_out = {(outcome.case.eval_set, outcome.case.eval_id): outcome.status.value for outcome in report.outcomes}
     wrong = [
         f"not as meant: {eval_set}:{eval_id}: expected {status}, got {came_out.get((eval_set, eval_id), 'no verdict')}"
         for (eval_set, eval_id), status in meant.items()

@@ -79,6 +79,7 @@ def evaluate(
     from workbench.cli.running import Display, carry_out, command_line
     from workbench.cli.streams import write_lines
     from workbench.engine.workspace import Workspace
+    from workbench.report.run_report import RunReport
 
     with Workspace(project, loaded, resources=resources) as workspace:
         selections = select(project, named)
@@ -86,15 +87,17 @@ def evaluate(
             selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
         options = options.model_copy(update={"command": command_line()})
         plan = workspace.plan(selections, options)
-        display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
+        display = Display(
+            report_format=report_format, output=output, plain=plain, verbose=verbose, details=print_detailed_results
+        )
         as_text = display.stdout_format == "text"
         if as_text:
             configs = {case.config.source: case.config for case in plan.cases}
             write_lines(map(criteria_line, configs.values()))
-        report, status = carry_out(plan, workspace.start, display)
+        report, status = carry_out(plan, workspace, display)
     if as_text:
         write_lines(summary_lines(report))
-        if print_detailed_results:
+        if print_detailed_results and isinstance(report, RunReport):
             write_lines(detailed_lines(report.cases))
     return status
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from workbench.cli.streams import message, wants_colour, write_document, write_lines
 from workbench.report.formats import FORMATS, write_report
-from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.run_report import ReportedCase, RunReport, StreamedRun
 from workbench.report.table import Style, VerdictTable
 
 TEXT = "text"
@@ -32,7 +32,7 @@ class Printer(Protocol):
     def finished(self, case: ReportedCase) -> None:
         """A case ended; cases come in the order in which they end."""
 
-    def closed(self, report: RunReport) -> None:
+    def closed(self, report: StreamedRun | RunReport) -> None:
         """The run ended."""
 
 
@@ -54,7 +54,7 @@ class TablePrinter:
             self._next += 1
         write_lines(lines)
 
-    def closed(self, report: RunReport) -> None:
+    def closed(self, report: StreamedRun | RunReport) -> None:
         """Print the rest (a run that was ended early has gaps) and the totals."""
         rest = [self._waiting[job] for job in self._order[self._next :] if job in self._waiting]
         lines = [line for case in rest for line in self._table.lines(case)]
@@ -70,7 +70,7 @@ class LinePrinter:
 
         write_document(case_line(case))
 
-    def closed(self, report: RunReport) -> None:
+    def closed(self, report: StreamedRun | RunReport) -> None:
         """Print the line of the run."""
         from workbench.report.json_format import run_line
 
@@ -86,8 +86,9 @@ class DocumentPrinter:
     def finished(self, case: ReportedCase) -> None:
         """Nothing yet."""
 
-    def closed(self, report: RunReport) -> None:
+    def closed(self, report: StreamedRun | RunReport) -> None:
         """Print the document."""
+        assert isinstance(report, RunReport)  # `Display.needs_cases`
         write_document(write_report(report, self._format))
 
 

@@ -131,7 +131,7 @@ def run(
         if dry_run:
             return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return carry_out(plan, workspace.start, display)[1]
+        return carry_out(plan, workspace, display)[1]
 
 
 def open_workspace(

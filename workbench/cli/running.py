@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.cli.interrupt import graceful_interrupt
 from workbench.cli.output import (
@@ -28,7 +28,6 @@ from workbench.cli.output import (
 )
 from workbench.cli.progress import Progress
 from workbench.cli.streams import message
-from workbench.model.evalset import EvalCase
 from workbench.model.events import (
     AgentsImporting,
     CaseFinished,
@@ -39,14 +38,15 @@ from workbench.model.events import (
     RunFinished,
     RunStarted,
 )
-from workbench.model.keys import CaseKey
-from workbench.report.run_report import ReportedCase, RunReport
+from workbench.model.keys import JobKey
+from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, StreamedRun, outcome_of
 from workbench.report.spending import quota_wait_text
 from workbench.report.table import Style, VerdictTable, width_of_names
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Plan, PlannedCase
     from workbench.engine.run import Run
+    from workbench.engine.workspace import Workspace
 
 WRONG = 2
 
@@ -59,6 +59,8 @@ class Display:
     output: Path | None = None
     plain: bool = False
     verbose: bool = False
+    details: bool = False
+    """Whether the command prints more about each case after the run."""
 
     @property
     def document_format(self) -> str:
@@ -70,6 +72,11 @@ class Display:
         """What standard output shows: the document, unless that goes to a file."""
         return self.document_format if self.output is None else TEXT
 
+    @property
+    def needs_cases(self) -> bool:
+        """Whether all cases have to be in memory at the end; otherwise each is printed and freed when it ends."""
+        return self.details or self.output is not None or self.stdout_format not in (TEXT, "jsonl")
+
 
 def command_line() -> str:
     """The command as it was typed, to be kept with the run; addresses without what gives access to them."""
@@ -78,20 +85,23 @@ def command_line() -> str:
     return shlex.join(["workbench", *(shown_address(word) if is_address(word) else word for word in sys.argv[1:])])
 
 
-def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tuple[RunReport, int]:
-    """Run a plan to its end. Returns what happened, and the exit status.
+def carry_out(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
+    """Run a plan to its end. Returns what happened, with its cases only if `display` needs them, and the exit status.
 
     Raises PlanError where the results could not be written to where they are to go.
     """
+    from workbench.engine.run import Holds
+
     if display.output is not None:
         require_writable(display.output)
     names = [name_of(case, repeat) for case, repeat in _rows(plan)]
     printer = _printer(plan, display, names=names)
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
-    run = start(plan)
-    report = _follow(run, printer, progress)
+    run = workspace.start(plan, holds=Holds.VERDICTS)
+    report = _follow(run, printer, progress, keeps_cases=display.needs_cases)
     status = run.exit_status
     if display.output is not None:
+        assert isinstance(report, RunReport)
         style = Style(verbose=display.verbose)
         table = "\n".join(table_lines(report, style=style, name_width=width_of_names(names))) + "\n"
         if not save_report(report, display.document_format, display.output, table_text=table):
@@ -99,23 +109,21 @@ def carry_out(plan: Plan, start: Callable[[Plan], Run], display: Display) -> tup
     return report, status
 
 
-def report_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -> RunReport:
-    """A finished run as reports show it."""
+def _facts_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -> dict[str, Any]:
+    """The fields of RunFacts for a finished run."""
     from workbench.engine.versions import versions
 
-    expected = _expected(run.plan)
-    return RunReport(
-        run_id=run.run_id,
-        started_at=started_at,
-        duration_seconds=finished.duration_seconds,
-        interrupted=finished.interrupted,
-        command=run.plan.options.command,
-        summary=finished.summary,
-        cases=[ReportedCase(result, expected.get(result.case)) for result in run.results()],
-        criteria={case.key.eval_set: case.config for case in run.plan.cases},
-        options=run.plan.limits.model_dump(mode="json"),
-        versions=versions(),
-    )
+    return {
+        "run_id": run.run_id,
+        "started_at": started_at,
+        "duration_seconds": finished.duration_seconds,
+        "interrupted": finished.interrupted,
+        "command": run.plan.options.command,
+        "summary": finished.summary,
+        "criteria": {case.key.eval_set: case.config for case in run.plan.cases},
+        "options": run.plan.limits.model_dump(mode="json"),
+        "versions": versions(),
+    }
 
 
 def name_of(case: PlannedCase, repeat: int) -> str:
@@ -123,9 +131,9 @@ def name_of(case: PlannedCase, repeat: int) -> str:
     return case.key.name + (f" [{repeat + 1}]" if repeat else "")
 
 
-def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:
+def _follow(run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool) -> StreamedRun | RunReport:
     """Listen to a run until it ends."""
-    expected = _expected(run.plan)
+    collected = _Collected(run.plan, keeps_cases=keeps_cases)
     started_at: datetime | None = None
     finished: RunFinished | None = None
 
@@ -151,15 +159,45 @@ def _follow(run: Run, printer: Printer, progress: Progress) -> RunReport:
                     if not progress.is_shown:
                         announce(f"{event.model}: {quota_wait_text(event.seconds)}")
                 case CaseFinished():
+                    case = collected.add(event)
                     with progress.hidden():
-                        printer.finished(ReportedCase(event.result, expected.get(event.case)))
+                        printer.finished(case)
                     progress.finished(event.status)
                 case RunFinished():
                     finished = event
     assert finished is not None  # the last event of every run
-    report = report_of(run, started_at=started_at, finished=finished)
+    report = collected.report(_facts_of(run, started_at=started_at, finished=finished))
     printer.closed(report)
     return report
+
+
+class _Collected:
+    """What the report of a run needs of the cases that ended: with `keeps_cases` all of it, else their outcomes."""
+
+    def __init__(self, plan: Plan, *, keeps_cases: bool) -> None:
+        self._plan = plan
+        self._keeps_cases = keeps_cases
+        self._planned = {case.key: case for case in plan.cases}
+        self._cases: dict[JobKey, ReportedCase] = {}
+        self._outcomes: dict[JobKey, CaseOutcome] = {}
+
+    def add(self, event: CaseFinished) -> ReportedCase:
+        """Collect a case that ended, and return it to be printed."""
+        job = JobKey(case=event.case, repeat=event.repeat)
+        planned = self._planned[event.case]
+        case = ReportedCase(event.result, planned.case)
+        if self._keeps_cases:
+            self._cases[job] = case
+        else:
+            self._outcomes[job] = outcome_of(case, planned.config)
+        return case
+
+    def report(self, facts: Mapping[str, Any]) -> StreamedRun | RunReport:
+        """The report of the run, in the order of the plan; `facts` are the fields of RunFacts."""
+        jobs = [job for job, _ in self._plan.jobs]
+        if self._keeps_cases:
+            return RunReport(**facts, cases=[self._cases[job] for job in jobs if job in self._cases])
+        return StreamedRun(**facts, outcomes=[self._outcomes[job] for job in jobs if job in self._outcomes])
 
 
 def _printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
@@ -186,7 +224,3 @@ def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
         for case in cases
         for repeat in (range(plan.limits.runs) if case.repeat is None else (case.repeat,))
     ]
-
-
-def _expected(plan: Plan) -> dict[CaseKey, EvalCase | None]:
-    return {case.key: case.case for case in plan.cases}

@@ -79,7 +79,7 @@ def score(
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
         plan = workspace.plan_recorded(source, options, expected=expected, columns=columns, config=criteria)
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return carry_out(plan, workspace.start, display)[1]
+        return carry_out(plan, workspace, display)[1]
 
 
 def config_of(metrics: Iterable[str]) -> EvalConfig:

@@ -197,6 +197,9 @@ class HistoryRecorder:
         }
         if not wanted:
             return
+        if run.holds is Holds.VERDICTS and self._history is None:
+            self._warn("no result file for adk web was written: the results of this run are not in the history")
+            return
         from workbench.report.adk_results import write_adk_results
 
         try:

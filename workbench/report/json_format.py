@@ -20,7 +20,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Invocatio
 from workbench.model.text import REDACTED, names_secret, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference
-from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.run_report import ReportedCase, RunFacts, RunReport
 
 SCHEMA_VERSION = 1
 """Raised when a key is removed or changes its meaning; new keys may appear without."""
@@ -47,12 +47,12 @@ def case_line(case: ReportedCase) -> str:
     return dump({"schema_version": SCHEMA_VERSION, "kind": "case", **case_record(case)}) + "\n"
 
 
-def run_line(report: RunReport) -> str:
+def run_line(report: RunFacts) -> str:
     """What there is to say about the whole run, as the last line of a stream."""
     return dump({"kind": "run", **run_record(report)}) + "\n"
 
 
-def run_record(report: RunReport) -> dict[str, Any]:
+def run_record(report: RunFacts) -> dict[str, Any]:
     """Everything but the cases."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -24,7 +24,7 @@ def markdown(report: RunReport) -> str:
     for (target, eval_set), cases in report.by_eval_set().items():
         lines += [f"## {_escape(heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)
-    unstable = [entry for entry in repeats(report.cases) if entry.flaky]
+    unstable = [entry for entry in repeats(report.outcomes) if entry.flaky]
     if unstable:
         lines += ["## Flaky", ""]
         lines += [f"- {_escape(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [""]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, TurnResult
+from workbench.model.text import one_line
 from workbench.report.differences import Difference, differences, state_differences, tell_calls
+from workbench.report.judging import samples_text, unsure_text
 
 if TYPE_CHECKING:
     from workbench.store.history import StoredRun
@@ -80,9 +82,50 @@ def _decides(metric: MetricResult) -> bool:
     return metric.threshold is not None or metric.status is MetricStatus.ERROR
 
 
+class CaseOutcome(NamedTuple):
+    """What the closing lines of a report need of one result: little, so that all of a large run fit into memory."""
+
+    case: CaseKey
+    repeat: int
+    eval_set_id: str
+    status: CaseStatus
+    metrics: tuple[str, ...]
+    """The names of the metrics that are shown."""
+    unsure: tuple[str, ...]
+    """A text for each metric on which the samples of a judge disagree."""
+    partly_judged: tuple[str, ...]
+    """A text for each metric that lacks samples of a judge."""
+    hints: tuple[str, ...]
+    """Hints on metrics that passed."""
+
+
+def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
+    """Sum up a result; `config` holds the criteria of its eval set."""
+    result, judged = case.result, case.judged
+    unsure = (unsure_text(metric) for metric in judged)
+    samples = ((metric.name, samples_text(metric)) for metric in judged)
+    passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
+    return CaseOutcome(
+        case=result.case,
+        repeat=result.repeat,
+        eval_set_id=result.eval_set_id,
+        status=result.status,
+        metrics=_shared(tuple([metric.name for metric in shown_metrics(case, config)])),
+        unsure=tuple([text for text in unsure if text is not None]),
+        partly_judged=tuple([f"{one_line(name)}: {text}" for name, text in samples if text is not None]),
+        hints=_shared(tuple([f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None])),
+    )
+
+
+@lru_cache(maxsize=256)
+def _shared(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The same object for equal texts: most cases of a run have the same."""
+    return texts
+
+
 @dataclass(frozen=True, kw_only=True)
-class RunReport:
-    """A run as reports show it. `criteria` is by eval set (path relative to the root)."""
+class RunFacts:
+    """A run without its cases. `criteria` is by eval set (path relative to the root)."""
 
     run_id: str
     started_at: datetime | None = None
@@ -90,10 +133,28 @@ class RunReport:
     interrupted: bool = False
     command: str = ""
     summary: RunSummary
-    cases: Sequence[ReportedCase]
     criteria: Mapping[str, EvalConfig] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedRun(RunFacts):
+    """A run whose cases were printed as they ended. `outcomes` are in the order of the plan."""
+
+    outcomes: Sequence[CaseOutcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport(RunFacts):
+    """A run as reports show it, with its cases."""
+
+    cases: Sequence[ReportedCase]
+
+    @cached_property
+    def outcomes(self) -> Sequence[CaseOutcome]:
+        """The cases summed up, in the order of the report."""
+        return [outcome_of(case, self.criteria.get(case.result.case.eval_set)) for case in self.cases]
 
     def by_eval_set(self) -> dict[tuple[str, str], list[ReportedCase]]:
         """The cases by target and eval set, in the order of the report."""
@@ -137,10 +198,10 @@ class Repeats:
         return 0 < self.passed < self.total
 
 
-def repeats(cases: Iterable[ReportedCase]) -> list[Repeats]:
+def repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
     """The cases that were executed more than once; skipped and cancelled repeats are not counted."""
     counts: dict[CaseKey, list[bool]] = {}
-    for case in cases:
-        if case.result.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
-            counts.setdefault(case.result.case, []).append(case.result.status is CaseStatus.PASSED)
+    for outcome in outcomes:
+        if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
+            counts.setdefault(outcome.case, []).append(outcome.status is CaseStatus.PASSED)
     return [Repeats(str(key), sum(passed), len(passed)) for key, passed in counts.items() if len(passed) > 1]

@@ -15,8 +15,16 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import counted, one_line
 from workbench.report.explain import explain, explain_at_length, safe, sample_lines_of, score_text
-from workbench.report.judging import samples_text, unsure_text
-from workbench.report.run_report import NOT_GOOD, ReportedCase, RunReport, repeats, shown_metrics
+from workbench.report.run_report import (
+    NOT_GOOD,
+    CaseOutcome,
+    ReportedCase,
+    RunFacts,
+    RunReport,
+    StreamedRun,
+    repeats,
+    shown_metrics,
+)
 from workbench.report.spending import spending_line
 from workbench.report.wording import SYMBOLS, heading, time_taken, total_line
 
@@ -71,16 +79,16 @@ class VerdictTable:
         heading = [] if group == self._group else self._heading(group, case)
         return [*heading, self._row(case), *self._details(case)]
 
-    def closing(self, report: RunReport) -> list[str]:
+    def closing(self, report: StreamedRun | RunReport) -> list[str]:
         """The metrics over the run, the unstable cases, what models cost, the totals."""
         lines = [""] if self._group is not None else []
         lines += self._metrics(report)
-        for entry in repeats(report.cases):
+        for entry in repeats(report.outcomes):
             if entry.flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
-        lines += _unsure_lines(report)
-        lines += _partly_judged_lines(report)
-        lines += _hint_lines(report)
+        lines += _unsure_lines(report.outcomes)
+        lines += _partly_judged_lines(report.outcomes)
+        lines += _hint_lines(report.outcomes)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         status = _status_of_run(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
@@ -136,11 +144,11 @@ class VerdictTable:
             lines += explain_at_length(case) if is_bad else []
         return [f"      {line}" for line in lines]
 
-    def _metrics(self, report: RunReport) -> list[str]:
+    def _metrics(self, report: StreamedRun | RunReport) -> list[str]:
         """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
         if report.summary.total < 2 and not self._style.verbose:
             return []
-        deciding = {metric.name for case in report.cases for metric in self._shown(case)}
+        deciding = {name for outcome in report.outcomes for name in outcome.metrics}
         shown = {
             name: metric for name, metric in report.summary.metrics.items() if name in deciding or self._style.verbose
         }
@@ -153,25 +161,15 @@ class VerdictTable:
         return lines
 
 
-def _unsure_lines(report: RunReport) -> list[str]:
+def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The cases on which the samples of a judge disagree."""
-    texts = [
-        f"{row_name(case)}: {one_line(text)}"
-        for case in report.cases
-        for metric in case.judged
-        if (text := unsure_text(metric)) is not None
-    ]
+    texts = [f"{_name_of(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
     return _listed("unsure", texts)
 
 
-def _partly_judged_lines(report: RunReport) -> list[str]:
+def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The verdicts that rest on fewer samples of a judge than were asked for."""
-    texts = [
-        f"{row_name(case)}: {one_line(metric.name)}: {text}"
-        for case in report.cases
-        for metric in case.judged
-        if (text := samples_text(metric)) is not None
-    ]
+    texts = [f"{_name_of(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
     return _listed("samples missing", texts)
 
 
@@ -181,14 +179,9 @@ def _listed(title: str, texts: Sequence[str]) -> list[str]:
     return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
 
 
-def _hint_lines(report: RunReport) -> list[str]:
+def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The hints on criteria that passed, once each; the other hints are shown with their case."""
-    counts = Counter(
-        f"{metric.name}: {metric.hint}"
-        for case in report.cases
-        for metric in case.judged
-        if metric.hint is not None and metric.status is MetricStatus.PASSED
-    )
+    counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
     lines = [f"hint: {safe(text)} ({counted(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
     more = len(counts) - len(lines)
     return [*lines, f"hint: and {more} more"] if more else lines
@@ -196,7 +189,15 @@ def _hint_lines(report: RunReport) -> list[str]:
 
 def row_name(case: ReportedCase) -> str:
     """What a row is called: the id of its case, and which repeat it is."""
-    return one_line(f"{case.name} [{case.result.repeat + 1}]" if case.result.repeat else case.name)
+    return _row_name(case.name, case.result.repeat)
+
+
+def _name_of(outcome: CaseOutcome) -> str:
+    return _row_name(outcome.case.name, outcome.repeat)
+
+
+def _row_name(name: str, repeat: int) -> str:
+    return one_line(f"{name} [{repeat + 1}]" if repeat else name)
 
 
 def width_of_names(names: Sequence[str]) -> int:
@@ -242,7 +243,7 @@ def _score(metric: MetricResult) -> str:
     return score_text(metric.score, metric.threshold)
 
 
-def _status_of_run(report: RunReport) -> CaseStatus:
+def _status_of_run(report: RunFacts) -> CaseStatus:
     summary = report.summary
     if summary.failed or summary.not_evaluated or not summary.passed:
         return CaseStatus.FAILED

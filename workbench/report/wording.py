@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseStatus
 from workbench.model.text import counted
-from workbench.report.run_report import RunReport
+from workbench.report.run_report import RunFacts
 
 if TYPE_CHECKING:
     from workbench.store.history import StoredRun
@@ -28,7 +28,7 @@ def heading(target: str, eval_set: str) -> str:
     return " · ".join(dict.fromkeys(name for name in (target, eval_set) if name))
 
 
-def total_line(report: RunReport) -> str:
+def total_line(report: RunFacts) -> str:
     """The run in one line, with both denominators: of all cases, and of those that could be judged."""
     summary = report.summary
     parts = [f"{counted(summary.total, 'case')}: {counts_text(summary)}"]

@@ -1,0 +1,56 @@
+"""Results that have been printed are freed: a run may be larger than memory."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tests.cli.conftest import CommandLine, turn
+from workbench.cli.output import DocumentPrinter, LinePrinter, TablePrinter
+from workbench.model.results import Execution
+
+COUNT = 40
+ROOM = "pantry"
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many executions were in memory at the end of each run."""
+    numbers: list[int] = []
+
+    def count(execution: object) -> bool:
+        if type(execution) is not Execution or not execution.turns:
+            return False
+        return execution.turns[0].invocation.user_content.text() == f"light {ROOM}"
+
+    for printer in (TablePrinter, LinePrinter, DocumentPrinter):
+
+        def closed(*given: object, close: object = printer.closed) -> None:
+            gc.collect()
+            numbers.append(sum(map(count, gc.get_objects())))
+            close(*given)  # type: ignore[operator]
+
+        monkeypatch.setattr(printer, "closed", closed)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("command", "way", "least", "most"),
+    [
+        ("run", ("--plain",), 0, COUNT // 4),
+        ("run", ("--format", "jsonl"), 0, COUNT // 4),
+        ("eval", ("--plain",), 0, COUNT // 4),
+        ("run", ("--format", "json"), COUNT, 2 * COUNT),  # a document needs them: they are what is counted
+    ],
+)
+def test_results_are_freed_once_printed(
+    workbench: CommandLine, held: list[int], command: str, way: tuple[str, ...], least: int, most: int
+) -> None:
+    path = workbench.add_set("home/many.evalset.json", {f"c{n}": [turn(f"light {ROOM}")] for n in range(COUNT)})
+    what = ("home", str(path)) if command == "eval" else (str(path),)
+
+    done = workbench(command, *what, *way)
+
+    assert f"c{COUNT - 1}" in done.out
+    assert least <= held[0] <= most
