@@ -15,7 +15,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
@@ -24,6 +24,8 @@ from workbench.agents.host import AgentError
 from workbench.agents.processes import (
     Child,
     Exit,
+    Stoppable,
+    StoppedCheck,
     command,
     config_file,
     early_end,
@@ -74,6 +76,7 @@ class ForkLauncher:
         self._agent_is_scouted = False
         self._late: list[Layer] = []  # learned from the agent, for the zygotes below its next import
         self._defined: frozenset[str] = frozenset()
+        self._stopped_check = StoppedCheck(self._stoppable)
         self._closed = False
 
     def renew(self) -> bool:
@@ -394,7 +397,14 @@ class ForkLauncher:
         except OSError as error:
             raise AgentError(start_failure(self._target, error)) from error
         self._processes.append(process)
+        self._stopped_check.start()
         return process
+
+    def _stoppable(self) -> Iterator[Stoppable]:
+        for zygote in self._zygotes:
+            if zygote.alive:
+                yield zygote
+                yield from zygote.children
 
     async def _first_words(
         self, process: subprocess.Popen[bytes], ready: asyncio.Future[_Call | None], stderr: IO[bytes]
@@ -418,6 +428,7 @@ class ForkLauncher:
     async def close(self) -> None:
         """End all processes."""
         self._closed = True
+        self._stopped_check.close()
         for task in (self._current, self._agent):
             if task is not None:
                 task.cancel()

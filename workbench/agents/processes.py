@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from workbench.agents.channel import Channel, Message
 from workbench.agents.host import AgentError
@@ -22,6 +22,7 @@ from workbench.model.target import Target
 from workbench.model.text import one_line
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_STOPPED_CHECK = 1.0  # seconds; a process that is stopped at two checks in a row is replaced
 _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 
 
@@ -29,16 +30,20 @@ _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 class Exit:
     """How a process ended. `code` is its exit status, or a signal's number negated; None where nobody knows.
 
-    `failure` is set where we ended it, or could not start it, for a reason.
+    `failure` is set where we ended it, or could not start it, for a reason. `stopped`: it, or the process that it was
+    forked from, was stopped (SIGSTOP) and could not go on.
     """
 
     code: int | None = None
     stdout: str = ""
     stderr: str = ""
     failure: Failure | None = None
+    stopped: bool = False
 
     def why(self) -> str:
         """How it ended, in words."""
+        if self.stopped:
+            return "was stopped by a signal (SIGSTOP) and then killed by workbench"
         if self.code is None:
             return "was lost"
         if self.code < 0:
@@ -71,6 +76,7 @@ class Child:
         self._exit: Exit | None = None
         self._output: asyncio.Future[tuple[str, str]] | None = None
         self._verdict: Failure | None = None
+        self._was_stopped = False
         self._listeners: dict[int, Callable[[Message], None]] = {}
         self.on_exit: list[Callable[[Exit], None]] = []
         self.on_imported: Callable[[Message], None] = lambda _: None
@@ -100,6 +106,11 @@ class Child:
         if self._exit is None:
             self._verdict = self._verdict or failure
             self._kill()
+
+    def kill_stopped(self) -> None:
+        """See `Stoppable.kill_stopped`."""
+        self._was_stopped = True
+        self.kill()
 
     async def output(self) -> tuple[str, str]:
         """The ends of what it has printed so far, and whatever it prints later not."""
@@ -171,10 +182,62 @@ class Child:
         if self._channel is not None:
             self._channel.close()
         if self._verdict is not None:
-            end = Exit(code=end.code, stdout=end.stdout, stderr=end.stderr, failure=self._verdict)
+            end = replace(end, failure=self._verdict)
+        if self._was_stopped:
+            end = replace(end, stopped=True)
         self.end.set_result(end)
         for listener in list(self.on_exit):
             listener(end)
+
+
+class Stoppable(Protocol):
+    """A process that may get stopped, by a user or another program."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; None before it has called in."""
+
+    def kill_stopped(self) -> None:
+        """End it because it is stopped. What it served fails for that reason."""
+
+
+class StoppedCheck:
+    """Ends processes that are stopped (SIGSTOP): they answer nothing, so that their cases would wait forever.
+
+    It sees them on Linux only. Elsewhere the time limits of the cases apply.
+    """
+
+    def __init__(self, processes: Callable[[], Iterable[Stoppable]]) -> None:
+        self._processes = processes
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to check, once."""
+        if self._task is None and sys.platform == "linux":
+            self._task = asyncio.create_task(self._check_repeatedly())
+
+    def close(self) -> None:
+        """Check no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _check_repeatedly(self) -> None:
+        suspects: set[int] = set()
+        while True:
+            await asyncio.sleep(_STOPPED_CHECK)
+            found = [(item, item.pid) for item in self._processes() if item.pid is not None and _is_stopped(item.pid)]
+            for item, pid in found:
+                if pid in suspects:
+                    item.kill_stopped()
+            suspects = {pid for _, pid in found}
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # it has ended
+        return False
+    return status.rpartition(b")")[2].split()[:1] == [b"T"]  # the name before it may hold anything
 
 
 def worker_target(target: Target) -> dict[str, Any]:

@@ -288,7 +288,8 @@ class WorkerSession:
             message=f"the agent's process {end.why()} before it answered",
         )
         failure = failure.model_copy(update={"turn": self._turn, "stderr_tail": end.stderr or None})
-        innocent = child.shared and not self._request.alone and end.failure is None
+        # A process of its own without an exit status was lost with the one that it was forked from.
+        innocent = (child.shared or end.code is None) and not self._request.alone and end.failure is None
         return AgentError(failure, retry_alone=innocent, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
     def _leave(self, *, reusable: bool) -> None:

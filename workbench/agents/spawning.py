@@ -19,6 +19,7 @@ from workbench.agents.host import AgentError
 from workbench.agents.processes import (
     Child,
     Exit,
+    StoppedCheck,
     command,
     config_file,
     early_end,
@@ -98,6 +99,7 @@ class SpawnLauncher:
         self._slots = asyncio.Semaphore(os.cpu_count() or 1)  # starting more at once only delays all
         self._all: set[_Spawned] = set()
         self._spare: asyncio.Task[Child] | None = None
+        self._stopped_check = StoppedCheck(lambda: [spawned.child for spawned in self._all])
         self._closed = False
 
     def renew(self) -> bool:
@@ -182,11 +184,13 @@ class SpawnLauncher:
         except OSError as error:
             raise AgentError(start_failure(self._target, error)) from error
         self._all.add(spawned)
+        self._stopped_check.start()
         spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
 
     async def close(self) -> None:
         """End all processes."""
         self._closed = True
+        self._stopped_check.close()
         if self._spare is not None:
             self._spare.cancel()
             await asyncio.wait([self._spare])

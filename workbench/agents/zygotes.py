@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from workbench.agents.channel import Channel, Message
@@ -40,6 +41,7 @@ class Zygote:
         self._children: dict[int, Child] = {}
         self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
+        self._was_stopped = False
         channel.on_message = self._hear
         channel.on_closed = lambda _: self._lost()
 
@@ -65,6 +67,17 @@ class Zygote:
         self._checks.append(checked)
         self._channel.send({"type": "check"})
         return await checked
+
+    @property
+    def children(self) -> Collection[Child]:
+        """Its children that have not ended."""
+        return list(self._children.values())
+
+    def kill_stopped(self) -> None:
+        """See `processes.Stoppable.kill_stopped`."""
+        self._was_stopped = True
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Let it end, and with it all its children."""
@@ -108,5 +121,5 @@ class Zygote:
             if child.pid is not None:
                 with contextlib.suppress(OSError):
                     os.killpg(child.pid, signal.SIGKILL)
-            child.exited(Exit())
+            child.exited(Exit(stopped=self._was_stopped))
         self._children.clear()
