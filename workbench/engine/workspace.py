@@ -38,6 +38,7 @@ from workbench.store.datasets import Recorded
 from workbench.store.discovery import Project, discover, find_root
 from workbench.store.documents import EvalSetDocument, TypedTexts
 from workbench.store.errors import StoreError
+from workbench.store.files import remove_leftovers
 from workbench.store.history import History, StoredRun
 from workbench.store.history.database import file_of
 from workbench.store.settings import LoadedSettings, Settings, load_settings
@@ -64,6 +65,7 @@ class Workspace:
         """`narrow` makes of a project that was looked at again what this workspace is about. `resources` may have
         started something before; from now on they are the workspace's."""
         self._project = project
+        remove_leftovers(_folders_written(project))
         add_secrets_of(project.targets.values())
         self._narrow = narrow
         self._loaded = loaded
@@ -384,3 +386,11 @@ class Workspace:
         self._runs.clear()
         self._chats.clear()
         self._resources.close()
+
+
+def _folders_written(project: Project) -> set[Path]:
+    """The folders in which this program saves files of the project."""
+    own = project.root / ".workbench"
+    sets = {entry.path.parent for entry in project.eval_sets}
+    configs = {entry.config.parent for entry in project.eval_sets if entry.config is not None}
+    return {folder.resolve() for folder in (project.root, own, own / "recovery", *sets, *configs)}

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.store.errors import FileChanged, StoreError, cannot
+from workbench.store.sessions import is_running, session_mark
 
 _FOREIGN_MARKS = {
     b"\xff\xfe": "UTF-16 text",
@@ -148,6 +150,37 @@ def write_new(path: Path, data: bytes) -> Stamp:
     return _write(path, path, data, link)
 
 
+_TEMPORARY = re.compile(
+    r"\..*\.(?P<process>\d+)-(?P<started>\d*)-(?P<session>[0-9a-f]{16})-[0-9a-f]{12}\.workbench\.tmp", re.DOTALL
+)
+
+
+def _temporary_name(name: str) -> str:
+    """A name in no use, which says which process writes the file: see `remove_leftovers`."""
+    mark = session_mark()
+    writer = f"{mark['process']}-{mark['started'] or ''}-{mark['session']}"
+    return f".{name[:40]}.{writer}-{secrets.token_hex(6)}.workbench.tmp"  # 255 bytes at most, 4 for a character
+
+
+def remove_leftovers(folders: Iterable[Path]) -> None:
+    """Remove temporary files that killed processes of this program left in these folders, not below them.
+
+    Files of processes that are still running stay, and so does what cannot be removed.
+    """
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                found = _TEMPORARY.fullmatch(entry.name)
+                if found is not None and entry.is_file(follow_symlinks=False) and not is_running(_writer(found)):
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.path)  # noqa: PTH108
+
+
+def _writer(name: re.Match[str]) -> dict[str, object]:
+    """The mark of the process that wrote a temporary file."""
+    return {"process": int(name["process"]), "started": name["started"] or None, "session": name["session"]}
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and the ones above it where they are absent. Raises StoreError."""
     try:
@@ -179,7 +212,7 @@ def _close_to_others(path: Path, mode: int) -> None:
 def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None], *, mode: int = 0o666) -> Stamp:
     if real.is_dir():
         raise StoreError(path, "cannot write it: it is a folder, expected a file")
-    temporary = str(real.with_name(f".{real.name[:80]}.{secrets.token_hex(6)}.tmp"))
+    temporary = str(real.with_name(_temporary_name(real.name)))
     try:
         try:
             status = _write_temporary(temporary, real, data, mode)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from workbench.model.base import Fact
 from workbench.model.keys import CaseKey
 from workbench.store.errors import StoreError
-from workbench.store.files import make_folder, write_atomic
+from workbench.store.files import make_folder, remove_leftovers, write_atomic
 
 
 class Layout(Fact):
@@ -53,6 +53,7 @@ class Layouts:
         """Keep how a project is left; where it cannot be kept, the next session begins as the first one did."""
         with suppress(StoreError):
             make_folder(self._folder)
+            remove_leftovers([self._folder])
             write_atomic(self._file(root), layout.model_dump_json().encode())
 
     def _file(self, root: Path) -> Path:
