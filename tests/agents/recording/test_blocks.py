@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.agents.worker.recording import blocks as blocks_module
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
 
 
@@ -318,3 +320,18 @@ def test_how_a_function_looks_from_outside_changes_exactly_the_block_around_it(
     edited = with_item(items, place.way, data.draw(st.sampled_from(looks)))
 
     assert changed(one.text(items, 1), two.text(edited, 1)) == {place.around}
+
+
+def test_a_source_is_read_although_python_fails_where_threads_parse_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = read_blocks(b"def f(): return 1", "a.py").bodies
+    parse, failures = blocks_module._parse, [SystemError("AST constructor recursion depth mismatch")] * 2
+
+    def parse_or_fail(source: bytes, path: str) -> ast.Module:
+        if failures:
+            raise failures.pop()
+        return parse(source, path)
+
+    monkeypatch.setattr(blocks_module, "_parse", parse_or_fail)
+
+    assert read_blocks(b"def f(): return 1", "a.py").bodies == expected
+    assert not failures

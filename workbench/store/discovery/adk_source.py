@@ -7,6 +7,7 @@ What counts is what `google.adk` and our adapter for it look for: `root_agent` (
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ _FACTORIES = ("get_agent_async", "get_agent")
 _PROMISING = re.compile(rb"agent|\bapp\b")
 _BOUND_IN_BROKEN_SOURCE = re.compile(rb"^(?:root_agent\b|(?:async )?def get_agent)", re.MULTILINE)
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+_TRIES = 5
 _MOST_MODULES = 4  # how far imports are followed: package -> agent -> factory -> ...
 
 
@@ -178,7 +180,7 @@ def _parse(path: Path, data: bytes) -> _Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes of other people's strings
-            tree = ast.parse(data)
+            tree = _parse_source(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         looks_like_one = bool(_BOUND_IN_BROKEN_SOURCE.search(data)) and b"google.adk" in data
         line = f"{error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else " "
@@ -190,6 +192,14 @@ def _parse(path: Path, data: bytes) -> _Module:
     for node in ast.walk(tree):
         _note_imports(module, node)
     return module
+
+
+def _parse_source(data: bytes) -> ast.Module:
+    """As `ast.parse`, which in Python 3.11 may raise SystemError if two threads parse at the same moment."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(SystemError):
+            return ast.parse(data)
+    return ast.parse(data)
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -10,6 +10,7 @@ What is hashed does not depend on the version of Python that parses.
 from __future__ import annotations
 
 import ast
+import contextlib
 import warnings
 
 from .fingerprints import digest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
+_TRIES = 5
 _LEFT_OUT = frozenset(("ctx", "kind", "type_comment"))
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
@@ -42,9 +44,25 @@ def read_blocks(source: bytes, path: str) -> Blocks:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever runs the code is told
         try:
-            return blocks_of(ast.parse(source, path))
+            return blocks_of(parse_source(source, path))
         except (RecursionError, MemoryError) as error:
             raise ValueError(f"{path} is nested too deeply") from error
+
+
+def parse_source(source: bytes, path: str) -> ast.Module:
+    """Parse, without the flags of this module. Raises what `compile` raises.
+
+    Python 3.11 counts the depth of all threads together and may raise SystemError if two parse at the same moment.
+    """
+    for _ in range(_TRIES):
+        with contextlib.suppress(SystemError):
+            return _parse(source, path)
+    return _parse(source, path)
+
+
+def _parse(source: bytes, path: str) -> ast.Module:
+    tree: ast.Module = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # type: ignore[assignment]
+    return tree
 
 
 def blocks_of(tree: ast.Module) -> Blocks:

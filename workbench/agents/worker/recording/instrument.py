@@ -10,7 +10,7 @@ import ast
 import builtins
 import itertools
 
-from .blocks import cut, docstring
+from .blocks import cut, docstring, parse_source
 from .fingerprints import digest
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def sources_by_path() -> Iterable[Tuple[str, bytes]]:
 
 def compile_source(path: str, source: bytes) -> Compiled:
     """Compile and remember. Raises what `compile` raises."""
-    tree: ast.Module = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # type: ignore[assignment]
+    tree = parse_source(source, path)
     made = None if _is_read_by_others(tree) else _instrumented(path, source, tree)
     if made is None:
         made = Compiled(source, compile(source, path, "exec", dont_inherit=True))
