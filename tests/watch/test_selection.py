@@ -402,3 +402,15 @@ def _question(path: Path) -> Any:
     from workbench.watch.state import Question
 
     return Question("file", str(path), None)
+
+
+def test_what_is_known_of_sets_goes_with_the_sets(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.engine.verdicts._LATELY_USED", 3)
+
+    for number in range(20):
+        known.add(known.file("a.txt", str(number)))
+        assert known.decide().action is Action.NOTHING
+    known.selector.forget()
+
+    assert len(known.selector._specials) < 12
+    assert len(known.selector._around) < 12
