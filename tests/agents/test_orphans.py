@@ -114,6 +114,37 @@ async def test_a_killed_zygote_takes_what_left_its_group_with_it(bench: Any, run
     await eventually(lambda: _all_gone(running, pids))
 
 
+@pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGSTOP, signal.SIGKILL]])
+async def test_the_killed_first_zygote_takes_what_left_its_group_with_it(
+    bench: Any, running: Any, eventually: Any, signals: list[int]
+) -> None:
+    bench.agent(AGENT)
+    host = bench.host()  # no cases are announced: the session is forked from the first zygote
+    talk = asyncio.create_task(bench.talk(host, "hang"))
+    pids = await eventually(lambda: _pids(bench))
+
+    for number in signals:
+        os.kill(pids[0], number)
+
+    assert (await talk).kind == "crash"
+    await eventually(lambda: _all_gone(running, pids))
+
+
+async def test_the_first_zygote_that_is_killed_before_the_end_leaves_nothing(
+    bench: Any, running: Any, eventually: Any
+) -> None:
+    bench.agent(AGENT)
+    host = bench.host()
+    talk = asyncio.create_task(bench.talk(host, "hang"))
+    pids = await eventually(lambda: _pids(bench))
+
+    os.kill(pids[0], signal.SIGKILL)
+    await host.close()
+
+    assert (await talk).kind == "crash"
+    await eventually(lambda: _all_gone(running, pids))
+
+
 async def test_a_killed_case_takes_what_left_its_group_with_it(bench: Any, running: Any, eventually: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import IO, Any
 from workbench.agents.channel import Channel, Listener, Message
 from workbench.agents.host import AgentError
 from workbench.agents.processes import (
+    MARK,
     Child,
     Exit,
     Stoppable,
@@ -29,6 +31,7 @@ from workbench.agents.processes import (
     command,
     config_file,
     early_end,
+    kill_marked,
     shut_down,
     slow_import,
     start_failure,
@@ -59,6 +62,7 @@ class ForkLauncher:
         self._layers = layers
         self._slots = asyncio.Semaphore(len(os.sched_getaffinity(0)))  # starting more at once only delays all
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._marks: dict[int, str] = {}  # by process id
         self._zygotes: list[Zygote] = []
         self._current: asyncio.Task[Zygote] | None = None
         self._todo: list[Layer] = []
@@ -381,9 +385,17 @@ class ForkLauncher:
                     raise
         finally:
             self._listener.forget(token)
-        return self._adopt(channel, hello, generation=generation)
+        zygote = self._adopt(channel, hello, generation=generation)
+        zygote.on_lost = lambda: self._root_lost(zygote, self._marks[process.pid])
+        return zygote
+
+    def _root_lost(self, zygote: Zygote, mark: str) -> None:
+        """Kill what was below a root that was killed: nobody adopts processes that left their group."""
+        if not self._closed and zygote in self._zygotes:  # else it ends by itself, and all below it
+            kill_marked(mark)
 
     def _spawn(self, config: Message, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        mark = secrets.token_hex(16)
         try:
             with config_file(config) as stdin:
                 process = subprocess.Popen(
@@ -392,11 +404,13 @@ class ForkLauncher:
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                     cwd=self._target.path,
+                    env={**os.environ, MARK: mark},
                     start_new_session=True,  # Ctrl-C in the terminal is for the engine
                 )
         except OSError as error:
             raise AgentError(start_failure(self._target, error)) from error
         self._processes.append(process)
+        self._marks[process.pid] = mark
         self._stopped_check.start()
         return process
 
@@ -435,6 +449,9 @@ class ForkLauncher:
         for zygote in self._zygotes:
             zygote.close()
         await asyncio.gather(*(self._end(process) for process in self._processes))
+        for process in self._processes:
+            if process.returncode:  # killed: it could not end what was below it
+                kill_marked(self._marks[process.pid])
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until a zygote has ended all that is below it and itself."""

@@ -23,6 +23,9 @@ from workbench.model.text import one_line
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _STOPPED_CHECK = 1.0  # seconds; a process that is stopped at two checks in a row is replaced
+MARK = "WORKBENCH_PROCESS_GROUP"
+"""The variable by which processes are found whose ancestors are gone; `worker.zygote` hides it from the records."""
+
 _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 
 
@@ -238,6 +241,26 @@ def _is_stopped(pid: int) -> bool:
     except OSError:  # it has ended
         return False
     return status.rpartition(b")")[2].split()[:1] == [b"T"]  # the name before it may hold anything
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes that have this value of `MARK` in the environment they were started with (Linux)."""
+    wanted = f"{MARK}={mark}".encode()
+    killed: set[int] = set()
+    while found := _processes_with(wanted) - killed:  # again for those that were started meanwhile
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def _processes_with(variable: bytes) -> set[int]:
+    found = set()
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - names are all that is needed
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if variable in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                found.add(int(name))
+    return found
 
 
 def worker_target(target: Target) -> dict[str, Any]:

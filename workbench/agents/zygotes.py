@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from workbench.agents.channel import Channel, Message
@@ -42,6 +42,7 @@ class Zygote:
         self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
         self._was_stopped = False
+        self.on_lost: Callable[[], None] = lambda: None
         channel.on_message = self._hear
         channel.on_closed = lambda _: self._lost()
 
@@ -123,3 +124,4 @@ class Zygote:
                     os.killpg(child.pid, signal.SIGKILL)
             child.exited(Exit(stopped=self._was_stopped))
         self._children.clear()
+        self.on_lost()

@@ -117,6 +117,21 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     assert record.of("env_files") == {".env": "-"}
 
 
+@pytest.mark.needs_fork
+async def test_the_mark_of_its_processes_is_no_dependency(bench: Any, run: Any) -> None:
+    bench.agent("""
+        import os
+        def answer(prompt):
+            return str([name for name in os.environ if os.environ[name] and name == "WORKBENCH_PROCESS_GROUP"])
+    """)
+
+    record = await run()
+
+    assert record.responses == ["['WORKBENCH_PROCESS_GROUP']"]
+    assert "PATH" in record.of("variable")
+    assert "WORKBENCH_PROCESS_GROUP" not in record.of("variable")
+
+
 async def test_values_of_variables_are_not_told(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WB_KEY", "very-secret")
     bench.agent("import os\ndef answer(prompt): return str(len(os.environ['WB_KEY']))")

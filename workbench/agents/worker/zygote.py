@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_MARK = "WORKBENCH_PROCESS_GROUP"  # as `agents.processes.MARK`
 _TAIL = 16_384  # bytes of output kept for each stream
 _READ = 65_536  # bytes read from a pipe at a time: what a pipe holds
 _LAST_READS = 32  # for what a dead process left: the largest pipe holds 1 MB, and readers may get it in halves
@@ -37,6 +38,7 @@ def run(config: Dict[str, Any]) -> None:
     """Be the first zygote, which imports nothing of the agent's: children, and zygotes that do, are forked from it."""
     with quiet:
         _support_forks_in_grpc()
+        _hide_mark()
     adapter = make_adapter(config["target"])
     loading.import_own(adapter)
     if adapter.waits_only:  # its sessions share a process, which is wanted as soon as this one is up
@@ -53,6 +55,13 @@ def _support_forks_in_grpc() -> None:
         recorder = hooks.active()
         if recorder is not None:
             recorder.own_variable("GRPC_ENABLE_FORK_SUPPORT")
+
+
+def _hide_mark() -> None:
+    """The engine's mark differs in each process: no result may depend on it."""
+    recorder = hooks.active()
+    if recorder is not None:
+        recorder.own_variable(_MARK)
 
 
 def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
