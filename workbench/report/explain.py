@@ -6,6 +6,7 @@ Every line is safe to print (no control characters) and has what looks like a se
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
@@ -23,6 +24,9 @@ _MOST_DIFFERENCES = 100
 """Differences of one case that are listed."""
 _CONTEXT = 40
 """Characters shown of what two long values have in common before they part."""
+
+_FRAME = re.compile(r'(?P<indent>[ |]*)File "(?P<path>.*)", line \d+, in ')
+_LIBRARY = re.compile(r".*[/\\](?:(?:site|dist)-packages|[Ll]ib[/\\]python3[.\d]*t?)[/\\](?P<inside>.*)")
 
 _ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
 _ABOUT_RESPONSE = ("response_match", "rouge", "bleu", "exact_match")
@@ -54,7 +58,7 @@ def explain_at_length(case: ReportedCase) -> list[str]:
     """What `explain` leaves out: the traceback and what the agent wrote to its standard streams, if anything."""
     failure, execution = case.result.failure, case.result.execution
     blocks = [
-        ("traceback", failure.traceback if failure is not None else None),
+        ("traceback", fold_library_frames(failure.traceback or "") if failure is not None else None),
         ("stderr", (failure.stderr_tail if failure is not None else None) or execution.stderr_tail),
         ("stdout", execution.stdout_tail),
     ]
@@ -64,6 +68,45 @@ def explain_at_length(case: ReportedCase) -> list[str]:
             lines.append(f"{title}:")
             lines += [f"  {line}" for line in redact(neutralise(text)).rstrip().split("\n")]
     return lines
+
+
+def fold_library_frames(traceback: str) -> str:
+    """The traceback with the frames of each row of libraries as one line. One without other frames stays whole."""
+    lines: list[str] = []
+    folded: list[str] = []  # the libraries of the frames that are being folded
+    indent = ""
+    has_others = False
+    for line in traceback.split("\n"):
+        frame = _FRAME.match(line)
+        if frame is None and folded and line.startswith((indent + "  ", indent + "[Previous line")):  # its source
+            continue
+        library = None if frame is None else _library_of(frame["path"])
+        if folded and (library is None or frame is None or frame["indent"] != indent):
+            lines.append(_folded_line(indent, folded))
+            folded = []
+        if frame is not None and library is not None:
+            indent = frame["indent"]
+            folded.append(library)
+        else:
+            has_others = has_others or frame is not None
+            lines.append(line)
+    if folded:
+        lines.append(_folded_line(indent, folded))
+    return "\n".join(lines) if has_others else traceback
+
+
+def _folded_line(indent: str, libraries: list[str]) -> str:
+    count = len(libraries)
+    return f"{indent}… {count} frame{'' if count == 1 else 's'} in {', '.join(dict.fromkeys(libraries))}"
+
+
+def _library_of(path: str) -> str | None:
+    """The library that a file belongs to, such as `google.adk`; None for the user's own."""
+    found = _LIBRARY.fullmatch(path)
+    if found is None:
+        return None
+    parts = re.split(r"[/\\]", found["inside"].removesuffix(".py"))
+    return ".".join(parts[: 2 if parts[0] == "google" else 1])
 
 
 def sample_lines_of(case: ReportedCase) -> list[str]:
