@@ -39,8 +39,8 @@ def test_calls_that_were_heard_of_otherwise_are_cut_as_well() -> None:
 
 
 def test_more_texts_than_are_kept_are_an_error() -> None:
-    with pytest.raises(AgentFault, match='"intermediate_responses" has 10,001 items, expected at most 10,000'):
-        answer(1, intermediate_responses=["hm"] * (MOST_STEPS + 1))
+    with pytest.raises(AgentFault, match='"intermediate_responses" has 100,001 items, expected at most 100,000'):
+        answer(1, intermediate_responses=["hm"] * 100_001)
 
 
 def test_responses_are_found_by_id_and_else_in_order() -> None:

@@ -13,6 +13,7 @@ from workbench.model.results import CaseResult, MetricResult
 
 _NO_MODULE = re.compile(r"^(?:ModuleNotFoundError: No module named|there is no module) '([^']+)'.*", re.DOTALL)
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_LOCATION = re.compile(r" \([^()]+:\d+\)$")  # the line of the agent that raised: an edit above it moves it
 
 
 class Answer(NamedTuple):
@@ -61,7 +62,7 @@ def outcome_of(result: CaseResult, *, root: Path, criteria: Iterable[str]) -> Ou
     return Outcome(
         answers=tuple(_answer(turn.invocation.model_dump(mode="json"), root) for turn in execution.turns),
         state=dump(execution.final_state),
-        failure=None if result.failure is None else without_root(result.failure.message, root),
+        failure=None if result.failure is None else without_root(_LOCATION.sub("", result.failure.message), root),
         verdict=result.status.value,
         judgements=tuple(_judgement(metric) for metric in result.metrics if metric.name in named),
     )

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MOST_STEPS = 10_000
 """Calls of tools, or what they gave back, that are kept of one turn: a run stays within its memory."""
 
+_MOST_TEXTS = 100_000
+"""Texts of one turn before its response; an agent that reports more is refused."""
+
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
     'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
@@ -103,9 +106,10 @@ def _list_of(value: Any, place: str) -> List[Any]:
 
 def _read_each(value: Dict[str, Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
     items = _list_of(value.get(key), key)
-    if len(items) > MOST_STEPS and key == "intermediate_responses":
-        raise base.AgentFault(f'"{key}" has {len(items):,} items, expected at most {MOST_STEPS:,}')
-    return [read(item, f"{key}[{index}]") for index, item in enumerate(items[:MOST_STEPS])]
+    most = _MOST_TEXTS if key == "intermediate_responses" else MOST_STEPS
+    if len(items) > most and key == "intermediate_responses":
+        raise base.AgentFault(f'"{key}" has {len(items):,} items, expected at most {most:,}')
+    return [read(item, f"{key}[{index}]") for index, item in enumerate(items[:most])]
 
 
 def _read_call(item: Any, place: str) -> Dict[str, Any]:
