@@ -267,6 +267,36 @@ def test_failed_runs_what_it_can_where_a_set_cannot_be_read(workbench: CommandLi
     assert "found the columns" in judged.error
 
 
+def test_failed_reports_a_broken_set_whose_cases_passed(workbench: CommandLine, make_turn: MakeTurn) -> None:
+    path = workbench.root / "home/light.evalset.json"
+    workbench("run", "home/light.evalset.json:on")
+    whole = path.read_text()
+
+    for broken in ("{", whole.replace('"eval_id": "on"', '"eval_id": 5')):
+        path.write_text(broken)
+        done = workbench("run", ".", "--failed")
+        assert (done.status, "light.evalset.json:" in done.error) == (2, True), done.error
+    assert "eval_cases[0].eval_id: found 5" in done.error
+
+    workbench.add_set("home/other.evalset.json", {"bad": [make_turn("light x", room="y")]})
+    workbench("run", "home/other.evalset.json")
+    done = workbench("run", ".", "--failed", "--format", "json")
+    assert (done.status, statuses(done)) == (2, {"bad": "FAILED"})
+    assert "eval_cases[0].eval_id: found 5" in done.error
+
+
+def test_a_second_list_of_cases_is_an_error_everywhere(workbench: CommandLine) -> None:
+    path = workbench.root / "home/light.evalset.json"
+    data = json.loads(path.read_text())
+    first = json.dumps(data["eval_cases"][:1])
+    path.write_text(f'{{"eval_set_id": "s", "eval_cases": {json.dumps(data["eval_cases"])}, "eval_cases": {first}}}')
+
+    commands = (("run", "home"), ("run", "home", "--dry-run"), ("eval-set", "validate", "home"), ("doctor",))
+    for done in (workbench(*command) for command in commands):
+        assert "found a second 'eval_cases', expected all cases in one list" in done.out + done.error
+        assert done.status == 2
+
+
 def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: CommandLine, make_turn: MakeTurn) -> None:
     first, long = [make_turn("light x", room="x")], [make_turn("sleep 60")]
     workbench.add_set("home/long.evalset.json", {"first": first, "long": long})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _WRONG = 2
 _LATEST = "latest"
+_MOST_BROKEN = 20
 
 
 class Opened(NamedTuple):
@@ -112,11 +114,17 @@ def run(
         # Without a choice of cases, those of the run to go on with.
         chosen = bool(what or cases or target or failed) or resume is None
         selections = selections_of(workspace, named, cases=cases) if chosen else []
+        meant = selections
         if failed:
             selections = list(_failed_of(workspace, selections))
         if chosen and not selections:
+            from workbench.cli.streams import message
+
+            problems = _problems_of_files(workspace, meant, options)
+            for problem in problems:
+                message(problem)
             click.echo("nothing to run: no case failed last time", err=True)
-            return 0
+            return _WRONG if problems else 0
         if failed and not (dry_run or affected or resume is not None):
             workspace.start_interpreters(selections, options)
         # What reports are made of takes its time to be imported, in which interpreters come up.
@@ -124,6 +132,10 @@ def run(
 
         options = options.model_copy(update={"command": command_line()})
         plan = plan_of(workspace, selections, options)
+        if failed:  # a case that cannot be read any more did not fail last time
+            known = {*plan.problems, *(case.problem.message for case in plan.cases if case.problem is not None)}
+            more = [text for text in _problems_of_files(workspace, meant, options) if text not in known]
+            plan = replace(plan, problems=(*plan.problems, *more))
         if affected or resume is None:
             from workbench.watch.affected import affected_part, with_unjudged
 
@@ -235,6 +247,19 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
         )
         if chosen:
             yield Selection(eval_set=selection.eval_set, cases=chosen)
+
+
+def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
+    """What is wrong with the files of these cases, whichever of them are run; at most so many broken cases."""
+    from workbench.engine.plan import PlanError
+
+    try:
+        plan = workspace.plan_what_is_there(selections, options)
+    except PlanError as error:
+        return error.problems
+    broken = list(dict.fromkeys(case.problem.message for case in plan.cases if case.problem is not None))
+    more = len(broken) - _MOST_BROKEN
+    return [*plan.problems, *broken[:_MOST_BROKEN], *([f"and {more:,} more broken cases"] if more > 0 else [])]
 
 
 def _show_plan(plan: Plan, cost: PlanCost) -> int:

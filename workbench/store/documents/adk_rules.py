@@ -11,6 +11,7 @@ from workbench.store.documents.adk_schema import ADK_TYPES, EVENT_FIELDS, FLAT_F
 from workbench.store.documents.frame import DocumentFormat, kind_of
 from workbench.store.documents.places import Place, find_key, to_snake
 from workbench.store.documents.problems import Severity
+from workbench.store.documents.repeated import repeated_keys
 
 
 class Finding(NamedTuple):
@@ -56,6 +57,22 @@ def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> It
     if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
         place = ("session_input", "state")
         yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
+
+
+def check_keys(text: str) -> Iterator[Finding]:
+    """Duplicate keys in the text of a case, a header or another file: errors where their values differ.
+
+    The text must be JSON, tolerantly read.
+    """
+    for place, loses_data in repeated_keys(text):
+        if loses_data:
+            message = (
+                f"duplicate key {place[-1]!r} with different values; readers take the last one and drop the others"
+            )
+            yield Finding("duplicate-key", "error", place, message)
+        else:
+            message = f"duplicate key {place[-1]!r}; its values are the same"
+            yield Finding("duplicate-key", "warning", place, message)
 
 
 def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import EvalCase
-from workbench.store.documents.adk_rules import Finding, check_case, check_set
+from workbench.store.documents.adk_rules import Finding, check_case, check_keys, check_set
 from workbench.store.documents.cases import Fault, Head, read_case, read_head
 from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
 from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
@@ -340,9 +340,12 @@ class DocumentView:
 
     def _check_case(self, index: int) -> tuple[Finding, ...]:
         case = self._pieces.cases[index]
-        if case.broken is not None or case.head.fault is not None:  # which is what there is to say of it
+        if case.broken is not None:
             return ()
-        return tuple(check_case(self.raw_case(index), self.format))
+        repeated = check_keys(self.case_text(index))
+        if case.head.fault is not None:  # which says why ADK refuses the case
+            return tuple(repeated)
+        return (*repeated, *check_case(self.raw_case(index), self.format))
 
     def _adk_problems_of_cases(self) -> Iterator[Problem]:
         errors = self.case_errors()
@@ -352,7 +355,10 @@ class DocumentView:
 
     def _adk_problems_of_header(self) -> Iterator[Problem]:
         if self.format is DocumentFormat.CURRENT:
-            for finding in check_set(self.header, self.cases_key):
+            repeated = (
+                () if self._pieces.ends.broken else check_keys(self.text_around_cases().removeprefix(_BYTE_ORDER_MARK))
+            )
+            for finding in (*repeated, *check_set(self.header, self.cases_key)):
                 yield _problem(finding, self.error_in_header(Fault(finding.place, "", "")))
 
 

@@ -134,7 +134,10 @@ class _Reader:
         while True:
             if self.text[position : position + 1] != '"':
                 raise BrokenJson(position, found=found_at(self.text, position), expected="a key in double quotes")
+            key_start = position
             key, position = decode_at(self.text, position)
+            if key in CASES_KEYS and self.found_cases:
+                self._fault(BrokenJson(key_start, found=f"a second {key!r}", expected="all cases in one list"))
             position = skip_space(self.text, position)
             if self.text[position : position + 1] != ":":
                 raise BrokenJson(position, found=found_at(self.text, position), expected="':' after the key")

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.model.criteria import EvalConfig, InvalidConfig, read_config
 from workbench.store.documents.jsontext import BrokenJson, Masked, decode_tolerantly
 from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of, to_snake
+from workbench.store.documents.repeated import repeated_keys
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import Stamp, decode_utf8, read_bytes
 from workbench.store.unusable_values import find_unusable, may_be_unusable
@@ -81,6 +82,9 @@ def load_config(path: Path) -> EvalConfig:
 
 def config_in(loaded: Loaded) -> EvalConfig:
     """What a configuration file says, as `load_config` reads it. Raises StoreError."""
+    for place, loses_data in repeated_keys(loaded.text):
+        if loses_data:
+            raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
     if isinstance(loaded.data, Mapping):
         _refuse_misspelt_keys(loaded, loaded.data)
     try:

@@ -1,21 +1,28 @@
-"""Keys that stand twice in one object: legal for most readers, which take the last, and hardly ever meant."""
+"""Duplicate keys in one object: legal for most readers, which take the last, and hardly ever meant."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from workbench.store.documents.jsontext import decode_tolerantly, skip_space
-from workbench.store.documents.places import Place, members
+from workbench.store.documents.jsontext import decode_at, decode_tolerantly, skip_space
+from workbench.store.documents.places import Member, Place, members
+
+
+class RepeatedKey(NamedTuple):
+    """A key that occurs more than once in its object; `loses_data`: its values differ, so that readers drop some."""
+
+    place: Place
+    loses_data: bool
 
 
 class _Repeated(Exception):
-    """Some key stands twice."""
+    """Some key occurs twice."""
 
 
-def repeated_keys(text: str) -> Iterator[Place]:
-    """The places of keys that stand twice in their object. The text must be JSON, tolerantly read."""
+def repeated_keys(text: str) -> Iterator[RepeatedKey]:
+    """The keys that occur more than once in their object, each once. The text must be JSON, tolerantly read."""
     strict = decode_tolerantly(text)[1].text
     try:
         _DECODER.decode(strict)
@@ -31,13 +38,15 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
 
 
-def _search(text: str, start: int, place: Place) -> Iterator[Place]:
+def _search(text: str, start: int, place: Place) -> Iterator[RepeatedKey]:
     if text[start] not in "{[":
         return
-    seen: set[str | int] = set()
+    found: dict[str | int, list[Member]] = {}
     for member in members(text, start)[0]:
-        inner = (*place, member.key)
-        if member.key in seen:
-            yield inner
-        seen.add(member.key)
-        yield from _search(text, member.start, inner)
+        found.setdefault(member.key, []).append(member)
+    for key, same in found.items():
+        inner = (*place, key)
+        if len(same) > 1:
+            last = decode_at(text, same[-1].start).value
+            yield RepeatedKey(inner, any(decode_at(text, member.start).value != last for member in same[:-1]))
+        yield from _search(text, same[-1].start, inner)

@@ -13,7 +13,6 @@ from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly, find_constants, mask
 from workbench.store.documents.places import position_of, positions_of
 from workbench.store.documents.problems import Problem, Severity
-from workbench.store.documents.repeated import repeated_keys
 from workbench.store.documents.validating_others import problems_of_other_file
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
@@ -96,7 +95,6 @@ def _problems_of(
         return
     yield from document.errors
     yield from (problem for problem in document.adk_problems if problem.severity != "error")
-    yield from _repeated_keys(document)
     if document.format is DocumentFormat.CURRENT:
         yield from _same_set_id(document, first_with_id, agent=agent)
     else:
@@ -115,16 +113,6 @@ def _same_set_id(
         message = f"the set id {eval_set_id!r} is that of {shown_path(other)} too, and ADK cannot run both at once"
         placed = document.error_in_header(Fault(("eval_set_id",), "", ""))
         yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
-
-
-def _repeated_keys(document: EvalSetDocument) -> Iterator[Problem]:
-    errors = document.case_errors()
-    message = "the key stands twice in its object; only the last one counts"
-    for index, piece in enumerate(document.pieces_of_cases()):
-        if piece.broken is None:
-            for place in repeated_keys(document.case_text(index)):
-                placed = errors.error(index, Fault(place, "", ""))
-                yield Problem.of_error(placed, rule="duplicate-key", severity="warning", message=message)
 
 
 def _not_strict(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.store.documents.adk_rules import Finding, check_type, get
+from workbench.store.documents.adk_rules import Finding, check_keys, check_type, get
 from workbench.store.documents.creating import read_scenarios, read_session_input
 from workbench.store.documents.places import find_key, format_place
 from workbench.store.documents.problems import Problem
@@ -38,6 +38,8 @@ def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Proble
         return
     for finding in found:
         yield _placed(loaded, finding)
+    for finding in check_keys(loaded.text):
+        yield _placed(loaded, finding)
 
 
 def is_config(loaded: Loaded) -> bool:
@@ -51,7 +53,7 @@ def is_config(loaded: Loaded) -> bool:
 def problems_of_config(loaded: Loaded) -> Iterator[Problem]:
     """What is wrong with a configuration, as far as its format and ADK go. Raises StoreError if it cannot be read."""
     config_in(loaded)
-    for finding in _check_config(loaded.data):
+    for finding in (*check_keys(loaded.text), *_check_config(loaded.data)):
         yield _placed(loaded, finding)
 
 
