@@ -217,3 +217,12 @@ def test_comments_are_a_warning_without_strict(workbench: CommandLine) -> None:
 
     assert done.status == 0
     assert "warning: not strict JSON: a comment (and 1 more), which ADK cannot read; --fix removes it" in done.out
+
+
+def test_a_threshold_below_every_score_is_a_warning(workbench: CommandLine) -> None:
+    workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.5}})
+
+    done = workbench("eval-set", "validate", "home/test_config.json")
+
+    assert done.status == 0
+    assert "criteria.response_evaluation_score.threshold: 0.5 is below every score (from 1 on)" in done.out

@@ -173,7 +173,8 @@ def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
     from workbench.store.errors import StoreError
 
     try:
-        yield from format_problems(config_problems(path, workspace.settings))
+        found = config_problems(path, workspace.settings)
+        yield from format_problems(problem for problem in found if problem.severity == "error")
     except StoreError as error:
         yield str(error)
 

@@ -94,7 +94,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     """
     from workbench.engine.file_validation import validate_files
     from workbench.model.text import counted, neutralise
-    from workbench.store.documents import fix
+    from workbench.store.documents import first_of_each_kind, fix
 
     files = [file for path in paths for file in _files_in(path)]
     if mend:
@@ -102,7 +102,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
             if fix(file):
                 message(f"{file}: comments and trailing commas removed")
     problems = validate_files(files, strict=strict)
-    write_lines(neutralise(str(problem)) for problem in problems)
+    write_lines(neutralise(line) for line in first_of_each_kind(problems))
     errors = sum(problem.severity == "error" for problem in problems)
     found = f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
     message(f"{counted(len(files), 'file')}: {found}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.metrics.definition import ModelJudge
 from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
-from workbench.model.criteria import EvalConfig, InvalidConfig
+from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.text import one_line
 from workbench.simulation.options import read_user_options
 from workbench.store.settings import Settings
@@ -25,6 +25,15 @@ def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
     judges = (judge for prepared in prepare(config) for judge, _ in prepared.judges)
     models = (judge.options.model or config.judge for judge in judges if isinstance(judge, ModelJudge))
     return tuple(dict.fromkeys(models))
+
+
+def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
+    """The criteria whose threshold every score reaches, with the lowest score of the metric."""
+    for criterion in config.criteria:
+        info = info_of(criterion.metric, config)
+        lowest = None if info is None else info.lowest
+        if criterion.threshold is not None and lowest is not None and criterion.threshold < lowest:
+            yield criterion, lowest
 
 
 def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from workbench.engine.criteria import problems_of, with_models
+from workbench.engine.criteria import criteria_below_every_score, problems_of, with_models
 from workbench.store.discovery import discover, find_root
 from workbench.store.documents import Problem, config_in, files_below, is_config, read_json, validate
 from workbench.store.errors import StoreError
@@ -28,7 +28,12 @@ def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Probl
 def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
-    for invalid in problems_of(with_models(config_in(loaded), settings)):
+    config = with_models(config_in(loaded), settings)
+    for criterion, lowest in criteria_below_every_score(config):
+        message = f"{criterion.threshold:g} is below every score (from {lowest:g} on), so that every case passes"
+        placed = loaded.error(f"criteria.{criterion.metric}.threshold", found="", expected="")
+        yield Problem.of_error(placed, rule="low-threshold", severity="warning", message=message)
+    for invalid in problems_of(config):
         error = loaded.error(invalid.place, found=invalid.found, expected=invalid.expected)
         yield Problem.of_error(error, rule="criteria")
 

@@ -9,13 +9,19 @@ from pathlib import Path
 
 from workbench.agents.tables import wrong_table
 from workbench.engine.baselines import OpenHistory, with_baselines
-from workbench.engine.criteria import judge_models_of, problems_of, why_no_scenario, with_models
+from workbench.engine.criteria import (
+    criteria_below_every_score,
+    judge_models_of,
+    problems_of,
+    why_no_scenario,
+    with_models,
+)
 from workbench.engine.plan import NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection, limits_of
 from workbench.engine.recordings import plan_recordings, recorded_target, refuse_unfit
 from workbench.engine.set_context import SetContext
 from workbench.engine.tools import ToolPlanner
 from workbench.engine.users import is_scripted, options_of, why_no_script
-from workbench.metrics.registry import check_inputs, info_of
+from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseAt, CaseKey, cases_by_name
@@ -355,13 +361,9 @@ def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
     assumed = sorted(name for name, config in configs.items() if config.is_default)
     generous = tuple(
         f"{config.source}: criteria.{criterion.metric}.threshold: {criterion.threshold:g} is below every score (from "
-        f"{info.lowest:g} on), so that every case passes"
+        f"{lowest:g} on), so that every case passes"
         for config in {id(config): config for config in configs.values()}.values()
-        for criterion in config.criteria
-        if criterion.threshold is not None
-        and (info := info_of(criterion.metric, config)) is not None
-        and info.lowest is not None
-        and criterion.threshold < info.lowest
+        for criterion, lowest in criteria_below_every_score(config)
     )
     if not assumed:
         return generous

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument, fix, validate
+from workbench.store.documents import EvalSetDocument, first_of_each_kind, fix, validate
 from workbench.store.errors import StoreError
 
 CASE: dict[str, Any] = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}], "role": "user"}}]}
@@ -295,3 +295,37 @@ def test_a_pipe_in_a_folder_is_passed_over(file: Callable[..., Path]) -> None:
     os.mkfifo(good.with_name("pipe.evalset.json"))
 
     assert validate([good.parent]) == validate([good])
+
+
+def test_an_id_of_many_cases_is_one_problem_that_names_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "same.evalset.json"
+    path.write_text(_set(*[CASE] * 1_000, _with(eval_id="b"), _with(eval_id="b")))
+
+    found = [problem.message for problem in validate([path])]
+
+    first = ", ".join(f"eval_cases[{index}]" for index in range(5))
+    assert found == [
+        f"found 'a' 1,000 times ({first}, …), expected an id only once",
+        "found 'b' 2 times (eval_cases[1000], eval_cases[1001]), expected an id only once",
+    ]
+
+
+def test_of_each_kind_the_first_twenty_problems_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "many.evalset.json"
+    path.write_text(_set(*({"eval_id": f"c{number}"} for number in range(2_000)), note=1))
+
+    lines = list(first_of_each_kind(validate([path])))
+
+    assert len(lines) == 22
+    assert lines[-1].endswith("many.evalset.json: error: and 1,980 more of the kind schema")
+    assert any("note" in line for line in lines)
+
+
+def test_a_test_config_is_a_configuration_whatever_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "test_config.json"
+    path.write_text("[]")
+
+    (problem,) = validate([path])
+
+    assert problem.severity == "error"
+    assert "expected an object with criteria" in problem.message

@@ -30,7 +30,7 @@ from workbench.store.documents.frame import DocumentFormat
 from workbench.store.documents.generation_file import load_generation
 from workbench.store.documents.migrating import migrate, with_initial_session
 from workbench.store.documents.places import Place, format_place
-from workbench.store.documents.problems import Problem, format_problems
+from workbench.store.documents.problems import Problem, first_of_each_kind, format_problems
 from workbench.store.documents.reader import Loaded, config_in, load_config, read_json
 from workbench.store.documents.recovery import Recovery, RecoveryFolder
 from workbench.store.documents.typed_text import TypedTexts
@@ -60,6 +60,7 @@ __all__ = [
     "differing_cases",
     "document_for_scenarios",
     "files_below",
+    "first_of_each_kind",
     "fix",
     "format_place",
     "format_problems",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench.model.evalset import EvalCase
+from workbench.model.text import shorten
 from workbench.store.documents.adk_rules import Finding, check_case, check_keys, check_set
 from workbench.store.documents.cases import Fault, Head, read_case, read_head
 from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entries
@@ -29,6 +29,9 @@ from workbench.store.names import name_of_file
 from workbench.store.unusable_values import may_be_unusable
 
 _BYTE_ORDER_MARK = "\ufeff"
+_MOST_PLACES = 5
+"""How many of the cases with one id a message names."""
+_LONGEST_ID = 100
 _REVISIONS = itertools.count(1)
 
 
@@ -330,13 +333,19 @@ class DocumentView:
             yield Problem.of_error(error, rule="set-id")
 
     def _duplicate_ids(self) -> Iterator[Problem]:
-        counts = Counter(entry.eval_id for entry in self.entries)
-        errors = self.case_errors()
+        """One problem for each id that several cases have, at the second of them."""
+        indexes: dict[str, list[int]] = {}
         for entry in self.entries:
-            if entry.occurrence and not (entry.problem and entry.eval_id.startswith("(case ")):
-                fault = Fault(("eval_id",), f"{entry.eval_id!r} {counts[entry.eval_id]} times", "an id only once")
-                placed = errors.error(entry.index, fault)
-                yield Problem.of_error(placed, rule="duplicate-id", case=entry.index, stops_case=True)
+            if not (entry.problem and entry.eval_id.startswith("(case ")):
+                indexes.setdefault(entry.eval_id, []).append(entry.index)
+        errors = self.case_errors()
+        for eval_id, same in sorted(indexes.items(), key=lambda item: item[1][1:2]):
+            if len(same) > 1:
+                places = ", ".join(format_place(self.place_of_case(index)) for index in same[:_MOST_PLACES])
+                places += ", …" if len(same) > _MOST_PLACES else ""
+                found = f"{shorten(repr(eval_id), _LONGEST_ID)} {len(same):,} times ({places})"
+                placed = errors.error(same[1], Fault(("eval_id",), found, "an id only once"))
+                yield Problem.of_error(placed, rule="duplicate-id", case=same[1], stops_case=True)
 
     def _check_case(self, index: int) -> tuple[Finding, ...]:
         case = self._pieces.cases[index]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -65,12 +66,25 @@ class Problem(Fact):
         )
 
 
+def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
+    """A line for each problem, of each kind in a file the first twenty; then how many more of that kind there are."""
+    counts: Counter[tuple[Path | str, Severity, str]] = Counter()
+    for problem in problems:
+        kind = (problem.path, problem.severity, problem.rule)
+        counts[kind] += 1
+        if counts[kind] <= _MOST_SHOWN:
+            yield str(problem)
+    for (path, severity, rule), count in counts.items():
+        if count > _MOST_SHOWN:
+            yield f"{shown_path(path)}: {severity}: and {count - _MOST_SHOWN:,} more of the kind {rule}"
+
+
 def format_problems(problems: Iterable[Problem]) -> list[str]:
-    """A line for each problem of a file: the first twenty, then how many more there are, and what names them all."""
+    """A line for each problem of a file: the first twenty, how many more there are, and what lists more of them."""
     found = list(problems)
     lines = [str(problem) for problem in found[:_MOST_SHOWN]]
     more = len(found) - _MOST_SHOWN
     if more > 0:
         name = shown_path(found[0].path)
-        lines.append(f"{name}: {more:,} more (`workbench eval-set validate {shlex.quote(name)}` names them all)")
+        lines.append(f"{name}: {more:,} more (`workbench eval-set validate {shlex.quote(name)}` lists more of them)")
     return lines

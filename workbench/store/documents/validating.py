@@ -13,13 +13,15 @@ from workbench.store.documents.frame import DocumentFormat, NotAnEvalSet
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly, find_constants, mask
 from workbench.store.documents.places import position_of, positions_of
 from workbench.store.documents.problems import Problem, Severity
-from workbench.store.documents.validating_others import problems_of_other_file
+from workbench.store.documents.reader import read_json
+from workbench.store.documents.validating_others import problems_of_config, problems_of_other_file
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
 from workbench.store.recognising import is_eval_set
 
 _BYTE_ORDER_MARK = "\ufeff"
-_FILES = ("*.evalset.json", "*.test.json", "test_config.json")
+_CONFIG_NAME = "test_config.json"
+_FILES = ("*.evalset.json", "*.test.json", _CONFIG_NAME)
 
 
 def validate(
@@ -86,6 +88,12 @@ def _problems_of(
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
     yield from _not_strict(path, text, strict=strict)
+    if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever it holds
+        try:
+            yield from problems_of_config(read_json(path))
+        except StoreError as error:
+            yield Problem.of_error(error, rule="schema")
+        return
     try:
         document = EvalSetDocument(path, data, None)
     except StoreError as error:
