@@ -142,3 +142,32 @@ def test_of_a_row_calls_differ_only_where_both_sides_tell_of_them(expects: bool,
     assert ("  + given (not expected)" in aligned_lines(ReportedCase(row, wanted))) is (expects and tells)
     assert ("  - wanted (not made)" in aligned_lines(ReportedCase(of_eval_set, wanted))) is expects
     assert ("  + given (not expected)" in aligned_lines(ReportedCase(of_eval_set, wanted))) is tells
+
+
+def test_arguments_are_masked_by_their_names_at_any_depth() -> None:
+    expected = {"password": "pw1", "headers": {"X-Api-Key": "kk1"}, "secret": ["s1", "s2"], "room": "hall"}
+    actual = {"password": "pw2", "headers": {"X-Api-Key": "kk1"}, "secret": ["s1", "s3"], "room": "hall"}
+
+    assert lines([("set", expected)], [("set", actual)]) == [
+        "turn 1: go",
+        "    set",
+        '  -   password: "[redacted]"',
+        '  +   password: "[redacted]"',
+        '      headers: {"X-Api-Key": "[redacted]"}',
+        '  -   secret[1]: "[redacted]"',
+        '  +   secret[1]: "[redacted]"',
+        '      room: "hall"',
+    ]
+
+
+def test_arguments_of_calls_that_one_side_has_are_masked_by_their_names() -> None:
+    args = {"authorization": "Bearer abc", "api_key": "kk9", "headers": {"Proxy-Authorization": "pp2"}, "pin": 1}
+
+    assert lines([], [("f", args)]) == [
+        "turn 1: go",
+        "  + f (not expected)",
+        '  +   authorization: "[redacted]"',
+        '  +   api_key: "[redacted]"',
+        '  +   headers: {"Proxy-Authorization": "[redacted]"}',
+        "  +   pin: 1",
+    ]

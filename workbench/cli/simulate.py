@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,13 +103,14 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
     from workbench.model.events import CaseFinished, Notice
     from workbench.model.results import CaseStatus
     from workbench.report.conversation import conversation_data, conversation_lines, ending
+    from workbench.report.json_format import dump
 
     for event in run.iter_events():
         if isinstance(event, Notice):
             message(event.message)
         elif isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
             if as_json:
-                write_document(json.dumps(conversation_data(event.result), ensure_ascii=False) + "\n")
+                write_document(dump(conversation_data(event.result)) + "\n")
             else:
                 write_lines([ending(event.result)] if is_live else conversation_lines(event.result))
         elif is_live:

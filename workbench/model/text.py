@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -165,6 +165,21 @@ def _without_parts(text: str, secret: _Secret) -> str:
 def names_secret(name: str) -> bool:
     """Whether a key or variable of this name holds a secret, as in `GOOGLE_API_KEY`."""
     return _NAMES_SECRET.fullmatch(name) is not None
+
+
+def mask_named(value: Any, name: object = "") -> Any:
+    """Return JSON data with every text or number under the name of a secret replaced by `[redacted]`.
+
+    `name` is the key that the value itself has, if any; the items of a list have the name of the list. For what is
+    shown only: compare values before. Known secrets and what looks like one are left to `redact`.
+    """
+    if isinstance(value, Mapping):
+        return {key: mask_named(item, key) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_named(item, name) for item in value]
+    if isinstance(name, str) and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return REDACTED if names_secret(name) else value
+    return value
 
 
 def counted(number: int, noun: str) -> str:

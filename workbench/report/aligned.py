@@ -13,6 +13,7 @@ from workbench.report.differences import (
     DifferenceKind,
     align,
     moves,
+    name_at,
     value_differences,
 )
 from workbench.report.explain import both_texts, path_text, safe, value_text
@@ -59,7 +60,7 @@ def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
 def _one_call(sign: str, call: ToolCall, note: str) -> Iterator[str]:
     yield f"{sign}{safe(call.name)} ({note})"
     for key, value in (call.args or {}).items():
-        yield f"{sign}  {safe(key)}: {value_text(value)}"
+        yield f"{sign}  {safe(key)}: {value_text(value, key)}"
 
 
 def _both_calls(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
@@ -75,13 +76,13 @@ def _both_calls(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
         found.setdefault(path[0], []).append(Difference(kind=kind, path=path, expected=wanted, actual=given))
     for key in (*expected.args, *(key for key in actual.args if key not in expected.args)):
         if key not in found:
-            yield f"{_BOTH}  {safe(key)}: {value_text(expected.args[key])}"
+            yield f"{_BOTH}  {safe(key)}: {value_text(expected.args[key], key)}"
         for difference in found.get(key, ()):
             yield from _sides(f"  {path_text(difference.path)}", difference)
 
 
 def _sides(name: str, difference: Difference) -> Iterator[str]:
-    wanted, given = both_texts(difference.expected, difference.actual)
+    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
     if difference.kind is not DifferenceKind.ARGUMENT_EXTRA:
         yield f"{_EXPECTED}{name}: {wanted}"
     if difference.kind is DifferenceKind.ARGUMENT_MISSING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.model.results import CaseResult, ConversationEnd, SimulatedConversation, TurnResult
-from workbench.model.text import counted, neutralise, one_line, redact
+from workbench.model.text import counted, mask_named, neutralise, one_line, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.turns import said_in
 from workbench.report.wording import time_taken
@@ -31,7 +31,7 @@ def user_lines(text: str) -> Iterator[str]:
 def answer_lines(turn: TurnResult) -> Iterator[str]:
     """What the agent did and said in a turn."""
     for call in trajectory_of(turn.invocation):
-        arguments = json.dumps(call.args or {}, ensure_ascii=False, default=str)
+        arguments = json.dumps(mask_named(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
     for said in said_in(turn.invocation):
         yield from _spoken(said.author, said.text)

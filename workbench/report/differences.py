@@ -59,6 +59,11 @@ class Difference:
     actual: Any = None
 
 
+def name_at(path: Path) -> str:
+    """The name of the value at a path: its last step that is no position in a list; empty if there is none."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One row of two aligned trajectories: positions from 0, None on the side that has nothing there.

@@ -13,8 +13,8 @@ from typing import Any
 from unicodedata import normalize
 
 from workbench.model.results import MetricResult, MetricStatus
-from workbench.model.text import neutralise, one_line, redact
-from workbench.report.differences import Difference, DifferenceKind, Path
+from workbench.model.text import mask_named, neutralise, one_line, redact
+from workbench.report.differences import Difference, DifferenceKind, Path, name_at
 from workbench.report.judging import failed_judging_lines, sample_lines, samples_text
 from workbench.report.run_report import ReportedCase
 
@@ -161,7 +161,7 @@ def score_text(score: float, other: float | None = None) -> str:
 def describe(difference: Difference) -> str:
     """One difference in one line, such as `set_device_info: device_id: expected "device_2", got "device_3"`."""
     tool = safe(difference.tool)
-    path = f"{tool}: {path_text(difference.path)}"
+    path, name = f"{tool}: {path_text(difference.path)}", name_at(difference.path)
     match difference.kind:
         case DifferenceKind.CALL_MISSING:
             return f"missing call {_number(difference.expected_call)}: {_call(tool, difference.expected)}"
@@ -171,9 +171,9 @@ def describe(difference: Difference) -> str:
             places = f"expected as call {_number(difference.expected_call)}, made as call "
             return f"call out of order: {_call(tool, difference.expected)}: {places}{_number(difference.actual_call)}"
         case DifferenceKind.ARGUMENT_MISSING:
-            return f"{path}: expected {value_text(difference.expected)}, got no such argument"
+            return f"{path}: expected {value_text(difference.expected, name)}, got no such argument"
         case DifferenceKind.ARGUMENT_EXTRA:
-            return f"{path}: unexpected argument {value_text(difference.actual)}"
+            return f"{path}: unexpected argument {value_text(difference.actual, name)}"
         case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
             wanted, given = _arguments(difference.expected), _arguments(difference.actual)
             return f"{tool}: expected {wanted}, got {given}"
@@ -204,24 +204,24 @@ def _describe_words(difference: Difference) -> str:
     return f"{speaker}: {told}"
 
 
-def value_text(value: Any) -> str:
-    """A value as JSON on one line, cut where it is long."""
-    return safe(json.dumps(value, ensure_ascii=False, default=repr))
+def value_text(value: Any, name: str = "") -> str:
+    """A value as JSON on one line, cut if it is long. It is masked if `name`, its key, is that of a secret."""
+    return safe(json.dumps(mask_named(value, name), ensure_ascii=False, default=repr))
 
 
 def _told_apart(difference: Difference) -> str:
-    wanted, given = both_texts(difference.expected, difference.actual)
+    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
     return f"expected {wanted}, got {given}"
 
 
-def both_texts(expected: Any, actual: Any) -> tuple[str, str]:
-    """Two values that differ, as JSON on a line each.
+def both_texts(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
+    """Two values that differ, as JSON on a line each; masked if `name`, their key, is that of a secret.
 
     Where they look the same (cut, or in characters that do), from where they part, and escaped.
     """
-    wanted, given = value_text(expected), value_text(actual)
+    wanted, given = value_text(expected, name), value_text(actual, name)
     if normalize("NFC", wanted) == normalize("NFC", given):
-        texts = [redact(json.dumps(value, default=repr)) for value in (expected, actual)]
+        texts = [redact(json.dumps(mask_named(value, name), default=repr)) for value in (expected, actual)]
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""
@@ -282,7 +282,7 @@ def _number(position: int | None) -> str:
 
 
 def _call(tool: str, args: Mapping[str, Any] | None) -> str:
-    written = ", ".join(f"{key}={value_text(value)}" for key, value in (args or {}).items())
+    written = ", ".join(f"{key}={value_text(value, key)}" for key, value in (args or {}).items())
     return one_line(f"{tool}({written})", width=_WIDTH)
 
 

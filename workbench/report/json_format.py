@@ -17,9 +17,9 @@ from workbench.model.agreement import agreement_of, is_unsure
 from workbench.model.criteria import EvalConfig
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseResult, CaseStatus, Execution, InvocationScore, MetricResult, TurnResult
-from workbench.model.text import REDACTED, names_secret, redact
+from workbench.model.text import mask_named, names_secret, redact
 from workbench.model.trajectory import trajectory_of
-from workbench.report.differences import Difference
+from workbench.report.differences import Difference, name_at
 from workbench.report.run_report import ReportedCase, RunFacts, RunReport
 
 SCHEMA_VERSION = 1
@@ -182,8 +182,8 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
         "expected_call": difference.expected_call,
         "actual_call": difference.actual_call,
         "path": list(difference.path),
-        "expected": difference.expected,
-        "actual": difference.actual,
+        "expected": mask_named(difference.expected, name_at(difference.path)),
+        "actual": mask_named(difference.actual, name_at(difference.path)),
     }
 
 
@@ -213,7 +213,7 @@ def _clean(value: Any) -> Any:
 def _clean_member(key: str, value: Any) -> tuple[str, Any]:
     """As `_clean`, for a value that is a secret where its key says so."""
     cleaned, is_of_secret = _clean_key(key)
-    return cleaned, REDACTED if is_of_secret and isinstance(value, str) else _clean(value)
+    return cleaned, _clean(mask_named(value, key) if is_of_secret else value)
 
 
 @lru_cache(maxsize=1_000)  # a report has the same few again and again

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workbench.model.evalset import FunctionCall, FunctionResponse, IntermediateData, Invocation, InvocationEvents
+from workbench.model.text import mask_named
 from workbench.model.trajectory import ToolCall, trajectory_of
 from workbench.report.differences import (
     Difference,
@@ -91,10 +92,13 @@ def calls_of(invocation: Invocation) -> list[FunctionCall]:
 
 
 def calls_text(invocation: Invocation) -> str:
-    """The tool calls of an invocation as text, a line for each, in the order of its trajectory."""
+    """The tool calls of an invocation as text, a line for each, in the order of its trajectory.
+
+    Arguments whose names are those of secrets are masked.
+    """
+    calls = ((call.name, mask_named(call.args)) for call in trajectory_of(invocation))
     return "\n".join(
-        f"{call.name}({'' if call.args is None else json.dumps(call.args, ensure_ascii=False, default=repr)})"
-        for call in trajectory_of(invocation)
+        f"{name}({'' if args is None else json.dumps(args, ensure_ascii=False, default=repr)})" for name, args in calls
     )
 
 

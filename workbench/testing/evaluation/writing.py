@@ -9,7 +9,7 @@ import math
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.text import redact
+from workbench.model.text import mask_named, redact
 from workbench.store.datasets.remote import address_below, check_address, is_address, put
 from workbench.store.errors import StoreError
 from workbench.store.files import make_folder, write_atomic
@@ -55,7 +55,7 @@ def _write(folder: str, name: PurePath, data: bytes) -> None:
 
 
 def _as_lines(result: EvalResult) -> str:
-    return "".join(redact(json.dumps(row, ensure_ascii=False)) + "\n" for row in result.rows)
+    return "".join(redact(json.dumps(mask_named(row), ensure_ascii=False)) + "\n" for row in result.rows)
 
 
 def _as_csv(result: EvalResult) -> str:
@@ -73,4 +73,4 @@ def _cell(value: Any) -> str | int | float:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    return redact(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return redact(value if isinstance(value, str) else json.dumps(mask_named(value), ensure_ascii=False))

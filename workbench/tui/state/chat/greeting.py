@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from workbench.model.evalset import EvalCase
-from workbench.model.text import redact
+from workbench.model.text import mask_named, redact
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.chat.target_chat import TargetChat
 from workbench.tui.state.pieces import Piece, Tone, plural, safe, safe_line
@@ -24,7 +24,7 @@ def greeting(chat: TargetChat, case: EvalCase | None) -> Iterator[Block]:
     given = chat.session_input
     yield _fact("app", given.app_name or "named like the agent")
     yield _fact("user", given.user_id or "the default one")
-    yield _fact("state", redact(json.dumps(given.state, ensure_ascii=False)) if given.state else "empty")
+    yield _fact("state", redact(json.dumps(mask_named(given.state), ensure_ascii=False)) if given.state else "empty")
     yield Whole.of("· f2 changes how the session starts", Tone.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.model.evalset import Content, Invocation, InvocationEvents
 from workbench.model.results import Failure
-from workbench.model.text import redact
+from workbench.model.text import mask_named, redact
 from workbench.model.trace import Span, SpanKind, simulated_calls
 from workbench.model.trajectory import ToolCall
 from workbench.report.turns import side_of
@@ -202,7 +202,7 @@ def _failure(failure: Failure) -> Iterator[Block]:
 
 def _call(name: str, args: Mapping[str, Any] | None, source: str | None) -> Whole:
     """A call; `source` is who answered it in place of the tool."""
-    given = "  ".join(f"{key}={_json(value)}" for key, value in (args or {}).items())
+    given = "  ".join(f"{key}={_json(value, key)}" for key, value in (args or {}).items())
     simulated = f"  (simulated: {safe_line(source)})" if source else ""
     return Whole(
         (
@@ -245,8 +245,8 @@ def _words(response: Any) -> str:
     return "\n".join(part["text"] for part in found if isinstance(part.get("text"), str) and part["text"].strip())
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(value: Any, name: str = "") -> str:
+    return redact(json.dumps(mask_named(value, name), ensure_ascii=False))
 
 
 def _short(text: str) -> str:

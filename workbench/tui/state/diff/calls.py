@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from workbench.model.trajectory import ToolCall
-from workbench.report.differences import Difference, DifferenceKind, Pair, Path
+from workbench.report.differences import Difference, DifferenceKind, Pair, Path, name_at
 from workbench.report.turns import TurnComparison, TurnSide
 from workbench.tui.state.blocks import Both, Side, Whole
 from workbench.tui.state.diff.costs import TurnCosts
@@ -175,7 +175,7 @@ class CallWriter:
                 values = _member(expected, member), _member(actual, member)
                 self._value((*path, member), *values, by_path, inner)
         else:
-            side = _value_side(path, self._writer.texts.of(json_text(expected)))
+            side = _value_side(path, self._writer.texts.of(json_text(expected, name_at(path))))
             self._writer.both(side, side)
 
     def _response(self, expected: int, actual: int, found: Sequence[Difference]) -> None:
@@ -203,11 +203,12 @@ class CallWriter:
 
 def value_sides(path: Path, expected: Any, actual: Any, texts: Texts) -> tuple[Side | None, Side | None]:
     """Both sides of a value that differs, under the last step of its path; ABSENT where a side has none."""
+    name = name_at(path)
     if expected is ABSENT or actual is ABSENT:
-        left = None if expected is ABSENT else texts.of(json_text(expected))
-        right = None if actual is ABSENT else texts.of(json_text(actual))
+        left = None if expected is ABSENT else texts.of(json_text(expected, name))
+        right = None if actual is ABSENT else texts.of(json_text(actual, name))
     else:
-        left, right = texts.values(expected, actual)
+        left, right = texts.values(expected, actual, name)
     return (
         None if left is None else _value_side(path, left),
         None if right is None else _value_side(path, right),
@@ -221,7 +222,7 @@ def _value_side(path: Path, pieces: tuple[Piece, ...]) -> Side:
 def _call_rows(call: ToolCall, texts: Texts, note: str = "") -> Iterator[Side]:
     yield name_side(_name(call), note)
     for key, value in (call.args or {}).items():
-        yield _value_side((key,), texts.of(json_text(value)))
+        yield _value_side((key,), texts.of(json_text(value, key)))
 
 
 def _answered_by(source: str | None) -> str:

@@ -8,10 +8,10 @@ from itertools import zip_longest
 from workbench.engine.accepting import turn_comparisons
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
-from workbench.model.text import redact
+from workbench.model.text import mask_named, redact
 from workbench.model.trace import simulated_calls
 from workbench.model.trajectory import trajectory_of
-from workbench.report.differences import Difference, DifferenceKind, state_differences
+from workbench.report.differences import Difference, DifferenceKind, name_at, state_differences
 from workbench.report.explain import describe_metric
 from workbench.report.judging import samples_text
 from workbench.report.turns import Said, TurnComparison, side_of
@@ -218,7 +218,8 @@ class _Diff:
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has(execution.final_state, difference) else ABSENT
-            sides = value_sides((path,), difference.expected, given, writer.texts)
+            wanted, given = (mask_named(value, name_at(difference.path)) for value in (difference.expected, given))
+            sides = value_sides((path,), wanted, given, writer.texts)
             if execution.final_state is None:  # there is nothing that could be accepted
                 writer.add(Both(*sides, differs=True))
             else:

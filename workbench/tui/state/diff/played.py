@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from workbench.model.evalset import Content, ConversationScenario, UserPersona
@@ -11,7 +10,7 @@ from workbench.model.trajectory import trajectory_of
 from workbench.report.turns import said_in
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.diff.source import DiffSource
-from workbench.tui.state.diff.texts import Texts
+from workbench.tui.state.diff.texts import Texts, json_text
 from workbench.tui.state.pieces import Piece, Tone, plural, safe_line
 
 _NAME = 7  # columns of a speaker's name
@@ -51,7 +50,7 @@ def played_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
 def _turn(number: int, turn: TurnResult, texts: Texts) -> Iterator[Block]:
     yield _user(number, turn.invocation.user_content, texts)
     for call in trajectory_of(turn.invocation):
-        arguments = json.dumps(call.args or {}, ensure_ascii=False, default=str)
+        arguments = json_text(call.args or {})
         pieces = (Piece("ƒ ", Tone.KEY), Piece(safe_line(call.name), Tone.STRONG), Piece(" "), *texts.of(arguments))
         yield Whole(pieces, indent=_NAME, hang=2)
     for said in said_in(turn.invocation):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.model.text import neutralise
+from workbench.model.text import mask_named, neutralise, redact
 from workbench.report.words import Change, Passage, word_differences
 from workbench.tui.state.pieces import MOST_CHARACTERS, Piece, Tone
 
@@ -32,9 +32,9 @@ class Texts:
         passages = word_differences(expected, actual)
         return self._side(passages, Change.REMOVED), self._side(passages, Change.ADDED)
 
-    def values(self, expected: Any, actual: Any) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-        """Both sides of a value as JSON; words are compared in long texts."""
-        wanted, given = json_text(expected), json_text(actual)
+    def values(self, expected: Any, actual: Any, name: str = "") -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+        """Both sides of a value as JSON; words are compared in long texts. `name` is the key of the value."""
+        wanted, given = json_text(expected, name), json_text(actual, name)
         if isinstance(expected, str) and isinstance(actual, str) and min(len(wanted), len(given)) >= _WORTH_COMPARING:
             return self.two(wanted, given)
         return self.of(wanted), self.of(given)
@@ -63,9 +63,9 @@ class Texts:
         return tuple(pieces)
 
 
-def json_text(value: Any) -> str:
-    """A value as JSON, as it is written in files."""
-    return json.dumps(value, ensure_ascii=False, default=repr)
+def json_text(value: Any, name: object = "") -> str:
+    """A value as JSON, as it is written in files, without secrets. `name` is its key, which may say that it is one."""
+    return redact(json.dumps(mask_named(value, name), ensure_ascii=False, default=repr))
 
 
 def _safe(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
-from workbench.model.text import redact
+from workbench.model.text import mask_named, redact
 from workbench.tui.state.amounts import time_text
 from workbench.tui.state.blocks import Block, Whole
 from workbench.tui.state.layout import lay_out
@@ -111,13 +111,13 @@ class SpanDetail:
         if self.tab is DetailTab.GRAPH:
             return "\n".join("".join(piece.text for piece in line).rstrip() for line in self._draw_graph(120))
         value = _exchanged(self._row, self.tab)
-        return redact(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+        return redact(value if isinstance(value, str) else json.dumps(mask_named(value), ensure_ascii=False, indent=2))
 
     def copyable_row(self) -> str | None:
         """All that is recorded of the row, as JSON without secrets."""
         if self._row is None:
             return None
-        return redact(json.dumps(_whole(self._row), ensure_ascii=False, indent=2))
+        return redact(json.dumps(mask_named(_whole(self._row)), ensure_ascii=False, indent=2))
 
     def _make(self, view: TraceView) -> None:
         value = self._value()
