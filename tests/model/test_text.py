@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import time
 import unicodedata
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -104,12 +109,50 @@ SECRET = "Zx81-abcdefghijklmnopqrstuvwxyz-012345678"
         (f"{SECRET[20:]} begins a tail", "[redacted] begins a tail"),
         ("Zx81- is no part that counts", "Zx81- is no part that counts"),
         (f"{SECRET[-9:]} is a word", f"{SECRET[-9:]} is a word"),
+        (f"first half {SECRET[:30]}\nnext line", "first half [redacted]\nnext line"),
+        (f"last half ({SECRET[15:]}) and more", "last half ([redacted]) and more"),
+        (f"both {SECRET[:30]} {SECRET[15:]} halves", "both [redacted] [redacted] halves"),
+        (f"less than half {SECRET[:18]} is a word", f"less than half {SECRET[:18]} is a word"),
     ],
 )
 def test_known_secrets_are_told_by_their_value_also_where_a_text_was_cut(text: str, expected: str) -> None:
     add_secrets([SECRET])
 
     assert redact(text) == mask_secrets(text) == expected
+
+
+ENCODED = "q7/Ab+\"c&d\nEf'9 ghijklmnopqrstuvwxyz_0123456é"
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        str,
+        repr,
+        quote,
+        partial(quote, safe=""),
+        quote_plus,
+        json.dumps,
+        partial(json.dumps, ensure_ascii=False),
+        lambda text: base64.b64encode(text.encode()).decode(),
+        lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    ],
+)
+def test_known_secrets_are_masked_when_encoded_whole_or_cut(encode: Callable[[str], str]) -> None:
+    add_secrets([ENCODED])
+    whole = encode(ENCODED).strip("='\"")
+
+    for part in (whole, whole[: len(whole) * 2 // 3], whole[len(whole) // 3 :]):
+        assert mask_secrets(f"It is <{part}> here") == "It is <[redacted]> here"
+
+
+def test_parts_of_secrets_are_found_in_linear_time() -> None:
+    add_secrets(["ö~" * 20 + "Q", "R" + "ö~" * 20])
+
+    start = time.process_time()
+    mask_secrets("ö~" * 500_000 + "!")
+
+    assert time.process_time() - start < 5
 
 
 def test_in_data_every_text_is_masked() -> None:

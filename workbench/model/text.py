@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
 
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _CONTROL[0x7F] = "\u2421"
@@ -59,6 +61,7 @@ _SHORTEST_SECRET = len("secret=abcdef")
 _CUT = re.compile(r"\.\.\.|…|\Z")
 _SHORTEST_PART = 6  # characters of a known secret in a text that was cut within it
 _SHORTEST_END = 10  # the same at the start of a text, where nothing tells that something was cut off
+_SHORTEST_HALF = 12  # the same anywhere else; at least half of the secret, so that it is not there by chance
 
 REDACTED = "[redacted]"
 
@@ -108,20 +111,42 @@ def redact(text: str) -> str:
 
 
 def add_secrets(values: Iterable[str]) -> None:
-    """Know these values as secrets from now on, in the whole process: they are neither shown nor stored."""
-    new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in values}
+    """Know these values as secrets from now on, in the whole process: they are neither shown nor stored.
+
+    The same holds for their usual encodings: as in addresses, Python source, JSON and base64.
+    """
+    encoded = {each for value in values for each in _encodings(value)}
+    new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in encoded}
     _known_secrets[:] = sorted(new.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
 
 
+def _encodings(value: str) -> Iterator[str]:
+    """The value, and how it looks where it was encoded."""
+    data = value.encode("utf-8", "surrogatepass")
+    yield value
+    yield from (quote(data), quote(data, safe=""), quote_plus(data))
+    yield from (repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    # Without its padding, which other texts end with as well.
+    yield from (encode(data).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode))
+
+
 def mask_secrets(text: str) -> str:
-    """The text with known secrets replaced by `[redacted]`, also where it was cut within one.
+    """The text with known secrets replaced by `[redacted]`, also where one was cut.
+
+    A part counts at the start or end of the text, before an ellipsis, and anywhere if it is half of the secret.
 
     For what is stored: other than `redact` it takes nothing for a secret that only looks like one.
     """
-    for secret in _known_secrets:
-        if secret.head in text or secret.tail in text:
-            text = _without_parts(text.replace(secret.value, REDACTED), secret)
-    return text
+    present = [secret for secret in _known_secrets if secret.head in text or secret.tail in text]
+    for secret in present:
+        text = text.replace(secret.value, REDACTED)
+    # All parts are found before one is replaced: those of a secret and of its encodings may overlap.
+    pieces, end = [], 0
+    for start, stop in sorted(part for secret in present for part in _find_parts(text, secret)):
+        if start >= end:
+            pieces += [text[end:start], REDACTED]
+        end = max(end, stop)
+    return "".join([*pieces, text[end:]])
 
 
 def mask_data(data: Any) -> Any:
@@ -143,23 +168,26 @@ def _as_json(text: str) -> bytes:
     return json.dumps(text)[1:-1].encode()
 
 
-def _without_parts(text: str, secret: _Secret) -> str:
-    """The text without the beginning of a secret where it was cut, and without the end of one where it begins."""
-    value, head, _ = secret
-    pieces, start, at = [], 0, text.find(head)
+def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
+    """Find where a text has the beginning or the end of a secret that was cut; yield start and end of each."""
+    value, head, tail = secret
+    long_enough = max(_SHORTEST_HALF, (len(value) + 1) // 2)
+    at = text.find(head)
     while at >= 0:
         end = at + len(head)
         while end - at < len(value) and text[end : end + 1] == value[end - at]:
             end += 1
-        if _CUT.match(text, end):
-            pieces += [text[start:at], REDACTED]
-            start = end
+        if end - at >= long_enough or _CUT.match(text, end):
+            yield at, end
         at = text.find(head, end)
-    text = "".join([*pieces, text[start:]])
-    for length in range(len(value) - 1, max(_SHORTEST_END, len(value) // 2) - 1, -1):
-        if text.startswith(value[-length:]):
-            return REDACTED + text[length:]
-    return text
+    at = text.rfind(tail)
+    while at >= 0:
+        start, end = at, at + len(tail)
+        while start > 0 and end - start < len(value) and text[start - 1] == value[start - end - 1]:
+            start -= 1
+        if end - start >= (long_enough if start else max(_SHORTEST_END, len(value) // 2)):
+            yield start, end
+        at = text.rfind(tail, 0, start)
 
 
 def names_secret(name: str) -> bool:
