@@ -243,11 +243,20 @@ async def test_a_name_that_no_call_has_is_reported(judge_rule: Any) -> None:
     )
 
 
-async def test_an_argument_to_ignore_may_be_missing_unless_that_costs_the_verdict(judge_rule: Any) -> None:
-    rule = {"arguments": {"request_id": "ignore"}}
+@pytest.mark.parametrize("name", ["request_id", "tiem.start"])
+@pytest.mark.parametrize("passes", [True, False])
+async def test_an_argument_to_ignore_that_no_call_has_is_reported(name: str, passes: bool, judge_rule: Any) -> None:
+    judged = await judge_rule({"arguments": {name: "ignore"}}, TIME if passes else {"room": "hall"}, TIME)
 
-    assert (await judge_rule(rule, TIME, TIME)).hint is None
-    assert "request_id: no call has this argument" in (await judge_rule(rule, {"room": "hall"}, TIME)).hint
+    assert judged.status is (MetricStatus.PASSED if passes else MetricStatus.FAILED)
+    assert f"{name}: no call has this argument" in judged.hint
+
+
+async def test_an_argument_to_ignore_that_only_one_call_has_is_not_reported(judge_rule: Any) -> None:
+    judged = await judge_rule({"arguments": {"request_id": "ignore"}}, {**TIME, "request_id": 7}, TIME)
+
+    assert judged.status is MetricStatus.PASSED
+    assert judged.hint is None
 
 
 @pytest.mark.parametrize(("name", "fine"), [("limit", True), ("time.start", True), ("limt", False), ("time.x", False)])

@@ -137,12 +137,13 @@ class ArgumentRules:
         rules = (self.default, *self.tools.values())
         return any(isinstance(value, _PatternRule) for rule in rules for value in rule.arguments.values())
 
-    def find_unmatched(self, calls: Trajectory, declared: Mapping[str, Set[str]], *, passed: bool) -> Iterator[str]:
+    def find_unmatched(self, calls: Trajectory, declared: Mapping[str, Set[str]]) -> Iterator[str]:
         """Find the names in the rules that match nothing in a case; yield a text for each.
 
-        `calls` are the calls of both sides, `declared` is what `declared_arguments` gives. The name of an argument to
-        ignore is only reported if the case did not pass, since such an argument may be missing. Raises RuleError for an
-        argument that a tool does not declare, and for rules that compare nothing at all.
+        `calls` are the calls of both sides, `declared` is what `declared_arguments` gives. An argument to ignore
+        may be missing in a call, but its name may also be misspelt, so it is reported as others are, whether the case
+        passed or not. Raises RuleError for an argument that a tool does not declare, and for rules that compare nothing
+        at all.
         """
         called: dict[str, list[Mapping[str, Any]]] = {}
         for call in calls:
@@ -153,15 +154,15 @@ class ArgumentRules:
                 yield f"args_match.tools.{name}: no tool of this name was called{near}"
         for name in self.tools.keys() & called.keys():
             yield from _unmatched_arguments(
-                self.tools[name], called[name], declared.get(name), f"args_match.tools.{name}", passed=passed
+                self.tools[name], called[name], declared.get(name), f"args_match.tools.{name}"
             )
         others = [args for name, of_tool in called.items() if name not in self.tools for args in of_tool]
         if others:
-            yield from _unmatched_arguments(self.default, others, None, "args_match.default", passed=passed)
+            yield from _unmatched_arguments(self.default, others, None, "args_match.default")
 
 
 def _unmatched_arguments(
-    rule: CallRule, calls: list[Mapping[str, Any]], declared: Set[str] | None, place: str, *, passed: bool
+    rule: CallRule, calls: list[Mapping[str, Any]], declared: Set[str] | None, place: str
 ) -> Iterator[str]:
     """See `ArgumentRules.find_unmatched`; `declared` is None if the tool's arguments are unknown."""
     unmatched = [name for name in rule.arguments if not any(_has_path(args, name) for args in calls)]
@@ -181,8 +182,7 @@ def _unmatched_arguments(
             f"ignored{did_you_mean(unmatched[0], names) or '; expected one of ' + ', '.join(names[:_NAMES_SHOWN])}"
         )
     for name in unmatched:
-        if not (passed and rule.arguments[name] is None):
-            yield f"{place}.arguments.{name}: no call has this argument{did_you_mean(name, names)}"
+        yield f"{place}.arguments.{name}: no call has this argument{did_you_mean(name, names)}"
 
 
 def _is_declared(name: str, declared: Set[str]) -> bool:

@@ -68,7 +68,7 @@ class TurnJudge:
     score: Callable[[Turn], Score]
     details: Mapping[str, Any] = field(default_factory=dict)
     missing_is_zero: bool = False
-    check: Callable[[CaseView, float], str | None] | None = None
+    check: Callable[[CaseView], str | None] | None = None
     may_take_long: bool = False
 
 

@@ -150,7 +150,7 @@ def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseVie
     result = _result_of_turns(judge, rule, view, needs_reference=needs_reference)
     if judge.check is None or result.score is None:
         return result
-    hint = judge.check(view, result.score)
+    hint = judge.check(view)
     return result if hint is None else result.model_copy(update={"hint": joined([result.hint, hint])})
 
 

@@ -197,9 +197,9 @@ def judge_of_calls(
     if rules is None:
         return TurnJudge(name=name, score=score, details=details)
 
-    def check(view: CaseView, mean: float) -> str | None:
+    def check(view: CaseView) -> str | None:
         calls = [call for turn in view.turns for call in (*(turn.predicted or ()), *(turn.reference or ()))]
-        return "; ".join(rules.find_unmatched(calls, declared_arguments(view.turns), passed=mean >= 1.0)) or None
+        return "; ".join(rules.find_unmatched(calls, declared_arguments(view.turns))) or None
 
     return TurnJudge(name=name, score=score, details=details, check=check, may_take_long=rules.has_patterns)
 
