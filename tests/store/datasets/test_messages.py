@@ -259,6 +259,9 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
         ({"role": "assistant", "content": [7]}, "messages[1].content[0]"),
         ({"role": "assistant", "content": "", "tools_used": ["x"]}, "messages[1].tools_used"),
         ({"role": "assistant", "parts": {"text": "hi"}}, "messages[1].parts"),
+        ({"role": "assistant", "content": "x", "actions": [{"name": "f"}]}, "messages[1].actions"),
+        ({"role": "assistant", "content": "x", "action": {"tool": "f", "input": {}}}, "messages[1].action"),
+        ({"role": "assistant", "content": "x", "steps": {"1": {"name": "f", "args": {}}}}, "messages[1].steps"),
     ],
 )
 def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: dict[str, Any], place: str) -> None:
@@ -268,6 +271,38 @@ def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: di
 
     assert row.predicted_trajectory is None
     assert place in str(row.problems[0])
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"attachments": [{"name": "a.png"}]},
+        {"author": {"name": "Ann"}},
+        {"usage": {"input": 3}},
+        {"scores": [1, 2]},
+        {"response_metadata": {"model_name": "m", "token_usage": {"prompt": 1}}},
+    ],
+)
+def test_other_fields_of_what_an_assistant_says_are_no_calls(field: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "done", **field}]
+
+    (row,) = dataset_of_rows([{"messages": messages}]).rows
+
+    assert (row.predicted_trajectory, row.response) == ([], "done")
+
+
+@pytest.mark.parametrize(
+    "keys", [("executable_code", "code_execution_result"), ("executableCode", "codeExecutionResult")]
+)
+def test_code_that_gemini_runs_is_a_call_of_code_execution(keys: tuple[str, str]) -> None:
+    code = {"language": "PYTHON", "code": "print(6 * 7)"}
+    parts = [{keys[0]: code}, {keys[1]: {"outcome": "OUTCOME_OK", "output": "42\n"}}, {"text": "It is 42."}]
+
+    (turn,) = read_messages([{"role": "user", "parts": [{"text": "6 * 7?"}]}, {"role": "model", "parts": parts}]).turns
+
+    assert turn.calls == [ToolCall("code_execution", code)]
+    assert turn.results == [ToolResult("code_execution", "42\n")]
+    assert turn.answer == "It is 42."
 
 
 def test_calls_beside_a_field_for_calls_are_counted_once() -> None:

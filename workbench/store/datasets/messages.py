@@ -32,12 +32,20 @@ _SAYING = frozenset(
 )  # fmt: skip
 _MAY_BE_CALLS = re.compile("tool|function|call", re.IGNORECASE)
 _NO_CALL_FIELDS = frozenset({"tool_call_id", "toolCallId", "tool_call_chunks", "tool_choice"})
+_NAMED_FIELDS = frozenset(
+    {"attachments", "experimental_attachments", "annotations", "citations", "sources", "files", "images"}
+)
+"""Fields of a message whose items may have names, but are no calls."""
+_TOOL_NAMES = frozenset({"name", "toolName", "tool_name", "tool", "function"})
+_ARGUMENTS = frozenset({"args", "input", "arguments", "parameters", "tool_input", "toolInput"})
 _IDS = ("id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "call_id")
 
 _KEYED = {
     "toolUse": "tool_use", "toolResult": "tool_result",  # Bedrock
     "function_call": "tool_use", "functionCall": "tool_use",  # Gemini
     "function_response": "tool_result", "functionResponse": "tool_result",
+    "executable_code": "executable_code", "executableCode": "executable_code",
+    "code_execution_result": "code_execution_result", "codeExecutionResult": "code_execution_result",
 }  # fmt: skip
 _CALLS = frozenset(
     {
@@ -51,12 +59,12 @@ _TEXTS = frozenset({"", "text", "output_text", "input_text", "text-plain", "summ
 _NO_CALLS = frozenset(
     {
         "thinking", "redacted_thinking", "refusal", "media", "document", "file", "step-start", "container_upload",
-        "thought", "inline_data", "inlineData", "file_data", "fileData", "executable_code", "executableCode",
-        "code_execution_result", "codeExecutionResult", "thought_signature", "thoughtSignature",
+        "thought", "inline_data", "inlineData", "file_data", "fileData", "thought_signature", "thoughtSignature",
         "cachePoint", "citationsContent", "guardContent", "reasoningContent", "tool_call_chunk",
     }
 )  # fmt: skip
 """Parts of an assistant's message, by type or key, that are no call of a tool."""
+_CODE_EXECUTION = "code_execution"  # Gemini's tool that runs the code which the model writes
 _OTHERS = ("reasoning", "image", "audio", "video", "input_", "output_", "source", "data-")
 _CLASS = re.compile(r"(System|Human|AI|Tool|Function)Message(Chunk)?")
 
@@ -290,7 +298,12 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
     kind, inner = (_KEYED[key], part[key]) if key is not None else (str(part.get("type") or ""), part)
     if kind == "tool-invocation" and isinstance(part.get("toolInvocation"), Mapping):
         inner = part["toolInvocation"]
-    if kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
+    if kind == "executable_code" and role == "assistant":
+        code = {name: inner[name] for name in ("language", "code") if name in inner}
+        read.calls.append(_Call(_ids_of(inner), ToolCall(_CODE_EXECUTION, code)))
+    elif kind == "code_execution_result":
+        read.results.append(_result_of(inner, read)._replace(name=_CODE_EXECUTION))
+    elif kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
         read.results.append(_result_of(inner, read))
     elif kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call"):
         read.calls.append(_call_of(inner, place=place, kind=kind))
@@ -402,6 +415,19 @@ def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
     for key, value in fields.items():
         if value and key not in _SAYING and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
             raise MessageError(place=f"{place}.{key}", found=kind_of(value), expected="calls in tool_calls or content")
+        if key not in _SAYING and key not in _NAMED_FIELDS and _looks_like_calls(value):
+            found = "objects that look like calls of tools"
+            raise MessageError(place=f"{place}.{key}", found=found, expected="calls in tool_calls or content")
+
+
+def _looks_like_calls(value: Any) -> bool:
+    """Whether a value is a list of objects that are named as tools are, or has objects with a name and arguments."""
+    if isinstance(value, list):
+        return any(isinstance(item, Mapping) and not _TOOL_NAMES.isdisjoint(item) for item in value)
+    if not isinstance(value, Mapping):
+        return False
+    found = (item for item in (value, *value.values()) if isinstance(item, Mapping))
+    return any(not _TOOL_NAMES.isdisjoint(item) and not _ARGUMENTS.isdisjoint(item) for item in found)
 
 
 def joined(texts: Iterable[str | None]) -> str | None:
