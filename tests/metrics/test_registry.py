@@ -185,6 +185,7 @@ def test_the_range_of_a_custom_metric_is_the_one_that_it_declares(config: Any) -
     [
         ("gpt-4o", "openai/gpt-4o"), ("o3-mini", "openai/o3-mini"), ("o1", "openai/o1"), ("GPT-5", "openai/GPT-5"),
         ("claude-sonnet-4", "anthropic/claude-sonnet-4"), ("mistral-large-latest", "mistral/mistral-large-latest"),
+        ("models/gpt-4o", "openai/gpt-4o"), ("models/claude-sonnet-4", "anthropic/claude-sonnet-4"),
     ],
 )  # fmt: skip
 def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, named: str) -> None:

@@ -20,11 +20,15 @@ _VENDORS = (
 def name_with_provider(model: str) -> str | None:
     """Return `provider/model` for a bare name that plainly is another vendor's than Google's; else None.
 
-    A bare name is asked of Google, which would only answer that it does not exist.
+    A bare name is asked of Google, which would only answer that it does not exist. So is one below `models/`,
+    where a name without a version may be that of a tuned model.
     """
+    name = model.removeprefix("models/")
+    if name != model and not any(character.isdigit() for character in name):
+        return None
     for pattern, provider in _VENDORS:
-        if re.match(pattern, model, re.IGNORECASE) and "/" not in model:
-            return f"{provider}/{model}"
+        if re.match(pattern, name, re.IGNORECASE) and "/" not in name:
+            return f"{provider}/{name}"
     return None
 
 
