@@ -272,6 +272,26 @@ def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pyt
     assert kept == [0, 0, 1]
 
 
+def test_of_cases_that_ask_the_same_each_keeps_what_its_agent_did_last(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.store.history.retention.TRACES_OF_A_VARIANT", 1)
+    monkeypatch.setattr("workbench.store.history.history._VERDICTS_KEPT", 1)
+    project.add_set({name: [turn("same")] for name in ("a", "b", "c")})
+
+    first = project.run()
+    second = project.run(Selection(eval_set="set.evalset.json", cases=("c",)))
+    for run in (first, second):
+        run.close()
+
+    with project.workspace().history() as history:
+        kept = {result.case.eval_id: len(result.execution.turns) for result in history.results(first.run_id)}
+        assert kept == {"a": 1, "b": 1, "c": 0}
+        assert [len(result.execution.turns) for result in history.results(second.run_id)] == [1]
+        known = [(verdict.job.run_id, verdict.job.case.eval_id) for verdict in history.last_verdicts()]
+    assert sorted(known) == sorted([(first.run_id, "a"), (first.run_id, "b"), (second.run_id, "c")])
+
+
 def test_another_program_that_holds_the_history_does_not_stop_a_run(project: Project) -> None:
     project.add_set({"a": [turn("a")]})
     first = project.run()

@@ -16,15 +16,17 @@ CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
 ASKED = Asked("t", "asked", 0)
 
 
-def add(verdicts: Verdicts, execution: int, scoring: str = "criteria", read: str | None = None) -> None:
+def add(
+    verdicts: Verdicts, execution: int, scoring: str = "criteria", read: str | None = None, case: CaseKey = CASE
+) -> None:
     rows = frozenset({Dependency("file", "/project/data", read or str(execution))})
     result = CaseResult(
-        case=CASE,
+        case=case,
         eval_set_id="s",
         status=CaseStatus.PASSED,
         execution=Execution(dependencies=Dependencies(rows=rows, complete=True)),
     )
-    job = StoredJob("run", JobKey(case=CASE), CaseStatus.PASSED, 0.1, None, datetime.now(UTC), "asked", scoring)
+    job = StoredJob("run", JobKey(case=case), CaseStatus.PASSED, 0.1, None, datetime.now(UTC), "asked", scoring)
     verdicts.add(StoredVerdict(job, execution, execution, None, is_certain=True), result)
 
 
@@ -54,6 +56,21 @@ def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:
     assert len(verdicts.of(ASKED)) < 50
     assert set(executions(verdicts)) == set(range(2_995, 3_000))
     assert [verdicts.row(row) for row in verdicts.rows_of(2_995)] == [Dependency("file", "/project/data", "2995")]
+    assert not verdicts.rows_of(0)
+
+
+def test_the_newest_verdict_of_a_case_is_known_however_many_others_asked_the_same() -> None:
+    verdicts = Verdicts()
+    add(verdicts, 0)
+    add(verdicts, 1)
+    for number in range(2, 3_000):
+        add(verdicts, number, case=CASE.model_copy(update={"eval_id": f"other {number % 10}"}))
+
+    *others, own = verdicts.for_job(JobKey(case=CASE), ASKED)
+
+    assert [each.execution for each in others] == executions(verdicts)
+    assert own.execution == 1
+    assert [verdicts.row(row).fingerprint for row in verdicts.rows_of(1)] == ["1"]
     assert not verdicts.rows_of(0)
 
 

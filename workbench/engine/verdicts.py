@@ -88,6 +88,14 @@ class Verdicts:
         """The verdicts on what was asked, the newest first."""
         return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made at once
 
+    def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
+        """The same, and at the end the job's own newest where so many others asked the same that it is not there."""
+        with self._lock:
+            known, own = self.of(asked), self._newest.get(job)
+        if own is None or _asked(own) != asked or any(each is own for each in known):
+            return known
+        return [*known, own]
+
     def newest(self, job: JobKey) -> StoredVerdict | None:
         """The newest verdict on a case, whatever was asked then."""
         with self._lock:
@@ -143,11 +151,14 @@ class Verdicts:
     def _add(self, stored: StoredVerdict) -> None:
         self._highest = max(self._highest, stored.execution or 0, *_sets_of(stored))
         job = stored.job
+        former = self._newest.get(job.key)
         self._newest[job.key] = stored
         asked = _asked(stored)
         known = self._by_asked.setdefault(asked, [])
         for number in _sets_of(stored):
-            self._uses[number] += 1
+            self._uses[number] += 2  # as the newest of its job, and as one of those on what was asked
+        if former is not None:
+            self._let_go(_sets_of(former))
         gone = _outdated(known, stored) if len(known) >= TRACES_OF_A_VARIANT else _NO_VERDICTS
         if gone:
             known = self._by_asked[asked] = [each for each in known if each not in gone]

@@ -173,7 +173,7 @@ class Selector:
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
-        known = self._verdicts.of(asked)
+        known = self._verdicts.for_job(job, asked)
         if shown is not None and len(known) > 1:
             known = sorted(known, key=lambda verdict: place_of(verdict) != shown)
         folder = str(planned.target.path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,10 @@ def project(make_project: Callable[..., Path], make: Any) -> Path:
     return path
 
 
-async def run_all(screen: Any, *, ending: Standing) -> None:
+async def run_all(screen: Any, *, ending: Standing, count: int = 3) -> None:
     await screen.press("R")
-    await screen.until("finished", "3/3")
-    await until(lambda: screen.state.board.counts()[ending] == 3)
+    await screen.until("finished", f"{count}/{count}")
+    await until(lambda: screen.state.board.counts()[ending] == count)
 
 
 async def until(holds: Callable[[], Any]) -> None:
@@ -63,6 +65,48 @@ async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Pa
         await screen.press("f5")
         await until(lambda: stale(screen) == 0)
         await screen.until_gone("STALE")
+
+
+@pytest.fixture
+def equal_cases(make_project: Callable[..., Path], make: Any) -> Path:
+    cases = [{"eval_id": f"equal {number}", "conversation": [make.turn("hi", "hi")]} for number in range(7)]
+    path = make_project(agent=AGENT, criteria={"response_match_score": 0.8}, lights=cases)
+    (path / "tools.py").write_text(GOOD)
+    return path
+
+
+async def test_cases_that_ask_the_same_are_all_marked_and_keep_their_own_verdicts(
+    equal_cases: Path, open_app: Any
+) -> None:
+    async with open_app(equal_cases) as screen:
+        await screen.until("equal 6")
+        await run_all(screen, ending=Standing.PASSED, count=7)
+        (equal_cases / "tools.py").write_text(BAD)
+        await screen.press("f5")
+        await until(lambda: stale(screen) == 7)
+        (equal_cases / "tools.py").write_text(GOOD)
+        await screen.press("f5")
+        await until(lambda: stale(screen) == 0)
+
+        keys = [key for listed in screen.state.browser.files for key in listed.keys]
+        places = screen.state.board.shown_verdicts(keys)
+        assert [places[key][0].job.case for key in keys] == keys
+
+
+async def test_a_verdict_whose_trace_was_forgotten_is_marked_like_those_on_the_same(
+    equal_cases: Path, open_app: Any
+) -> None:
+    async with open_app(equal_cases) as screen:
+        await screen.until("equal 6")
+        await run_all(screen, ending=Standing.PASSED, count=7)
+    with contextlib.closing(sqlite3.connect(equal_cases / ".workbench" / "history.db")) as database, database:
+        database.execute("UPDATE execution SET blob = NULL WHERE id <= 2")  # as earlier versions did
+    (equal_cases / "tools.py").write_text(BAD)
+
+    async with open_app(equal_cases) as screen:
+        await until(lambda: stale(screen) == 7)
+        await screen.press("w")
+        await until(lambda: screen.state.watch.stale == 7)
 
 
 async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path, open_app: Any) -> None:

@@ -1,5 +1,7 @@
 """What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
 
+Of cases that ask the same, each keeps its newest trace: what a case shows of its last run is its own.
+
 A run and the verdicts of its jobs stay. Runs once a run has ended, in small transactions, so that nobody waits for it.
 """
 
@@ -24,13 +26,20 @@ _OLD_TRACES = """
         WHERE (target_variant, execution_key, repeat) IN (
             SELECT this.target_variant, this.execution_key, this.repeat
             FROM job JOIN execution AS this ON this.id = job.execution
-            WHERE job.run = :run AND :kept < (
-                SELECT count(*) FROM execution AS other
+            WHERE job.run = :run AND EXISTS (
+                SELECT 1 FROM execution AS other
                 WHERE other.target_variant = this.target_variant AND other.execution_key = this.execution_key
-                AND other.repeat = this.repeat
+                AND other.repeat = this.repeat LIMIT 1 OFFSET :kept
             )
         )
-    ) WHERE age > :kept AND blob IS NOT NULL
+    ) AS old WHERE age > :kept AND blob IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM job WHERE job.execution = old.id AND NOT EXISTS (
+            SELECT 1 FROM job AS later
+            WHERE later.eval_set = job.eval_set AND later.eval_id = job.eval_id AND later.target = job.target
+            AND later.occurrence = job.occurrence AND later.repeat = job.repeat
+            AND later.execution_key = job.execution_key AND later.execution IS NOT NULL AND later.id > job.id
+        )
+    )
 """
 # The run that has just ended is kept whole, however large.
 _OLD_EXECUTIONS = """

@@ -110,20 +110,22 @@ def newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
 def last_verdicts(count: int) -> str:
     """The newest results of each case, by what reached the agent and what it was judged by; newest first.
 
-    Without those of which what the agent did has been forgotten: nothing could be shown of them, or judged again. Of
-    those that were taken over into later runs, the last.
+    Of cases that ask the same, at least the newest of each. Without those of which what the agent did has been
+    forgotten: nothing could be shown of them, or judged again. Of those that were taken over into later runs, the last.
     """
     return f"""
         {VERDICTS} FROM (
             SELECT *, row_number() OVER (
                 PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
-            ) AS age FROM job WHERE id IN (
+            ) AS age, row_number() OVER (
+                PARTITION BY eval_set, eval_id, target, occurrence, repeat, execution_key ORDER BY id DESC
+            ) AS age_in_case FROM job WHERE id IN (
                 SELECT max(id) FROM job WHERE {RAN}
                 GROUP BY target, execution_key, scoring_key, repeat, coalesce(execution, -id)
             )
         ) AS job
         {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
-        WHERE job.age <= {count} AND {_HAS_ALL} ORDER BY job.id DESC
+        WHERE (job.age <= {count} OR job.age_in_case = 1) AND {_HAS_ALL} ORDER BY job.id DESC
     """
 
 

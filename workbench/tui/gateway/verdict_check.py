@@ -78,8 +78,8 @@ class _Checker:
         """Why the verdict does not hold; nothing if it is only unknown whether it does, or on what it was given."""
         from workbench.watch.reasons import words_of
 
-        newest = self._verdicts.newest(decision.job)
-        if newest is None or not newest.job.execution_key:
+        newest = self._verdicts.newest(decision.job)  # None: forgotten, and cases that asked the same say how it stands
+        if newest is not None and not newest.job.execution_key:
             return ()
         known = islice((reason for reason in decision.reasons if _is_known(reason)), _MOST_REASONS)
         return tuple(dict.fromkeys(words_of(reason, root=self._root, state=self._state) for reason in known))

@@ -217,7 +217,7 @@ class Watch:
             stale={
                 each.job: words.reasons_of(each)
                 for each in decided.decisions
-                if each.action != "nothing" and verdicts.newest(each.job) is not None
+                if each.action != "nothing" and (verdicts.newest(each.job) is not None or self._is_forgotten(each))
             },
             concerned=[
                 Concerned(each.job, words.first_of(each), is_judged=each.action == "judge") for each in decided.work
@@ -228,6 +228,10 @@ class Watch:
             again=len(again),
         )
         return [standings, *again]
+
+    def _is_forgotten(self, decision: Decision) -> bool:
+        """Whether what its agent did is forgotten, and verdicts of cases that asked the same say how it stands."""
+        return decision.verdict is not None and decision.job in self._shown
 
     def _held_again(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[WatchNews]:
         """The verdicts that hold where the screen shows others."""
