@@ -60,7 +60,13 @@ def test_an_error_says_what_could_not_be_done_and_on_request_where(project: Pyte
 
     brief, long = project.pytest("--workbench").stdout, project.pytest("--workbench", "-v").stdout
 
-    brief.fnmatch_lines(["! ERROR", "  agent, turn 1: ValueError: kaboom (home/agent.py:*)", "ERROR *::raises - ERROR: agent, turn 1: *"])
+    brief.fnmatch_lines(
+        [
+            "! ERROR",
+            "  agent, turn 1: ValueError: kaboom (home/agent.py:*)",
+            "ERROR *::raises - ERROR: agent, turn 1: *",
+        ]
+    )
     assert "Traceback" not in brief.str()
     long.fnmatch_lines(["  traceback:", '*raise ValueError("kaboom")'])
 

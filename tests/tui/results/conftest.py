@@ -53,7 +53,9 @@ class Ran:
         """Run whole sets, every case several times."""
         with Workspace.open(self.path) as workspace:
             selections = [Selection(eval_set=f"{name}.evalset.json") for name in sets or ("lights",)]
-            run = workspace.start(workspace.plan(selections, RunOptions(runs=runs, command="workbench run lights")))
+            run = workspace.start(
+                workspace.plan(selections, RunOptions(runs=runs, concurrency=1, command="workbench run lights"))
+            )
             for _ in run.iter_events():
                 pass
             return run.results()
