@@ -34,6 +34,11 @@ PERSONA = {"id": "P", "description": "d", "behaviors": []}
 BEHAVIOR = {"name": "n", "description": "d", "behaviorInstructions": [], "violation_rubrics": []}
 
 REFUSED_BY_ADK = [
+    ("adk-type", _set(CASE, name={"a": 1}), "name"),
+    ("adk-type", _set(CASE, description=5), "description"),
+    ("adk-type", _set(CASE, creation_timestamp=None), "creation_timestamp"),
+    ("adk-type", _set(CASE, creation_timestamp="soon"), "creation_timestamp"),
+    ("adk-type", _set(_turn(duration=[])), "eval_cases[0].conversation[0].duration"),
     ("unknown-key", _set(_turn(note="x")), "eval_cases[0].conversation[0].note"),
     ("schema", _set(_turn(finalResponce={"parts": []})), "eval_cases[0].conversation[0].finalResponce"),
     ("unknown-key", _set(_turn(intermediate_data={"tool_uses": [{"tool_name": "f"}]})),

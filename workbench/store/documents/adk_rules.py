@@ -13,6 +13,8 @@ from workbench.store.documents.places import Place, find_key, to_snake
 from workbench.store.documents.problems import Severity
 from workbench.store.documents.repeated import repeated_keys
 
+_SCALARS = ("text", "number")
+
 
 class Finding(NamedTuple):
     """A fault by the rules of ADK: `place` from the value that was looked at, `rule` a short stable name."""
@@ -25,6 +27,10 @@ class Finding(NamedTuple):
 
 def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
     """What ADK would say of data that it reads as one of its types."""
+    if name.rstrip("?") in _SCALARS:
+        if not _is_scalar(data, name):
+            yield Finding("adk-type", "error", place, f"ADK wants a {name.rstrip('?')} here, found {kind_of(data)}")
+        return
     if name == "IntermediateResponse":
         yield from _check_response(data, place)
         return
@@ -42,6 +48,21 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
     elif isinstance(data, str) and name == "FunctionCall":
         message = f"ADK wants an object with name and args here, found {kind_of(data)}"
         yield Finding("adk-type", "error", place, message)
+
+
+def _is_scalar(data: Any, name: str) -> bool:
+    """Whether ADK reads a value as a `text` or `number`; texts of numbers are numbers to it."""
+    if data is None:
+        return name.endswith("?")
+    if name.startswith("text"):
+        return isinstance(data, str)
+    if not isinstance(data, int | float | str):
+        return False
+    try:
+        float(data)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[Finding]:

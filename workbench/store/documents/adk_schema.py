@@ -14,7 +14,10 @@ Unknown = Literal["refused", "dropped", "kept"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdkType:
-    """One type: its fields with the types of their values ("" for values of the user or of no interest here)."""
+    """One type: its fields with the types of their values ("" for values that are not checked here).
+
+    Scalars are `text` or `number`; a question mark says that null is allowed.
+    """
 
     fields: dict[str, str] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
@@ -35,7 +38,7 @@ def _type(fields: str, *, required: str = "", unknown: Unknown = "refused", read
 
 ADK_TYPES = {
     "EvalSet": _type(
-        "eval_set_id name description eval_cases:EvalCase creation_timestamp",
+        "eval_set_id name:text? description:text? eval_cases:EvalCase creation_timestamp:number",
         required="eval_set_id eval_cases",
         unknown="dropped",
         reads_camel_case=False,
@@ -48,7 +51,8 @@ ADK_TYPES = {
     ),
     "Invocation": _type(
         "invocation_id user_content:Content final_response:Content intermediate_data:IntermediateData"
-        " creation_timestamp duration model_duration tool_duration rubrics:Rubric app_details:AppDetails",
+        " creation_timestamp duration:number? model_duration:number? tool_duration:number?"
+        " rubrics:Rubric app_details:AppDetails",
         required="user_content",
     ),
     "Content": _type("parts:Part role"),
