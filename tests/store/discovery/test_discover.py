@@ -104,6 +104,11 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
         ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet'; did you mean 'root_agent'?"),
         ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py binds none of root_agent, app"),
         ("agent.py", "def answer(prompt): return prompt", "home: agent.py imports nothing of google.adk"),
+        (
+            "agent.py",
+            "from google.adk import Agent\n\nx = (",
+            "home: agent.py:3: not readable as Python: '(' was never",
+        ),
         ("root_agent.yaml", "name: home", "home: root_agent.yaml alone is not read: add agent.py with root_agent"),
     ],
 )

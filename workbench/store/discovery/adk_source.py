@@ -64,7 +64,9 @@ def why_no_agent(folder: Path) -> str | None:
         path = folder / name
         try:
             module = _parse(path, path.read_bytes())
-        except (OSError, BrokenSource):  # not there, or reported by itself
+        except BrokenSource as broken:
+            return f"{name}:{broken}"
+        except OSError:  # not there
             continue
         if not module.imports_adk and name != "agent.py":
             continue
