@@ -267,6 +267,17 @@ def test_failed_runs_what_it_can_where_a_set_cannot_be_read(workbench: CommandLi
     assert "found the columns" in judged.error
 
 
+def test_a_misspelt_folder_or_case_gets_a_short_message(workbench: CommandLine) -> None:
+    workbench.add_set("other/rooms/a.evalset.json", {"a": []})
+    folder = workbench("run", "other/roms")
+    case = workbench("run", "home", "--case", "x" * 10_000)
+
+    assert "other/roms: no such file, folder or target; did you mean 'other/rooms'?" in folder.error
+    assert (folder.status, case.status) == (2, 2)
+    assert "no eval case 'xxx" in case.error
+    assert len(case.error) < 500
+
+
 def test_failed_reports_a_broken_set_whose_cases_passed(workbench: CommandLine, make_turn: MakeTurn) -> None:
     path = workbench.root / "home/light.evalset.json"
     workbench("run", "home/light.evalset.json:on")

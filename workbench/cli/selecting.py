@@ -9,11 +9,14 @@ from pathlib import Path
 from workbench.cli.arguments import Named, split_argument
 from workbench.engine.named import require_target
 from workbench.engine.plan import NoCases, PlanError, Selection
-from workbench.model.text import did_you_mean
+from workbench.model.text import did_you_mean, shorten
 from workbench.store.discovery import EvalSetEntry, Project, missing_files
 from workbench.store.errors import NotRead
 from workbench.store.files import relative_name
 from workbench.store.names import name_of_file
+
+_LONGEST_NAME = 300
+"""How many characters of an argument a message repeats."""
 
 
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
@@ -23,12 +26,16 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     for relative in relatives:  # by its id as `adk eval` takes it, and by its file name, too
         known.setdefault(name_of_file(Path(relative)), relative)
         known.setdefault(Path(relative).name, relative)
+    for folder in dict.fromkeys(Path(relative).parent for relative in relatives):
+        if folder != Path():
+            known.setdefault(folder.as_posix(), folder.as_posix())
     by_name = {*project.targets, *_addresses(project)}
     named = []
     for text in arguments:
         name = split_argument(text, exists=lambda text: Path(text).exists() or text in by_name)
         if name is None:
-            raise PlanError(f"{text}: no such file, folder or target{_did_you_mean_set(text, known)}")
+            shown = shorten(text, _LONGEST_NAME)
+            raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
             raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
         named.append(name)
@@ -89,7 +96,10 @@ def only_cases(
             missing.pop(case, None)
     if missing and all_read:
         raise PlanError(
-            *(f"no eval case {case!r} in the eval sets named{did_you_mean(case, known)}" for case in missing)
+            *(
+                f"no eval case {shorten(repr(case), _LONGEST_NAME)} in the eval sets named{did_you_mean(case, known)}"
+                for case in missing
+            )
         )
     return kept
 
