@@ -233,3 +233,13 @@ def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
     lines = summary_lines(make_report(every_status))
 
     assert lines[-3:] == ["  Tests passed: 1", "  Tests failed: 3", "  Tests not run: 2"]
+
+
+def test_a_long_id_is_shortened_in_its_middle(make_report: MakeReport, make_case: MakeCase) -> None:
+    ids = "start" + "x" * 300_000 + "end", "short"
+    cases = [make_case(eval_id, CaseStatus.PASSED) for eval_id in ids]
+
+    lines = table_of(cases, make_report(cases))
+
+    assert any("startxxx" in line and "xxxend" in line for line in lines)
+    assert max(map(len, lines)) < 250

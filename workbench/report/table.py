@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
-from workbench.model.text import counted, one_line
+from workbench.model.text import counted, one_line, shorten
 from workbench.report.explain import explain, explain_at_length, safe, sample_lines_of, score_text
 from workbench.report.run_report import (
     NOT_GOOD,
@@ -33,6 +33,7 @@ _SCORE_WIDTH = 8
 _NARROW = 6
 """Width of a score below a number instead of the name of its metric."""
 _TIME_WIDTH = 8
+_NAME_WIDTH = 100  # characters of an id; longer ones lose their middle
 _MOST_LISTED = 20
 """How many verdicts are listed that samples disagree on, or that lack samples."""
 _MOST_HINTS = 20
@@ -197,12 +198,12 @@ def _name_of(outcome: CaseOutcome) -> str:
 
 
 def _row_name(name: str, repeat: int) -> str:
-    return one_line(f"{name} [{repeat + 1}]" if repeat else name)
+    return shorten(one_line(f"{name} [{repeat + 1}]" if repeat else name), _NAME_WIDTH)
 
 
 def width_of_names(names: Sequence[str]) -> int:
-    """The terminal cells that a column of these names needs."""
-    return max((cell_length(name) for name in names), default=0)
+    """The terminal cells that a column of these names needs, long ones shortened."""
+    return max((cell_length(shorten(name, _NAME_WIDTH)) for name in names), default=0)
 
 
 def cell_length(text: str) -> int:
