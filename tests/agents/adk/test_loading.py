@@ -132,6 +132,7 @@ NOT_FOUND = {
     "no folder": (None, "no agent folder .*missing"),
     "an empty folder": ({"README.md": ""}, "expected agent.py or __init__.py with `root_agent`"),
     "a module without an agent": ({"agent.py": "x = 1"}, "looked in agent.py for `root_agent`"),
+    "an agent that is None": ({"agent.py": "root_agent = None"}, "; root_agent is None"),
     "a module with a misspelt agent": (
         {"agent.py": HELLO.replace("root_agent", "root_agnet")},
         "did you mean 'root_agnet'",

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ...loading import nearest
+from ...values import describe
 from ..base import LoadError
 from .release import agent_type
 from .structure import agents_of
@@ -81,8 +82,11 @@ def find_agent(folder: str) -> AgentSource:
         source = _source_in(_import(f"{package.__name__}.agent", folder))
     if source is None:
         modules = [package, sys.modules.get(f"{package.__name__}.agent")]
-        bound = [name for module in modules if module is not None for name in vars(module)]
-        near = nearest("root_agent", bound, likeness=0.8)
+        values = {name: value for module in modules if module is not None for name, value in vars(module).items()}
+        if "root_agent" in values:
+            near = f"; root_agent is {describe(values['root_agent'])}"
+        else:
+            near = nearest("root_agent", list(values), likeness=0.8)
         looked = " and ".join(name for name, there in (("__init__.py", has_package), ("agent.py", has_module)) if there)
         raise LoadError(f"no agent in {folder}: looked in {looked} for {_SOUGHT}{near}")
     return source
