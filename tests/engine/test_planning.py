@@ -141,6 +141,19 @@ def test_one_broken_file_of_several_is_named_and_the_others_run(project: Project
     assert len(made.problems) == 1 and made.problems[0].startswith(str(project.root / "broken.evalset.json") + ":1:")
 
 
+def test_a_config_that_cannot_be_used_costs_only_its_own_sets(project: Project) -> None:
+    project.add_set(HELLO)
+    (project.root / "other").mkdir()
+    project.add_set(HELLO, name="other/set")
+    (project.root / "other" / "test_config.json").write_text('{"criteria": {"no_such_metric": 1.0}}')
+
+    run = project.run(Selection(eval_set="set.evalset.json"), Selection(eval_set="other/set.evalset.json"))
+
+    assert {result.case.eval_set for result in run.results()} == {"set.evalset.json"}
+    assert len(run.plan.problems) == 1 and "no_such_metric" in run.plan.problems[0]
+    assert run.exit_status == 2
+
+
 def test_a_set_that_belongs_to_no_agent_says_what_to_do(project: Project) -> None:
     (project.root / "workbench.toml").unlink()
     project.add_set(HELLO)

@@ -105,12 +105,17 @@ class Planner:
             raise PlanError(*unknown)
         kept = {name: usual[name] for name in wanted if usual and name in usual and options.config is None}
         read = {name: self._entries[name] for name in wanted if name not in kept}
-        configs = {**kept, **self._configs(read, options, given=config)}
+        configs, problems = self._configs(read, options, given=config)
+        if problems and not configs and not kept:
+            raise PlanError(*problems)
+        configs = {**kept, **configs}
         if not options.scores:
             configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
+        wanted = {name: ids for name, ids in wanted.items() if name in configs}
         tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
-        problems = list(self._errors_of_configs(read, options)) if config is None else []
+        if config is None:
+            problems += self._errors_of_configs({name: read[name] for name in wanted if name in read}, options)
         unread: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
@@ -212,30 +217,33 @@ class Planner:
 
     def _configs(
         self, entries: Mapping[str, EvalSetEntry], options: RunOptions, *, given: EvalConfig | None
-    ) -> dict[str, EvalConfig]:
-        """The criteria of each set; all files are read, and all their problems named, before anything is refused."""
+    ) -> tuple[dict[str, EvalConfig], list[str]]:
+        """The criteria of each set whose file can be used, and what is wrong with the files of the others."""
         if given is not None:
             given = self._with_models(given)
             _refuse_unsound(given)
-            return dict.fromkeys(entries, given)
-        read: dict[str, EvalConfig] = {}
+            return dict.fromkeys(entries, given), []
+        read: dict[str, EvalConfig | None] = {}
         configs: dict[str, EvalConfig] = {}
         problems: list[str] = []
         for name, entry in entries.items():
             path = options.config or entry.config
             key = str(path)
             if key not in read:
-                try:
-                    config = default_config() if path is None else load_config(path)
-                except StoreError as error:
-                    problems.append(str(error))
-                    config = default_config()
-                read[key] = self._with_models(config)
-                problems.extend(f"{config.source}: {problem}" for problem in problems_of(read[key]))
-            configs[name] = read[key]
-        if problems:
-            raise PlanError(*problems)
-        return configs
+                read[key], wrong = self._read_config(path)
+                problems += wrong
+            if (config := read[key]) is not None:
+                configs[name] = config
+        return configs, problems
+
+    def _read_config(self, path: Path | None) -> tuple[EvalConfig | None, list[str]]:
+        """The criteria in a file, by default ADK's; None with everything that is wrong if they cannot be used."""
+        try:
+            config = self._with_models(default_config() if path is None else load_config(path))
+        except StoreError as error:
+            return None, [str(error)]
+        wrong = [f"{config.source}: {problem}" for problem in problems_of(config)]
+        return (None, wrong) if wrong else (config, [])
 
     def _errors_of_configs(self, entries: Mapping[str, EvalSetEntry], options: RunOptions) -> Iterator[str]:
         """What ADK would refuse of configurations that can be used here."""
