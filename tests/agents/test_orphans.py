@@ -141,7 +141,7 @@ async def test_the_first_zygote_that_is_killed_before_the_end_leaves_nothing(
     os.kill(pids[0], signal.SIGKILL)
     await host.close()
 
-    assert (await talk).kind == "crash"
+    assert (await talk).error is not None  # the end of the process or of the host, whichever was seen first
     await eventually(lambda: _all_gone(running, pids))
 
 
