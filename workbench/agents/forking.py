@@ -126,7 +126,16 @@ class ForkLauncher:
                 for zygote in members:
                     zygote.retire()
                     self._zygotes.remove(zygote)
-        self._processes = [process for process in self._processes if process.poll() is None]
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """Forget first zygotes that have ended. One that was killed could not end what was below it."""
+        ended = [process for process in self._processes if process.poll() is not None]
+        self._processes = [process for process in self._processes if process not in ended]
+        for process in ended:
+            mark = self._marks.pop(process.pid)
+            if process.returncode:
+                kill_marked(mark)
 
     def prepare(self, *, cases: int) -> None:
         """Start the interpreter now, and have imported what many cases need."""
@@ -386,7 +395,8 @@ class ForkLauncher:
         finally:
             self._listener.forget(token)
         zygote = self._adopt(channel, hello, generation=generation)
-        zygote.on_lost = lambda: self._root_lost(zygote, self._marks[process.pid])
+        mark = self._marks[process.pid]
+        zygote.on_lost = lambda: self._root_lost(zygote, mark)
         return zygote
 
     def _root_lost(self, zygote: Zygote, mark: str) -> None:
@@ -449,9 +459,7 @@ class ForkLauncher:
         for zygote in self._zygotes:
             zygote.close()
         await asyncio.gather(*(self._end(process) for process in self._processes))
-        for process in self._processes:
-            if process.returncode:  # killed: it could not end what was below it
-                kill_marked(self._marks[process.pid])
+        self._forget_ended()
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until a zygote has ended all that is below it and itself."""
