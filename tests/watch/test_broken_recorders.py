@@ -135,8 +135,8 @@ def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._verdicts, name)
 
-        def of(self, asked: Any) -> list[StoredVerdict]:
-            return [each._replace(scored_with=None) for each in self._verdicts.of(asked)]
+        def for_job(self, job: Any, asked: Any) -> list[StoredVerdict]:
+            return [each._replace(scored_with=None) for each in self._verdicts.for_job(job, asked)]
 
     def decide(self: Selector, *arguments: Any, **options: Any) -> Any:
         if not isinstance(self._verdicts, Blind):

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from textual.worker import WorkerCancelled
+
 from workbench.tui.panes.case.pane import CasePane
 from workbench.tui.panes.case.typed_text import TypedText
 
@@ -60,7 +62,12 @@ async def type_text(screen: Any, text: str) -> None:
 
 async def idle(screen: Any) -> None:
     """Wait until everything that was asked for is done."""
-    await screen.app.workers.wait_for_complete()
+    while True:
+        try:
+            await screen.app.workers.wait_for_complete()
+        except WorkerCancelled:  # a newer one of its group has taken its place
+            continue
+        break
     await screen.pilot.pause()
 
 
