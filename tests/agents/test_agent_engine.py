@@ -420,3 +420,33 @@ async def test_a_service_account_gets_a_token_and_asks_with_it(bench: Any, engin
     assert talk.error is None, talk.message
     assert [call.path.rpartition("/")[2] for call in server.calls] == ["token", "7", "7:query", "7:query"]
     assert {call.headers["authorization"] for call in server.calls[1:]} == {"Bearer token-5"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_more_calls_than_are_kept_are_cut_and_not_judged(bench: Any, engine: Any, stream: bool) -> None:
+    bench.agent("""
+        STEPS = [[{"kwargs": {"tool": "look", "tool_input": {"at": at}}}, "seen"] for at in range(12_000)]
+
+        class Agent:
+            def query(self, *, input):
+                return {"output": "at last", "intermediate_steps": STEPS}
+
+        class App:
+            def create_session(self, *, user_id, **options):
+                return {"id": "s"}
+
+            def stream_query(self, *, user_id, session_id, message):
+                for at in range(12_000):
+                    call = {"function_call": {"name": "look", "args": {"at": at}}}
+                    yield {"author": "a", "content": {"parts": [call]}}
+                yield {"author": "a", "content": {"parts": [{"text": "at last"}]}}
+
+        asked, streamed = Agent(), App()
+    """)
+
+    talk = await bench.talk(engine(location="agent:streamed" if stream else "agent:asked"), "look")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["at last"]
+    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
+    assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"

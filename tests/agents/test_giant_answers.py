@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.adapters.base import AgentFault
-from workbench.agents.worker.answers import MOST_STEPS, read_answer
+from workbench.agents.worker.answers import read_answer
+from workbench.agents.worker.limits import MOST_STEPS
 from workbench.agents.worker.reported import agent_span, call_spans, turn_result
 
 
@@ -36,6 +37,16 @@ def test_calls_that_were_heard_of_otherwise_are_cut_as_well() -> None:
 
     assert len(cut["invocation"]["intermediate_data"]["tool_uses"]) == MOST_STEPS
     assert "20,000 tool calls" in cut["calls_unknown"]
+
+
+def test_the_responses_of_tools_are_cut_and_not_judged() -> None:
+    responses = [{"name": "t0", "response": {}}] * (MOST_STEPS + 1)
+    heard = {**answer(1), "tool_responses": answer(0, tool_responses=responses[1:])["tool_responses"] + responses[:1]}
+
+    for cut in (result(answer(1, tool_responses=responses)), result(heard)):
+        assert len(cut["invocation"]["intermediate_data"]["tool_responses"]) == MOST_STEPS
+        assert cut["calls_unknown"] == "the tools gave 10,001 responses in one turn; only the first 10,000 are kept"
+    assert result(answer(1, tool_responses=responses[1:]))["calls_unknown"] is None
 
 
 def test_more_texts_than_are_kept_are_an_error() -> None:

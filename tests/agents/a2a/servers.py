@@ -80,6 +80,12 @@ class Executor(AgentExecutor):
         await task.add_artifact([new_text_part("looked")])
         await task.complete()
 
+    async def many(self, task: TaskUpdater, rest: str) -> None:
+        calls = [data_part("function_call", id=f"c{at}", name="look", args={"at": at}) for at in range(int(rest))]
+        await task.update_status(TaskState.TASK_STATE_WORKING, task.new_agent_message(calls))
+        await task.add_artifact([new_text_part("looked")])
+        await task.complete()
+
     async def data(self, task: TaskUpdater, rest: str) -> None:
         await task.add_artifact([new_data_part({"rain": False, "degrees": 3})])
         await task.complete()

@@ -319,3 +319,12 @@ async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, s
     assert [item.response for item in told.tool_responses] == [{"lamp": 2, "on": True}]
     assert told.intermediate_responses == []
     assert talk.turns[0].usage.total == 24
+
+
+async def test_more_calls_than_are_kept_are_cut_and_not_judged(bench: Any, serve: Any, reach: Any) -> None:
+    talk = await bench.talk(reach(serve().url), "many 12000")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["looked"]
+    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
+    assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"

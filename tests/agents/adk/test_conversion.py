@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.adapters.adk.conversion import invocation_of
+from workbench.agents.worker.adapters.adk.conversion import TurnEvents
 
 from .conftest import Agents
 
@@ -68,7 +68,10 @@ def test_any_events_become_the_invocation_that_adk_makes_of_them(seed: int) -> N
         asked = Event(invocation_id="e-1", author="user", content=said, timestamp=5.0)
 
         (theirs,) = EvaluationGenerator.convert_events_to_eval_invocations([asked, *events])
-        ours = invocation_of(events, user_content=said, told_at=5.0, app_details={})
+        turn = TurnEvents()
+        for event in events:
+            turn.add(event)
+        ours = turn.invocation(user_content=said, told_at=5.0, app_details={})
 
         del ours["app_details"]
         assert Invocation.model_validate(ours) == theirs

@@ -403,3 +403,65 @@ async def test_a_plugin_that_fails_to_close_is_told_on_stderr_and_the_answer_sta
     assert conversation.text == "hello"
     assert conversation.state == {}
     assert "Failed to close plugins: 'sticky'" in capsys.readouterr().err
+
+
+async def test_more_responses_than_are_kept_are_cut_and_not_judged(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Busy(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                given = types.Part.from_function_response(name="look", response={"found": 1})
+                yield Event(author=self.name, content=types.Content(role="user", parts=[given] * 10_001))
+                yield Event(author=self.name, content=say("at last"))
+
+        root_agent = Busy(name="busy")
+        """,
+        "look",
+    )
+
+    assert conversation.turns[0].calls_unknown == (
+        "the tools gave 10,001 responses in one turn; only the first 10,000 are kept"
+    )
+
+
+async def test_more_calls_than_are_kept_are_cut_and_not_judged(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Busy(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                for number in range(3):
+                    parts = [call("look", at=number * 5000 + each) for each in range(5000)] + [types.Part(text="hm")]
+                    yield Event(author=self.name, content=types.Content(role="model", parts=parts))
+                yield Event(author=self.name, content=say("at last"))
+
+        root_agent = Busy(name="busy")
+        """,
+        "look",
+    )
+
+    assert conversation.text == "at last"
+    assert [args["at"] for _, args in conversation.calls] == list(range(10_000))
+    assert conversation.turns[0].calls_unknown == (
+        "the agent made 15,000 tool calls in one turn; only the first 10,000 are kept"
+    )
+    data = conversation.invocation.intermediate_data
+    assert isinstance(data, InvocationEvents)
+    assert data.invocation_events[2].content.text() == "hm"  # what it said beside the calls is kept
+
+
+async def test_too_many_texts_end_the_turn(agents: Agents) -> None:
+    conversation = await agents.talk_to(
+        """
+        class Talker(BaseAgent):
+            async def _run_async_impl(self, ctx):
+                for _ in range(3):
+                    parts = [types.Part(text="hm")] * 50_000
+                    yield Event(author=self.name, content=types.Content(role="model", parts=parts))
+
+        root_agent = Talker(name="talker")
+        """,
+        "talk",
+    )
+
+    assert isinstance(conversation.error, AgentFault)
+    assert "expected at most 100,000" in str(conversation.error)

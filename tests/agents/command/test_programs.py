@@ -11,6 +11,7 @@ import pytest
 
 from tests.agents.command.conftest import Program
 from workbench.model.target import AgentKind
+from workbench.model.trace import SpanKind
 
 
 async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program: Program, way: dict[str, Any]) -> None:
@@ -346,3 +347,37 @@ async def test_any_save_may_matter_to_a_program(bench: Any, program: Program) ->
     assert session.dependencies is not None
     assert session.dependencies.complete
     assert session.dependencies.is_opaque
+
+
+async def test_more_calls_than_are_kept_are_read_in_linear_time(bench: Any, program: Program) -> None:
+    written = program("""
+        for turn in turns():
+            for at in range(30_000):
+                say(type="event", tool_call={"name": "look", "args": {"at": at}})
+                say(type="event", tool_response={"name": "look", "response": {"at": at}})
+            say(type="finished", turn=turn["turn"], response="at last")
+    """)
+
+    talk = await bench.talk(bench.host(mode="fork", **written), "look")
+
+    assert talk.error is None, talk.message
+    told = talk.turns[0].invocation.intermediate_data
+    assert [call.args["at"] for call in told.tool_uses] == list(range(10_000))
+    assert [item.response["at"] for item in told.tool_responses] == list(range(10_000))
+    assert talk.turns[0].calls_unknown == "the agent made 30,000 tool calls in one turn; only the first 10,000 are kept"
+    spans = [span for span in talk.spans if span.kind is SpanKind.TOOL]
+    assert [span.response["at"] for span in spans] == list(range(10_000))
+
+
+async def test_more_responses_of_tools_than_are_kept_are_said(bench: Any, program: Program) -> None:
+    written = program("""
+        for turn in turns():
+            for at in range(10_001):
+                say(type="event", tool_response={"name": "look", "response": {"at": at}})
+            say(type="finished", turn=turn["turn"], response="at last")
+    """)
+
+    talk = await bench.talk(bench.host(mode="fork", **written), "look")
+
+    assert talk.error is None, talk.message
+    assert talk.turns[0].calls_unknown == "the tools gave 10,001 responses in one turn; only the first 10,000 are kept"

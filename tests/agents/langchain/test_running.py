@@ -232,6 +232,54 @@ async def test_calls_of_one_message_inside_a_node_are_in_the_order_of_the_messag
 
 
 @needs_langchain
+async def test_calls_whose_ids_are_used_again_count_each_and_a_retry_does_not(lang: Any) -> None:
+    lang.agent("""
+        from langchain.agents import create_agent
+        from langchain.agents.middleware import wrap_tool_call
+        from langchain_core.messages import AIMessage
+        from langchain_core.outputs import ChatGeneration, ChatResult
+        from langgraph.graph import END, START, MessagesState, StateGraph
+        from models import Model, tool
+
+        class Numbered(Model):
+            def _generate(self, messages, stop=None, run_manager=None, **options):
+                asked = [item for item in messages if item.type == "tool"]
+                calls = [{"name": "look", "args": {"x": len(asked)}, "id": "call-0"}] if len(asked) < 2 else []
+                return ChatResult(generations=[ChatGeneration(message=AIMessage(content="done", tool_calls=calls))])
+
+        tries = []
+
+        @tool
+        def look(x: int) -> int:
+            "Look."
+            tries.append(x)
+            if tries == [0]:
+                raise ConnectionError("try again")
+            return x
+
+        @wrap_tool_call
+        def insist(request, handler):
+            try:
+                return handler(request)
+            except ConnectionError:
+                return handler(request)
+
+        inner = create_agent(Numbered(), [look], middleware=[insist])
+
+        def node(state):
+            result = inner.invoke({"messages": state["messages"][:1]})
+            return {"messages": [AIMessage(content=result["messages"][-1].content)]}
+
+        graph = StateGraph(MessagesState).add_node("one", node).add_node("two", node)
+        answer = graph.add_edge(START, "one").add_edge("one", "two").add_edge("two", END).compile()
+    """)
+
+    talk = await lang.talk(lang.langchain(), "hi")
+
+    assert [args["x"] for _, args in calls_of(talk.turns[0])] == [0, 1, 0, 1]
+
+
+@needs_langchain
 async def test_a_graph_that_waits_at_an_interrupt_is_an_error_that_says_so(lang: Any) -> None:
     lang.agent("""
         from langgraph.graph import MessagesState, StateGraph
@@ -333,3 +381,61 @@ def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message:
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
         read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=set(), is_graph=True)
+
+
+@needs_langchain
+@pytest.mark.parametrize("has_ids", [True, False])
+async def test_more_calls_than_are_kept_are_cut_and_not_judged(lang: Any, has_ids: bool) -> None:
+    lang.agent(f"""
+        from langchain_core.messages import AIMessage, ToolMessage
+        from langgraph.graph import END, START, MessagesState, StateGraph
+
+        def work(state):
+            ids = [str(number) if {has_ids} else None for number in range(30_000)]
+            calls = [{{"name": "look", "args": {{"at": at}}, "id": each}} for at, each in enumerate(ids)]
+            given = [ToolMessage("seen", name="look", tool_call_id=str(each)) for each in ids]
+            return {{"messages": [AIMessage("", tool_calls=calls), *given, AIMessage("at last")]}}
+
+        graph = StateGraph(MessagesState)
+        graph.add_node("work", work)
+        graph.add_edge(START, "work")
+        graph.add_edge("work", END)
+        answer = graph.compile()
+    """)
+
+    talk = await lang.talk(lang.langchain(), "look")
+
+    assert talk.error is None, talk.message
+    assert talk.responses == ["at last"]
+    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
+    assert len(results_of(talk.turns[0])) == 10_000
+    assert talk.turns[0].calls_unknown == "the agent made 30,000 tool calls in one turn; only the first 10,000 are kept"
+
+
+@needs_langchain
+async def test_more_tools_than_are_kept_run_in_linear_time(lang: Any) -> None:
+    lang.agent("""
+        from models import *
+        from langchain_core.runnables import RunnableLambda
+
+        @tool
+        def look(at: int) -> str:
+            \"""Look.\"""
+            return "seen"
+
+        def work(text, config):
+            for at in range(12_000):
+                look.invoke({"at": at}, config)
+            return "at last"
+
+        answer = RunnableLambda(work)
+    """)
+
+    talk = await lang.talk(lang.langchain(), "look")
+
+    assert talk.error is None, talk.message
+    assert len(calls_of(talk.turns[0])) == 10_000
+    assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"
+    assert len([span for span in talk.spans if span.kind is SpanKind.TOOL]) == 10_000
+    (outermost,) = [span for span in talk.spans if span.parent_id is None]
+    assert outermost.attributes["workbench.spans_left_out"] == 2_000

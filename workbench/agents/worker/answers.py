@@ -6,18 +6,13 @@ Vertex AI's contract is a dict with `response` and `predicted_trajectory`; just 
 from __future__ import annotations
 
 from .adapters import base
+from .limits import MOST_STEPS, check_texts, why_cut
 from .loading import nearest
 from .values import UNNAMED_ARGUMENT, describe, parse_text, unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional
-
-MOST_STEPS = 10_000
-"""Calls of tools, or what they gave back, that are kept of one turn: a run stays within its memory."""
-
-_MOST_TEXTS = 100_000
-"""Texts of one turn before its response; an agent that reports more is refused."""
 
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
@@ -47,27 +42,25 @@ def read_answer(value: Any) -> Dict[str, Any]:
         raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
     if response is not None and not isinstance(response, str):
         raise base.AgentFault(f'"response" is {describe(response)}, expected a str')
-    told = _list_of(trajectory, "predicted_trajectory")
-    calls = [_read_call(item, f"predicted_trajectory[{index}]") for index, item in enumerate(told[:MOST_STEPS])]
+    reported = _list_of(trajectory, "predicted_trajectory")
+    responses = _list_of(value.get("tool_responses"), "tool_responses")
+    texts = _list_of(value.get("intermediate_responses"), "intermediate_responses")
+    check_texts(len(texts))
+    calls = _read_each(reported[:MOST_STEPS], "predicted_trajectory", _read_call)
     answer = {
         "response": response,
         "predicted_trajectory": [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls],
         "tool_uses": calls,
-        "tool_responses": _read_each(value, "tool_responses", _read_tool_response),
-        "intermediate_responses": _read_each(value, "intermediate_responses", _read_intermediate_response),
+        "tool_responses": _read_each(responses[:MOST_STEPS], "tool_responses", _read_tool_response),
+        "intermediate_responses": _read_each(texts, "intermediate_responses", _read_intermediate_response),
         "usage": _read_usage(value.get("usage")),
         "state": value.get("state"),
     }
-    if len(told) > MOST_STEPS:
-        answer["calls_unknown"] = why_cut(len(told))
+    if cut := why_cut(len(reported), len(responses)):
+        answer["calls_unknown"] = cut
     if answer["state"] is not None and not isinstance(answer["state"], dict):
         raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
     return answer
-
-
-def why_cut(calls: int) -> str:
-    """Why the calls of a turn cannot be judged: there are more than are kept."""
-    return f"the agent made {calls:,} tool calls in one turn; only the first {MOST_STEPS:,} are kept"
 
 
 def tells_trajectory(value: Any) -> bool:
@@ -104,12 +97,8 @@ def _list_of(value: Any, place: str) -> List[Any]:
     return list(value)
 
 
-def _read_each(value: Dict[str, Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
-    items = _list_of(value.get(key), key)
-    most = _MOST_TEXTS if key == "intermediate_responses" else MOST_STEPS
-    if len(items) > most and key == "intermediate_responses":
-        raise base.AgentFault(f'"{key}" has {len(items):,} items, expected at most {most:,}')
-    return [read(item, f"{key}[{index}]") for index, item in enumerate(items[:most])]
+def _read_each(items: List[Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
+    return [read(item, f"{key}[{index}]") for index, item in enumerate(items)]
 
 
 def _read_call(item: Any, place: str) -> Dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from . import agent_import, faults
+from .limits import SpanLimit
 from .loading import compiled_here, enter
 from .preload import changed_keys, imported_since
 from .recording.recorder import quiet
@@ -36,6 +37,7 @@ class _Child:
         self._loop: Any = None
         self._teller = Teller()
         self._receive = wire.receive
+        self._limit = SpanLimit()
 
     def serve(self) -> None:
         request = self._wire.receive()
@@ -97,7 +99,7 @@ class _Child:
         except BaseException as error:  # whatever the agent raises, sys.exit included
             self._fail(error, turn=turn)
             return False
-        for span in result.pop("spans", ()):
+        for span in filter(None, map(self._limit.admit, result.pop("spans", ()))):
             self._wire.queue({"type": "span", "session": self._id, "span": span})
         self._tell_dependencies()
         self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
@@ -140,7 +142,9 @@ class _Child:
             self._wire.queue_line(line)
 
     def _emit_span(self, span: Dict[str, Any]) -> None:
-        self._wire.send({"type": "span", "session": self._id, "span": span})
+        admitted = self._limit.admit(span)
+        if admitted is not None:
+            self._wire.send({"type": "span", "session": self._id, "span": admitted})
 
     def _fail(self, error: BaseException, *, turn: int | None = None, loading: bool = False) -> None:
         self._tell_failure(faults.describe_failure(error, loading=loading), turn=turn)

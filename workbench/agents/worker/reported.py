@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from .answers import MOST_STEPS, why_cut
+from .limits import MOST_STEPS, check_texts, why_cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def turn_result(
     """
     response = answer["response"]
     calls = answer["tool_uses"]
-    cut = why_cut(len(calls)) if len(calls) > MOST_STEPS else None
+    cut = why_cut(len(calls), len(answer["tool_responses"]))
+    check_texts(len(answer["intermediate_responses"]))
     steps = {
         "tool_uses": calls[:MOST_STEPS],
         "tool_responses": answer["tool_responses"][:MOST_STEPS],

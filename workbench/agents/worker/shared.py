@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import faults, interception, scoring
 from .asking import Tools
+from .limits import SpanLimit
 from .loading import enter, make_adapter, open_path
 from .recording.recorder import quiet
 from .recording.telling import Teller
@@ -84,6 +85,7 @@ class _Session:
     def __init__(self, request: Dict[str, Any]) -> None:
         self.request = request
         self.tools: Optional[Tools] = None
+        self.limit = SpanLimit()
         self.session: Any = None
         self.task: Optional[asyncio.Task[None]] = None
         self.in_thread = False
@@ -222,7 +224,7 @@ class _Server:
     def _answer(self, item: _Session, answer: Dict[str, Any], result: Optional[Dict[str, Any]]) -> None:
         """Tell what came of a turn, unless that is done or nobody waits for it any more."""
         if self._sessions.get(answer["session"]) is item and result is not None:
-            for span in result.pop("spans", ()):
+            for span in filter(None, map(item.limit.admit, result.pop("spans", ()))):
                 self._wire.queue({"type": "span", "session": answer["session"], "span": span})
             self._tell(answer["session"])
             self._send({"type": "finished", **answer, "result": result})
@@ -248,7 +250,7 @@ class _Server:
             if not self._load():
                 self._fail({"session": number, "turn": None}, dict(self._loaded or {}))
                 return False
-            emit = self._span_sender(number)
+            emit = self._span_sender(number, item.limit)
             item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
             self._tell(number)
             self._send({"type": "opened", "session": number})
@@ -316,8 +318,13 @@ class _Server:
     async def _settle(self, value: Any) -> Any:
         return await value if hasattr(type(value), "__await__") else value
 
-    def _span_sender(self, number: int) -> Callable[[Dict[str, Any]], None]:
-        return lambda span: self._send({"type": "span", "session": number, "span": span})
+    def _span_sender(self, number: int, limit: SpanLimit) -> Callable[[Dict[str, Any]], None]:
+        def emit(span: Dict[str, Any]) -> None:
+            admitted = limit.admit(span)
+            if admitted is not None:
+                self._send({"type": "span", "session": number, "span": admitted})
+
+        return emit
 
     def _cancel(self, number: int, item: _Session) -> None:
         """End a session, and tell whether it did end: a thread cannot be made to, a task may refuse."""

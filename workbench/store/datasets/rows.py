@@ -32,6 +32,7 @@ _CONTENTS = "contents"  # what Gemini calls them
 REFERENCE_MESSAGES = "reference_messages"
 
 AS_PYTHON_PRINTS = "a value as Python prints it"
+_MOST_CALLS = 10_000  # as many as are kept of a turn of an agent (see limits.py of the worker)
 _LONGEST_PYTHON = 1_000_000  # characters: what Python's parser makes of a text takes hundreds of times its room
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 
@@ -192,18 +193,26 @@ def _answer(record: Record, column: str, problems: list[StoreError]) -> str | No
 
 
 def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
-    """The calls; JSON text is read, and stands in the columns as what it says."""
+    """The calls; JSON text is read, and stands in the columns as what it says.
+
+    More calls than are judged are a problem of the row, and are not kept.
+    """
     value = record.columns.get(column)
     if value is None or value == "":
         return None
     try:
-        calls = read_trajectory(value)
+        calls = None if isinstance(value, list) and len(value) > _MOST_CALLS else read_trajectory(value)
     except TrajectoryError as error:
         if isinstance(value, str) and not error.place and is_python(value):
             problems.append(record.error(Fault(column, AS_PYTHON_PRINTS, REMEDY)))
             return None
         found = kind_of(_value_at(error.place, value))
         problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
+        return None
+    if calls is None or len(calls) > _MOST_CALLS:
+        count = len(value if calls is None else calls)
+        value = calls = record.columns[column] = None  # freed before the text is read again for the place
+        problems.append(record.error(Fault(column, f"{count:,} calls", f"at most {_MOST_CALLS:,}")))
         return None
     if isinstance(value, str):
         record.columns[column] = json.loads(value)

@@ -107,7 +107,7 @@ class ForeignSession(base.Session):
             answer["predicted_trajectory"] = [
                 {"tool_name": call["name"], "tool_input": call["args"]} for call in heard.calls
             ]
-            answer["calls_unknown"] = heard.missing
+            answer["calls_unknown"] = answer.get("calls_unknown") or heard.missing
             answer["arguments_unknown"] = heard.arguments_unknown
         answer["usage"] = answer["usage"] or heard.usage
         answer["inference_calls"] = heard.inference_calls

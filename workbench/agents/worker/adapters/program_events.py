@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..limits import MOST_STEPS, check_texts, why_cut
 from ..otlp.reading import KEYS
 from . import base
 from .foreign import SPANS, in_json, read_told
@@ -23,6 +24,9 @@ class Events:
         self._emit_span = emit_span
         self._began = now()
         self._calls: list[dict[str, Any]] = []
+        self._call_count = 0
+        self._response_count = 0
+        self._waiting: dict[str, list[dict[str, Any]]] = {}  # spans of calls without a response, by name
         self._responses: list[dict[str, Any]] = []
         self._texts: list[dict[str, Any]] = []
         self._spans: list[dict[str, Any]] = []
@@ -37,6 +41,7 @@ class Events:
         value = event[kind]
         if kind == "text":
             self._texts.append({"author": event.get("author", "agent"), "text": value})
+            check_texts(len(self._texts))
         elif kind == SPANS:
             self._traces = (self._traces or []) + _resources(value)
         elif not isinstance(value, dict) or not isinstance(value.get("name"), str):
@@ -45,7 +50,7 @@ class Events:
             self._call(value)
         elif kind == "tool_response":
             self._respond(value)
-        else:
+        elif len(self._spans) < 2 * MOST_STEPS:
             self._spans.append(self._told(value))
 
     def complete(self, finished: dict[str, Any]) -> dict[str, Any]:
@@ -61,11 +66,18 @@ class Events:
             self.add({SPANS: said[SPANS]})
         in_between = {key: value for key, value in told.items() if value}
         answer = read_told({**in_between, **said, SPANS: self._traces}, how="finished")
+        calls = 0 if "predicted_trajectory" in said else self._call_count
+        responses = 0 if "tool_responses" in said else self._response_count
+        if cut := why_cut(calls, responses):
+            answer["calls_unknown"] = cut
         if self._spans:
             answer["spans"] = [self._closed(span) for span in self._spans]
         return answer
 
     def _call(self, value: dict[str, Any]) -> None:
+        self._call_count += 1
+        if self._call_count > MOST_STEPS:
+            return
         self._calls.append(value)
         span = {
             **self._span("tool", value["name"]),
@@ -75,17 +87,20 @@ class Events:
             "call": value.get("id"),
         }
         self._spans.append(span)
+        self._waiting.setdefault(value["name"], []).append(span)
         self._announce(span)
 
     def _respond(self, value: dict[str, Any]) -> None:
-        self._responses.append(value)
-        waiting = [
-            span for span in self._spans if "call" in span and span["end"] is None and span["name"] == value["name"]
-        ]
-        same = [span for span in waiting if value.get("id") is not None and span["call"] == value["id"]] or waiting
-        if same:
-            same[0].update(end=self._now(), response=value.get("response"))
-            self._announce(same[0])
+        self._response_count += 1
+        if self._response_count <= MOST_STEPS:
+            self._responses.append(value)
+        waiting = self._waiting.get(value["name"])
+        if not waiting:
+            return
+        same = (place for place, span in enumerate(waiting) if span["call"] == value.get("id") is not None)
+        span = waiting.pop(next(same, 0))
+        span.update(end=self._now(), response=value.get("response"))
+        self._announce(span)
 
     def _told(self, value: dict[str, Any]) -> dict[str, Any]:
         """A span of the program's own: its times are seconds since it was given the turn."""

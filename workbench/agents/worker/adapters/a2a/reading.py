@@ -127,7 +127,8 @@ class Turn:
                 self._count({_TOKENS: counts})
         self._known.update(self._usage_of_tasks)
         self._known.update((key, said.parts) for key, said in (*self._messages.items(), *self._artefacts.items()))
-        between = [said for said in self._order if not any(said is item for item in final) and said.text]
+        in_answer = set(map(id, final))
+        between = [said for said in self._order if id(said) not in in_answer and said.text]
         return {
             "response": response,
             "predicted_trajectory": uses,
@@ -214,6 +215,7 @@ def _calls_in(said: list[Said]) -> tuple[list[dict[str, Any]], list[dict[str, An
     """Calls of tools and their results, each once: ADK tells what its last message held again as an artefact."""
     uses: list[dict[str, Any]] = []
     responses: list[dict[str, Any]] = []
+    seen: set[tuple[str, str]] = set()
     for part in (part for item in said for part in item.parts):
         data = part.get("data")
         kind = _kind(part)
@@ -223,8 +225,9 @@ def _calls_in(said: list[Said]) -> tuple[list[dict[str, Any]], list[dict[str, An
             raise AgentFault(f"the agent sent a {kind} with {in_json(data)} as data, expected an object with a name")
         told = uses if kind == "function_call" else responses
         call_id = data.get("id")
-        if call_id is not None and any(item["id"] == call_id for item in told):
+        if call_id is not None and (kind, str(call_id)) in seen:
             continue
+        seen.add((kind, str(call_id)))
         found = {"id": call_id, "name": data.get("name")}
         told.append(
             {**found, "args": _whole(data.get("args") or {})}

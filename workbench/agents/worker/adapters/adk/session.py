@@ -11,7 +11,7 @@ from typing import Any
 
 from ...plain import as_json
 from ..base import AgentFault, EmitSpan, Session
-from .conversion import app_details_of, invocation_of, unanswered_error, usage_of_events
+from .conversion import TurnEvents, app_details_of
 from .description import description_of
 from .tracing import Trace
 
@@ -49,7 +49,7 @@ class AdkSession(Session):
         """Run the agent on one user content. See `Session.turn`."""
         message = _user_content(content)
         self._trace.begin_turn(index)
-        events: list[Any] = []
+        events = TurnEvents()
         told_at, started = time.time(), time.perf_counter()
         try:
             stream = self._runner.run_async(
@@ -57,7 +57,7 @@ class AdkSession(Session):
             )
             async with aclosing(stream):
                 async for event in stream:
-                    events.append(event)
+                    events.add(event)
             duration = time.perf_counter() - started
             _check_answered(events)
         except BaseException:  # cancelled, too. A session that failed is not closed: its process ends, or serves others
@@ -67,13 +67,14 @@ class AdkSession(Session):
             self._trace.end_turn()
         calls, usage = self._trace.inference_calls, self._trace.usage
         if not calls:
-            calls, usage = usage_of_events(events)
-        details = app_details_of(events, self._trace.requests)
+            calls, usage = events.model_calls, events.usage
+        details = app_details_of(events.authors, self._trace.requests)
         return {
-            "invocation": invocation_of(events, user_content=message, told_at=told_at, app_details=details),
+            "invocation": events.invocation(user_content=message, told_at=told_at, app_details=details),
             "duration_seconds": duration,
             "inference_calls": calls,
             "usage": usage or None,
+            "calls_unknown": events.calls_unknown,
         }
 
     async def state(self) -> dict[str, Any]:
@@ -160,11 +161,11 @@ def _user_content(content: dict[str, Any]) -> Any:
         raise AgentFault(f"the user content is none that google.genai reads: {error}", kind="unsupported") from None
 
 
-def _check_answered(events: list[Any]) -> None:
+def _check_answered(events: TurnEvents) -> None:
     """Raise AgentFault where the turn brought nothing, or an error of the model instead of an answer."""
-    if not events:
+    if events.invocation_id is None:
         raise AgentFault("the agent yielded no events: expected at least one in every turn")
-    error = unanswered_error(events)
+    error = events.error
     if error is None:
         return
     code = str(getattr(error.error_code, "value", error.error_code))

@@ -111,7 +111,7 @@ def _read_call(call: Any) -> dict[str, Any]:
 
 
 def _calls_of_the_provider(message: Any) -> list[dict[str, Any]]:
-    """Calls of tools that ran where the model does: they stand in the content alone."""
+    """Calls of tools that ran on the server of the model: only the content has them."""
     content = message.content if isinstance(message.content, list) else []
     return [
         {"id": block.get("id"), "name": block["name"], "args": as_json(block.get("input", block.get("args")) or {})}

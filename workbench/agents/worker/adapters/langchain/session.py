@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import deque
 from typing import Any
 
 from langchain_core.messages import HumanMessage
 
 from ...conventions import model_calls
+from ...limits import MOST_STEPS, why_cut
 from ...reported import turn_result
 from ...telemetry import begin_turn
 from ..base import AgentFault, EmitSpan, Session
 from .description import description_of
 from .forms import Form, is_graph
 from .reading import read_result, usage_of
-from .tracing import Watch
+from .tracing import Watch, args_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tools import ToolCalls
+
+
+_NO_ID, _ANY_ID = object(), object()
 
 
 class LangchainSession(Session):
@@ -77,6 +82,8 @@ class LangchainSession(Session):
         self._form.heard(messages, result)
         self._known.update(str(item.id) for item in messages if getattr(item, "id", None))
         _add_tools_that_ran(answer, self._watch.tools)
+        if self._watch.tools_ran > MOST_STEPS:
+            answer["calls_unknown"] = why_cut(max(self._watch.tools_ran, len(answer["tool_uses"])))
         # A model that was called past LangChain is not seen: how many calls there were is then not known.
         calls, usage = (self._watch.model_calls, self._watch.usage) if self._watch.model_calls else model_calls(heard)
         answer["inference_calls"] = calls
@@ -113,29 +120,57 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
 
     They stand where they ran: what was called before them comes first.
     """
-    uses: list[dict[str, Any]] = answer["tool_uses"]
-    left = list(uses)
+    told: list[dict[str, Any]] = answer["tool_uses"]
+    left = _Calls(told)
+    ran_before: dict[int, list[dict[str, Any]]] = {}  # by the place of the call that came after them
     place = 0
     for tool in ran:
-        told = next((use for use in left if _same(use, tool)), None)
-        if told is not None:
-            left = [use for use in left if use is not told]
-            place = max(place, next(index for index, use in enumerate(uses) if use is told) + 1)
+        if tool["is_retry"]:
             continue
-        if any(use["name"] == tool["name"] and use.get("id") == tool["id"] and tool["id"] for use in uses):
-            continue  # tried again, for one call of the model
+        found = left.take(tool)
+        if found is not None:
+            place = max(place, found + 1)
+            continue
         use = {"name": tool["name"], "args": tool["args"]}
-        uses.insert(place, use if tool["id"] is None else {"id": tool["id"], **use})
-        place += 1
+        ran_before.setdefault(place, []).append(use if tool["id"] is None else {"id": tool["id"], **use})
         if tool["response"] is not None:
             told_response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
             answer["tool_responses"].append(told_response)
+    if ran_before:
+        places = range(len(told) + 1)
+        answer["tool_uses"] = [use for at in places for use in (*ran_before.get(at, ()), *told[at : at + 1])]
 
 
-def _same(use: dict[str, Any], tool: dict[str, Any]) -> bool:
-    if use.get("id") and tool["id"]:
-        return bool(use["id"] == tool["id"])
-    return bool(use["name"] == tool["name"])
+class _Calls:
+    """Calls that a model told of, each to be found once: by name, and by id where both sides have one.
+
+    Ids may be used again by another agent below, and names by the same one: a call with the same arguments comes first.
+    """
+
+    def __init__(self, calls: list[dict[str, Any]]) -> None:
+        self._taken: set[int] = set()
+        self._places: dict[tuple[str, Any, str | None], deque[int]] = {}
+        for place, call in enumerate(calls):
+            for call_id in (call.get("id") or _NO_ID, _ANY_ID):
+                for args in (args_text(call["args"]), None):
+                    self._places.setdefault((call["name"], call_id, args), deque()).append(place)
+
+    def take(self, tool: dict[str, Any]) -> int | None:
+        """The place of the first call that a tool ran for and that was not taken before; None if there is none."""
+        ids = (tool["id"], _NO_ID) if tool["id"] else (_ANY_ID,)
+        for args in (args_text(tool["args"]), None):
+            places = [self._first((tool["name"], call_id, args)) for call_id in ids]
+            found = min((place for place in places if place is not None), default=None)
+            if found is not None:
+                self._taken.add(found)
+                return found
+        return None
+
+    def _first(self, key: tuple[str, Any, str | None]) -> int | None:
+        queue = self._places.get(key, ())
+        while queue and queue[0] in self._taken:
+            queue.popleft()
+        return queue[0] if queue else None
 
 
 def _text(content: dict[str, Any]) -> str:

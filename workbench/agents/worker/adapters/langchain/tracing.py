@@ -6,13 +6,16 @@ and swallows: it costs a span, never the user's run.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.callbacks.base import BaseCallbackHandler
 
+from ...limits import MOST_STEPS
 from ...plain import as_json
 from .reading import add_usage, tool_response
 
@@ -24,7 +27,7 @@ _NO_TOOLS = ("_Exception", "invalid_tool")
 class _Run:
     """A step that has begun; one that makes no span stands for the nearest step around it that does."""
 
-    __slots__ = ("attributes", "in_tool", "kind", "name", "request", "span_id", "start")
+    __slots__ = ("attributes", "in_tool", "kind", "name", "request", "span_id", "start", "tool")
 
     def __init__(self, *, kind: str, name: str, span_id: str | None, in_tool: bool, start: float) -> None:
         self.kind = kind
@@ -34,6 +37,7 @@ class _Run:
         self.start = start
         self.request: Any = None
         self.attributes: dict[str, Any] = {}
+        self.tool: dict[str, Any] | None = None  # its call, where it is one of those that are kept
 
 
 class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is untyped here: it may not be installed
@@ -62,30 +66,38 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         """The span that all others of the turn are in, once it has begun."""
         self.model_calls = 0
         self.usage: dict[str, int] = {}
+        self.tools_ran = 0
+        """Calls of tools, but for those inside others: `tools` keeps the first MOST_STEPS."""
         self._tools: list[dict[str, Any]] = []
         self._asked: list[list[tuple[Any, str]]] = []  # ids and names of the calls in each message of a model
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """Tools that ran, but for those inside others: `id` (of the model's call, or None), `name`, `args`, `response`
-        (None where it raised).
+        (None where it raised), `is_retry` (of a call that ran before).
 
         They are in the order in which they began; those that one message of a model asks for in the order of the
         message: they run in threads, which begin in any order.
         """
         with self._lock:
             tools, asked = list(self._tools), list(self._asked)
-        left = [list(calls) for calls in asked]
+        left: dict[tuple[Any, str], dict[int, deque[int]]] = {}  # by call: the places in each message that asks for it
+        for message, calls in enumerate(asked):
+            for index, call in enumerate(calls):
+                left.setdefault(call, {}).setdefault(message, deque()).append(index)
         places: dict[int, list[tuple[int, int]]] = {}  # by message: the place in it, and among the tools
+        ran_before: set[tuple[Any, str, str]] = set()
         for number, tool in enumerate(tools):
-            call = (tool["id"], tool["name"])
+            messages = left.get((tool["id"], tool["name"]), {})
             # Ids may be used again in a later message: the latest one that was there when the tool began.
-            for message in reversed(range(tool["messages"])):
-                if call in left[message]:
-                    index = left[message].index(call)
-                    left[message][index] = (None, "")
-                    places.setdefault(message, []).append((index, number))
-                    break
+            asks = next((message for message in reversed(messages) if message < tool["messages"]), None)
+            ran = (tool["id"], tool["name"], args_text(tool["args"]))
+            tool["is_retry"] = asks is None and tool["id"] is not None and ran in ran_before
+            ran_before.add(ran)
+            if asks is not None:
+                places.setdefault(asks, []).append((messages[asks].popleft(), number))
+                if not messages[asks]:
+                    del messages[asks]
         ordered = list(tools)
         for found in places.values():
             for (_, number), place in zip(sorted(found), sorted(number for _, number in found), strict=True):
@@ -174,14 +186,17 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             run.attributes["function_call_id"] = call_id
         if not run.in_tool and name not in _NO_TOOLS:
             with self._lock:
-                tool = {"id": call_id, "name": name, "args": args, "response": None, "run": run_id}
-                self._tools.append({**tool, "messages": len(self._asked)})
+                self.tools_ran += 1
+                if self.tools_ran <= MOST_STEPS:
+                    messages = len(self._asked)
+                    run.tool = {"id": call_id, "name": name, "args": args, "response": None, "messages": messages}
+                    self._tools.append(run.tool)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
         response = tool_response(output)
-        for tool in self._tools:
-            if tool["run"] == run_id:
-                tool["response"] = response
+        run = self._runs.get(run_id)
+        if run is not None and run.tool is not None:
+            run.tool["response"] = response
         self._ended(run_id, response=response)
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
@@ -253,6 +268,11 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
 
     def _now(self) -> float:
         return time.perf_counter() - self._zero
+
+
+def args_text(args: Any) -> str:
+    """The arguments of a call as JSON, the same text for equal arguments."""
+    return json.dumps(as_json(args), sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
