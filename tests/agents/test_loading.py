@@ -127,6 +127,9 @@ async def test_the_agents_own_modules_are_imported_once_for_all_cases(bench: Any
         "import signal; signal.signal(signal.SIGCHLD, lambda *_: None)",
         "import random; random.seed(42)",
         "import random; generator = random.Random()",
+        "import uuid\nids = dict(\n    session=uuid.uuid4(),\n)",
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])",
+        "import signal; signal.setitimer(signal.ITIMER_REAL, 1000)",
     ],
 )
 @pytest.mark.needs_fork
@@ -134,6 +137,59 @@ async def test_an_agent_whose_import_cannot_be_copied_is_imported_in_each_case(b
     bench.agent(f"import os\n{code}\nPID = os.getpid()\ndef answer(prompt): return str(PID)")
 
     assert len(set(await _pids_of_imports(bench, 3))) == 3
+
+
+@pytest.mark.needs_fork
+async def test_threads_that_end_at_a_fork_do_not_keep_the_agent_from_being_imported_once(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # on one CPU numpy starts none
+    bench.agent("""
+        import os
+        import numpy
+        PID = os.getpid()
+        THREADS = len(os.listdir("/proc/self/task"))
+        def answer(prompt):
+            ones = numpy.ones((300, 300))
+            assert (ones @ ones).sum() == 300 ** 3
+            assert THREADS == 2, THREADS
+            return f"{PID} {numpy.random.random()}"
+    """)
+
+    answers = [text.split() for text in await _pids_of_imports(bench, 3)]
+
+    assert len({pid for pid, _ in answers}) == 1
+    assert len({number for _, number in answers}) == 3
+
+
+@pytest.mark.needs_fork
+async def test_libraries_without_bytecode_do_not_keep_the_agent_from_being_imported_once(
+    bench: Any, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(library))  # empty, as the folders are after some installers
+    bench.agent("import os\nPID = os.getpid()\ndef answer(prompt): return str(PID)")
+
+    assert len(set(await _pids_of_imports(bench, 3))) == 1
+    assert any(library.iterdir())
+
+
+@pytest.mark.needs_fork
+async def test_what_an_import_leaves_to_the_turns_or_removes_does_not_matter(bench: Any) -> None:
+    bench.agent("""
+        import os, tempfile, uuid
+        tempfile.gettempdir()  # writes a file, and removes it
+        PID = os.getpid()
+        class Session:
+            id = uuid.uuid4()
+        def answer(prompt):
+            assert uuid.uuid4()
+            return str(PID)
+        if __name__ == "__main__":
+            print(uuid.uuid4())
+    """)
+
+    assert len(set(await _pids_of_imports(bench, 3))) == 1
 
 
 @pytest.mark.needs_fork

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import subprocess
@@ -433,3 +434,41 @@ async def test_a_session_whose_last_turn_is_told_ends_as_one_whose_end_is_asked_
 
     assert ends[0] == ends[1]
     assert ends[0].final_state == {"heard": "hi"}
+
+
+@pytest.mark.needs_fork
+async def test_a_session_that_waits_while_the_agent_is_renewed_is_not_lost(bench: Any, eventually: Any) -> None:
+    bench.agent("def answer(prompt): return prompt")
+    host = bench.host(mode="fork")
+    host.prepare(cases=3)
+    assert (await bench.talk(host, "hi")).error is None
+    slots = host._launcher._slots
+    taken = 0
+    while not slots.locked():
+        await slots.acquire()
+        taken += 1
+    waiting = asyncio.create_task(bench.talk(host, "hi"))
+    await eventually(lambda: slots._waiters)
+
+    host.renew()
+    for _ in range(taken):
+        slots.release()
+
+    assert (await waiting).responses == ["hi"]
+
+
+@pytest.mark.needs_fork
+async def test_a_system_without_processes_costs_only_the_sessions_of_that_time(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    bench.agent("def answer(prompt): return prompt")
+    host = bench.host(mode="fork")
+    with monkeypatch.context() as patched:
+        patched.setattr("workbench.agents.forking.subprocess.Popen", refuse)
+        host.prepare(cases=3)
+        assert (await bench.talk(host, "hi")).kind == "infrastructure"
+
+    assert (await bench.talk(host, "hi")).responses == ["hi"]

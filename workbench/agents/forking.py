@@ -41,6 +41,7 @@ from workbench.agents.processes import (
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.loading import make_adapter
 from workbench.agents.zygotes import Layer, Zygote
+from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind, Target
 
 _Call = tuple[Channel, Message]
@@ -87,7 +88,7 @@ class ForkLauncher:
         """Import the agent again for the sessions to come.
 
         Where `.env` files define other variables than before, begin again with a zygote that imports nothing: libraries
-        that were imported early may have looked at one of them. What has a process goes on in it. See
+        that were imported early may have looked at one of them. Running sessions keep their processes. See
         `leases.Launcher.renew`.
         """
         self._forget_agent()
@@ -178,7 +179,7 @@ class ForkLauncher:
         try:
             zygote = await self._zygote()
             child = self._fork(zygote, role, messages=messages, scout=scouts, threads=self._concurrency)
-        except BaseException:  # the next one is to be the scout, whyever this one is not
+        except BaseException:  # whatever the reason: the next child is the scout
             if scouts:
                 self._end_scouting()
             raise
@@ -206,7 +207,7 @@ class ForkLauncher:
         return child
 
     async def _scout_or_wait(self) -> bool:
-        """Whether this child is the scout. Until the scout has told what it imports, the others wait."""
+        """Whether this child is the scout. The others wait until the scout has reported what it imports."""
         while not self._scouted:
             if self._scouting is None:
                 self._scouting = asyncio.get_running_loop().create_future()
@@ -215,7 +216,7 @@ class ForkLauncher:
         return False
 
     def _learn(self, message: Message) -> None:
-        """What the scout told: once when it was ready, once at its end."""
+        """Learn what the scout reports: once when it is ready, once at its end."""
         self._scouted = True
         self._learn_layers([_layer_of(message)])
 
@@ -260,6 +261,10 @@ class ForkLauncher:
             except asyncio.CancelledError:
                 if self._closed:
                     raise shut_down() from None
+                raise
+            except AgentError as error:
+                if error.failure.kind == FailureKind.INFRASTRUCTURE and self._agent is agent:
+                    self._agent = None  # the next session may have more luck
                 raise
             if zygote is None or await zygote.is_current():
                 return zygote
@@ -320,7 +325,7 @@ class ForkLauncher:
     async def _grow(self, base: asyncio.Task[Zygote], layers: list[Layer]) -> Zygote:
         zygote = await base
         for layer in layers:
-            if zygote.generation != self._generation:  # nobody waits for it any more
+            if zygote.generation != self._generation:  # no session waits for it any more
                 break
             zygote = await self._fork_zygote(zygote, layer)
         return zygote
@@ -400,7 +405,7 @@ class ForkLauncher:
         return zygote
 
     def _root_lost(self, zygote: Zygote, mark: str) -> None:
-        """Kill what was below a root that was killed: nobody adopts processes that left their group."""
+        """Kill what was below a root that was killed: processes that left their group outlive it."""
         if not self._closed and zygote in self._zygotes:  # else it ends by itself, and all below it
             kill_marked(mark)
 

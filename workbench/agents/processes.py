@@ -33,8 +33,8 @@ _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 class Exit:
     """How a process ended. `code` is its exit status, or a signal's number negated; None where nobody knows.
 
-    `failure` is set where we ended it, or could not start it, for a reason. `stopped`: it, or the process that it was
-    forked from, was stopped (SIGSTOP) and could not go on.
+    `failure` is set where we ended it, or could not start it, for a reason. `stopped`: it was stopped (SIGSTOP), or the
+    process that it was forked from.
     """
 
     code: int | None = None

@@ -85,7 +85,8 @@ class Zygote:
         self._channel.close()
 
     def retire(self) -> None:
-        """Let it end while others are still to come."""
+        """Let it end while others are still to come. It forks no more."""
+        self.alive = False
         self._channel.send({"type": "end"})
 
     def _checked(self, *, current: bool) -> None:

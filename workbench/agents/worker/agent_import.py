@@ -1,8 +1,8 @@
 """The import of the agent before the fork: once for all cases that run the same code.
 
 A process that has imported the agent serves as a zygote only while a copy of it is as good as an import of its own:
-one thread, no open files or connections, no child processes, nothing written, no seeded random numbers. Otherwise
-`Unshared` says why, and each case imports the agent itself.
+one thread, no open files or connections, no child processes, no timers or blocked signals, nothing written, no random
+numbers drawn or seeded. Otherwise `Unshared` says why, and each case imports the agent itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import re
 import signal
 import sys
+import time
+import warnings
 
 from . import faults
 from .loading import compiled_here, enter
@@ -25,12 +27,20 @@ if TYPE_CHECKING:
 
     from .adapters.base import Adapter
 
+_TRIES = 10
 _TAIL = 16_384  # bytes of output kept for each stream
 _HARMLESS = ("/dev/null", "/dev/urandom", "/dev/random")
 
 # A seed set by the import would be lost: generators are seeded anew in each child. Generators without a seed would give
 # every child the same numbers.
 _SEEDS = re.compile(rb"seed(?:_all|_everything)?\s*\(|\b(?:Random|RandomState|default_rng)\s*\(\s*\)")
+
+# What the import draws would be the same in every case: an id of a session, a name of a database. Only statements of a
+# module that are no definitions run while it is imported.
+_STATEMENTS = re.compile(rb"^(?!(?:async\s+def|class|def|if\s+__name__)\b)[^\s#@].*(?:\n(?:[ \t].*)?)*", re.MULTILINE)
+_DRAWS = re.compile(
+    rb"\b(?:uuid[1-8]|urandom|token_(?:bytes|hex|urlsafe)|randint|randrange|random\.(?!default_rng)[a-z]\w*)\s*\("
+)
 
 
 class Unshared(Exception):
@@ -76,6 +86,9 @@ def import_agent(adapter: Adapter) -> Dict[str, Any]:
 
         modules, variables, files = set(sys.modules), dict(os.environ), _open_files()
         env_files = adapter.env_files()
+        recorder = hooks.active()
+        assert recorder is not None, "a process records before it serves"
+        written = recorder.written  # such as the bytecode of libraries that were new
     failure = None
     with _Output() as output:
         try:
@@ -90,20 +103,21 @@ def import_agent(adapter: Adapter) -> Dict[str, Any]:
             "environment": changed_keys(variables),
         }
         compiled_here.clear()
-        reason = _why_unshared(files)
+        reason = _why_unshared(files, recorder.written - written)
         if reason is None and failure is not None and failure["kind"] == "infrastructure":
             raise Unshared(failure["message"])
         if reason is not None:
             raise Unshared(reason, learned=learned)
-        recorder = hooks.active()
-        assert recorder is not None, "a process records before it serves"
         _active = AgentImport(failure, output.tails, Snapshot(recorder, env_files=env_files))
     return learned
 
 
-def _why_unshared(files_before: Set[str]) -> Optional[str]:
-    """Why a copy of this process is not as good as an import of its own; None where it is."""
-    if count_threads() > 1:
+def _why_unshared(files_before: Set[str], written: Set[str]) -> Optional[str]:
+    """Why a copy of this process is not as good as an import of its own; None where it is.
+
+    `files_before` are the descriptors that were open before the import, `written` the files that it has written.
+    """
+    if count_threads() > 1 and not _threads_end_at_a_fork():
         return "its import starts threads"
     opened = _open_files() - files_before
     if opened:
@@ -112,12 +126,33 @@ def _why_unshared(files_before: Set[str]) -> Optional[str]:
         return "its import starts processes"
     if signal.getsignal(signal.SIGCHLD) not in (signal.SIG_DFL, None):
         return "its import handles SIGCHLD"
-    recorder = hooks.active()
-    if recorder is not None and recorder.has_written:
-        return "its import writes files"
-    if any(_SEEDS.search(source) for _, source in instrument.sources_by_path()):
+    if written:
+        return f"its import writes {min(written)}"
+    if signal.pthread_sigmask(signal.SIG_BLOCK, ()) or any(signal.getitimer(signal.ITIMER_REAL)):
+        return "its import blocks signals or starts a timer"  # children inherit no timers
+    sources = [source for _, source in instrument.sources_by_path()]
+    if any(_SEEDS.search(source) for source in sources):
         return "its import may seed random numbers"
+    if any(_DRAWS.search(statement[0]) for source in sources for statement in _STATEMENTS.finditer(source)):
+        return "its import may draw random numbers"
     return None
+
+
+def _threads_end_at_a_fork() -> bool:
+    """Whether a fork leaves one thread here: OpenBLAS, which numpy brings, ends its threads then."""
+    if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads, from Python 3.12 on
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    for _ in range(_TRIES):  # the system lists a thread for a moment after its end
+        if count_threads() == 1:
+            return True
+        time.sleep(0.001)
+    return False
 
 
 def _open_files() -> Set[str]:
@@ -147,7 +182,7 @@ class _Output:
     tails: Tuple[bytes, bytes] = (b"", b"")
 
     def __enter__(self) -> _Output:
-        _flush()
+        flush()
         self._kept = [os.dup(number) for number in (1, 2)]
         self._caught = [os.memfd_create("output") for _ in self._kept]
         for number, caught in zip((1, 2), self._caught, strict=True):
@@ -155,7 +190,7 @@ class _Output:
         return self
 
     def __exit__(self, *error: object) -> None:
-        _flush()
+        flush()
         tails: List[bytes] = []
         for number, kept, caught in zip((1, 2), self._kept, self._caught, strict=True):
             os.dup2(kept, number)
@@ -166,7 +201,8 @@ class _Output:
         self.tails = (tails[0], tails[1])
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Write out what Python's streams hold."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
             stream.flush()  # type: ignore[union-attr]

@@ -217,7 +217,7 @@ class _Zygote:
         try:
             os.setpgid(0, 0)
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            # What it starts and lets go stays below it: killed with it, and known to be nobody else's afterwards.
+            # What it starts and lets go stays below it: killed with it, and never taken for another case's.
             _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             if os.getppid() != zygote:
                 os._exit(0)
@@ -237,7 +237,8 @@ class _Zygote:
             status = 70
             sys.excepthook(*sys.exc_info())
         finally:
-            _flush()
+            agent_import.flush()
+            _LIBC.fflush(None)
             os._exit(status)
 
     def _play(self, message: Dict[str, Any]) -> None:
@@ -313,15 +314,6 @@ def _renew_randomness() -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        try:
-            stream.flush()  # type: ignore[union-attr]
-        except Exception:  # closed or replaced by the agent
-            continue
-    _LIBC.fflush(None)
 
 
 def _children_of(pid: int) -> List[int]:

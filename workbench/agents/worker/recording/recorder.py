@@ -261,9 +261,13 @@ class Recorder:
     # What is told of it
 
     @property
-    def has_written(self) -> bool:
-        """Whether this process has written files or opened databases."""
-        return bool(self._written or self._databases)
+    def written(self) -> Set[str]:
+        """The files that this process has made, changed or removed, and the databases that it has opened.
+
+        Files that it made and removed again are left out.
+        """
+        lasting = {path for path, was_there in self._written.items() if was_there or _look(path) is not None}
+        return lasting.union(self._databases)
 
     def found(self) -> List[Row]:
         """What was read so far, as rows. Of a folder all names count, whoever wrote them."""
