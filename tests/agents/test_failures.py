@@ -273,3 +273,87 @@ async def test_what_an_import_raises_names_the_line_of_the_users_own_code(bench:
     assert talk.kind == "setup"
     assert talk.message.startswith("JSONDecodeError: ")
     assert talk.message.endswith(" (settings.py:2)")
+
+
+@pytest.fixture
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param(
+            "from google import genai; genai.Client()",
+            "google.genai finds no key: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env",
+            marks=pytest.mark.needs_adk,
+        ),
+        pytest.param(
+            "import litellm; litellm.completion('openai/gpt', [])",
+            "litellm finds no key: set OPENAI_API_KEY in",
+            marks=pytest.mark.needs_litellm,
+        ),
+        pytest.param(
+            "import openai; openai.OpenAI()",
+            "openai finds no key: set OPENAI_API_KEY in",
+            marks=pytest.mark.needs_litellm,
+        ),
+    ],
+)
+@pytest.mark.usefixtures("without_keys")
+async def test_a_missing_key_of_the_model_is_a_failure_of_the_setup(
+    bench: Any, way: dict[str, Any], code: str, message: str
+) -> None:
+    bench.agent(f"""
+        def answer(prompt):
+            {code}
+    """)
+
+    talk = await bench.talk_once("hi", **way)
+
+    assert talk.kind == "setup"
+    assert talk.message.startswith(message)
+    assert "agent.py:3" in talk.message
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "message"),
+    [
+        ("anthropic.no_key()", "setup", "anthropic finds no key: set ANTHROPIC_API_KEY in"),
+        ("anthropic.wrapped()", "setup", "anthropic finds no key: set ANTHROPIC_API_KEY in"),
+        ("anthropic.bad_key()", "agent", "ValueError: bad key"),
+        ("fail('No API key was provided')", "agent", "ValueError: No API key was provided"),
+        ("fail('bad key')", "agent", "ValueError: bad key"),
+    ],
+)
+@pytest.mark.needs_fork
+async def test_only_what_a_library_of_a_provider_raises_is_a_missing_key(
+    bench: Any, raised: str, kind: str, message: str
+) -> None:
+    bench.write(
+        "anthropic.py",
+        """
+        def no_key():
+            raise TypeError("Could not resolve authentication method. Expected either api_key or auth_token to be set.")
+        def wrapped():
+            try:
+                no_key()
+            except TypeError as error:
+                raise RuntimeError("no answer") from error
+        def bad_key():
+            raise ValueError("bad key")
+        """,
+    )
+    bench.agent(f"""
+        import anthropic
+        def fail(text):
+            raise ValueError(text)
+        def answer(prompt):
+            {raised}
+    """)
+
+    talk = await bench.talk_once("hi")
+
+    assert talk.kind == kind
+    assert talk.message.startswith(message)

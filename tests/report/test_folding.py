@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.report.explain import fold_library_frames
+from collections.abc import Callable
+
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.report.explain import explain_at_length, fold_library_frames
+from workbench.report.run_report import ReportedCase
+from workbench.tui.state.layout import lay_out
+from workbench.tui.state.scores.metric_lines import metric_blocks
 
 PACKAGES = "/venv/lib/python3.11/site-packages"
 TRACEBACK = f"""Traceback (most recent call last):
@@ -60,3 +66,20 @@ def test_a_traceback_of_libraries_alone_stays_whole() -> None:
     text = TRACEBACK.replace("/home/me", PACKAGES)
 
     assert fold_library_frames(text) == text
+
+
+def test_tracebacks_of_custom_metrics_are_folded_in_reports_and_on_the_screen(
+    make_case: Callable[..., ReportedCase],
+) -> None:
+    details = {"traceback": TRACEBACK, "tries": 2}
+    metric = MetricResult(name="own", score=None, threshold=0.5, status=MetricStatus.ERROR, details=details)
+    folded = [line.strip() for line in FOLDED.split("\n") if line.strip()]
+
+    told = explain_at_length(make_case("a", CaseStatus.ERROR, metrics=(metric,)))
+    screen = lay_out(list(metric_blocks(metric, ())), width=200, side_by_side=False)
+
+    assert told[0] == "traceback of own:"
+    assert [line.strip() for line in told[1:] if line.strip()] == folded
+    shown = "\n".join("".join(piece.text for piece in line).strip() for line in screen)
+    assert "… 3 frames in google.adk, contextlib" in shown and "flow.py" not in shown
+    assert "tries  2" in shown

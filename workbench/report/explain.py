@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 from unicodedata import normalize
 
-from workbench.model.results import MetricResult, MetricStatus
+from workbench.model.results import Failure, FailureKind, MetricResult, MetricStatus
 from workbench.model.text import mask_named, neutralise, one_line, redact
 from workbench.report.differences import Difference, DifferenceKind, Path, name_at
 from workbench.report.judging import failed_judging_lines, sample_lines, samples_text
@@ -54,11 +54,28 @@ def reasons(case: ReportedCase) -> list[str]:
     return [*lines, *map(safe, failed_judging_lines(case.judged))]
 
 
+class ShownSetupFailures:
+    """The setup failures shown so far: what an agent lacks, all its cases lack, and one of them shows it."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, str] = {}  # by message
+
+    def find(self, case: ReportedCase, place: str) -> str | None:
+        """Return the place that shows the same setup failure; None if this is the first one, or no such failure."""
+        failure = case.result.failure
+        if failure is None or failure.kind is not FailureKind.SETUP:
+            return None
+        shown = self._places.setdefault(failure.message, place)
+        return None if shown == place else shown
+
+
 def explain_at_length(case: ReportedCase) -> list[str]:
-    """What `explain` leaves out: the traceback and what the agent wrote to its standard streams, if anything."""
+    """What `explain` leaves out: tracebacks, and what the agent wrote to its standard streams, if anything."""
     failure, execution = case.result.failure, case.result.execution
+    errors = [metric for metric in case.result.metrics if metric.status is MetricStatus.ERROR]
     blocks = [
         ("traceback", fold_library_frames(failure.traceback or "") if failure is not None else None),
+        *((f"traceback of {safe(metric.name)}", folded_details(metric).get("traceback")) for metric in errors),
         ("stderr", (failure.stderr_tail if failure is not None else None) or execution.stderr_tail),
         ("stdout", execution.stdout_tail),
     ]
@@ -68,6 +85,20 @@ def explain_at_length(case: ReportedCase) -> list[str]:
             lines.append(f"{title}:")
             lines += [f"  {line}" for line in redact(neutralise(text)).rstrip().split("\n")]
     return lines
+
+
+def folded_details(metric: MetricResult) -> Mapping[str, Any]:
+    """Return the details of a metric; the frames of libraries in the traceback of a custom one are folded."""
+    traceback = metric.details.get("traceback")
+    if not isinstance(traceback, str):
+        return metric.details
+    return {**metric.details, "traceback": fold_library_frames(traceback)}
+
+
+def failure_texts(failure: Failure) -> Iterator[tuple[str, str]]:
+    """What there is of its traceback, folded, and of what the agent wrote to stderr, each with its title."""
+    texts = {"traceback": fold_library_frames(failure.traceback or ""), "stderr, its end": failure.stderr_tail or ""}
+    return ((title, text.rstrip()) for title, text in texts.items() if text.strip())
 
 
 def fold_library_frames(traceback: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .adapters.base import AgentFault, LoadError
+from .missing_keys import describe_missing_key
 from .recording import hooks
 from .recording.places import is_workspace
 from .recording.recorder import quiet
@@ -48,8 +49,20 @@ def describe_failure(error: BaseException, *, loading: bool = False, raised_by: 
         when = " while it was imported" if loading else ""
         message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}"
         return {"kind": "setup" if loading else "agent", "message": message, "traceback": _traceback(error)}
+    missing = _describe_missing_key(error)
+    if missing is not None:
+        return {"kind": "setup", "message": missing + _place(error), "traceback": _traceback(error)}
     kind = "infrastructure" if is_infrastructure(error) else "setup" if loading else "agent"
     return {"kind": kind, "message": summary(error) + _place(error), "traceback": _traceback(error)}
+
+
+def _describe_missing_key(error: BaseException) -> Optional[str]:
+    """What to do if the model of the agent has no key; with the exception itself if the missing key only led to it."""
+    for item in _chain(error):
+        missing = describe_missing_key(item)
+        if missing is not None:
+            return missing if item is error else f"{missing}; then {summary(error)}"
+    return None
 
 
 def _place(error: BaseException) -> str:
