@@ -50,6 +50,14 @@ def test_two_grades_in_one_reply_are_none(reply: str) -> None:
     assert read_rating(reply, ratings=None).score is None
 
 
+def test_a_grade_in_reasoning_that_was_cut_off_is_none() -> None:
+    reply = '{"reasoning": "Score: 2 would be too'
+
+    assert read_grade(reply, lowest=1, highest=5).score is None
+    assert read_rating(reply, ratings=None).score is None
+    assert read_rating('{"explanation": "cut off behind it", "score": 2', ratings=None).score == 2
+
+
 @pytest.mark.parametrize(
     ("said", "label"),
     [

@@ -33,6 +33,9 @@ RUBRICS = {"polite": "The answer is polite.", "r2": "The answer names a price."}
         ("**Verdict:** Valid", 1.0),
         ("verdict = `invalid`.", 0.0),
         ('{"reasoning": "cut off in the mid', None),
+        ('{"reasoning": "At first sight the verdict is valid, but the price', None),
+        ('{"reasoning": "Verdict: valid would be', None),
+        ('{"reasoning": "cut off behind it", "verdict": "invalid"', 0.0),
         ('{"verdict": "val', None),
         ('{"verdict": null}', None),
         ('{"verdict": 1}', None),
@@ -63,6 +66,8 @@ RUBRICS = {"polite": "The answer is polite.", "r2": "The answer names a price."}
         ("\\boxed{invalid}", 0.0),
         ("", None),
         ("{" * 5_000, None),
+        ('{"a":' * 30_000, None),
+        ("yes" + "," * 50_000 + "no", None),
     ],
 )
 def test_a_verdict_is_read_where_there_is_one(reply: str, score: float | None) -> None:

@@ -84,6 +84,7 @@ def labels(*said: str, **more: Any) -> str:
         (labels("supported by the tool", "unsupported, as it is new"), ["supported", "unsupported"]),
         (labels("supported", "supported/unsupported"), ["supported", None]),
         (f"{labels('supported', 'disputed')} {labels('supported', 'supported')}", ["supported", None]),
+        (labels("supported", "supported by one tool, contradicted by another"), ["supported", None]),
         (labels("supported", "perhaps"), ["supported", None]),
         (labels("supported", "gestützt"), ["supported", None]),
         (labels("supported", "disputed")[:-15], ["supported", None]),

@@ -112,8 +112,14 @@ def test_two_verdicts_are_none(first: str, between: str, second: str, before: st
             "not",
             "unclear: yes?",
             "Is it? No.",
+            "valid? no",
+            "Yes? No.",
+            "valid (?) - no",
         ),
         "no, yes it is short",
+        *("No. Wait, actually yes.", "Valid. Actually, on closer look, invalid.", "yes\n\nHowever, no."),
+        *("No, the agent called it. So yes.", "yes, yes, no", "yes. Wait, no."),
+        *("true for the first part, false for the second", "yes for A, no for B", "Valid in A, but invalid in B"),
     ],
 )
 def test_what_may_be_another_word_is_no_verdict(text: str) -> None:
@@ -125,6 +131,9 @@ def test_what_may_be_another_word_is_no_verdict(text: str) -> None:
     [
         ("yes it is short", 1),
         ("Yes, no tool was called.", 1),
+        ("Yes. However, no tool was called.", 1),
+        ("Yes, so no in-depth search was needed", 1),
+        ("No, no, no.", 0),
         ("no: true is what the reference says", 0),
         ("No (not applicable)", 0),
         ("It is far too long. No.", 0),

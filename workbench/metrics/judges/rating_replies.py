@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.metrics.definition import Opinion
-from workbench.metrics.judges.replies import EXPLAINED, LIKE_JSON, as_text, by_plain_key, split_json, unread
+from workbench.metrics.judges.replies import (
+    EXPLAINED,
+    LIKE_JSON,
+    as_text,
+    by_plain_key,
+    find_labels,
+    split_json,
+    unread,
+)
 from workbench.metrics.judges.verdict_words import VerdictWords
 from workbench.metrics.options import is_number
 
@@ -21,11 +29,11 @@ _CHOICES = VerdictWords(
     }
 )
 _CHOSEN = re.compile(
-    r"\b(?:pairwise[_ ]choice|choice|preference|winner)\b[\s\"'*_`]{0,8}(?:(?P<sign>[:=：])|is\b)\W{0,8}"
+    r"\b(?P<key>pairwise[_ ]choice|choice|preference|winner)\b[\s\"'*_`]{0,8}(?:(?P<sign>[:=：])|is\b)\W{0,8}"
     r"(?=(?P<text>[^\n]{0,200}))",
     re.IGNORECASE,
 )
-_RATED = re.compile(r"\b(?:score|rating)\b\W{0,8}?(?=(-?\d[^\n]{0,200}))", re.IGNORECASE)
+_RATED = re.compile(r"\b(?P<key>score|rating)\b\W{0,8}?(?=(?P<text>-?\d[^\n]{0,200}))", re.IGNORECASE)
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*(?:/|of|out of)\s*\d+)?" + EXPLAINED, re.DOTALL)
 
 
@@ -38,10 +46,10 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     for values in map(by_plain_key, found):
         given = {_number(values[key]) for key in _RATING_KEYS if key in values}
         if given:
-            said |= given - {None} or {None}  # what stands there is no number, and parts of it are none either
+            said |= given - {None} or {None}  # the value is no number, so no part of it is read as one
             explanation = explanation or _explanation(values)
     if not said:
-        said = {_number(match[1]) for match in _RATED.finditer(text)} or {_number(reply)}
+        said = {_number(match["text"]) for match in find_labels(_RATED, text)} or {_number(reply)}
         explanation = reply.strip()
     if len(said) == 1 and (score := said.pop()) is not None and (ratings is None or score in ratings):
         return Opinion(score, explanation)
@@ -62,7 +70,7 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
             said |= choices
             explanation = explanation or _explanation(values)
     if not said:
-        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in _CHOSEN.finditer(text)}
+        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in find_labels(_CHOSEN, text)}
         said = {choice for choice, is_labelled in chosen if choice is not None or is_labelled}
         explanation = reply.strip()
     if not said and not LIKE_JSON.search(reply):

@@ -57,7 +57,7 @@ _RUBRIC_VERDICTS = _words(
 _GRADE_KEYS = ("grade", "score", "rating")
 LIKE_JSON = re.compile(r"[{\[]\s*[\"']")
 """What a text has that is JSON, or was to be: words in it are not those of a sentence."""
-_GRADED = re.compile(r"\b(?:grade|score|rating)\b\W{0,8}(?=(\d[^\n]{0,200}))", re.IGNORECASE)
+_GRADED = re.compile(r"\b(?P<key>grade|score|rating)\b\W{0,8}(?=(?P<text>\d[^\n]{0,200}))", re.IGNORECASE)
 EXPLAINED = r"(?:[\"'*_`\s]*(?:[(\[:;,.–—-]\W*|\s)(?!(?:or|to|and)\b)[^\W\d].*)?"
 """What may follow a number that is a grade: an explanation, but not one more number ("3-4", "3 or 4")."""
 _GRADE = re.compile(r"(\d+)(?:\.0+)?(?: ?(?:/|of|out of) ?(\d+))?" + EXPLAINED, re.DOTALL)
@@ -69,6 +69,7 @@ _LABELLED = re.compile(
     r"[\s\"'*_`\])]{0,8}(?:(?P<sign>[:=：])|is\b|[–—-]\s)\W{0,8}(?=(?P<text>[^\n]{0,200}))",
     re.IGNORECASE,
 )
+_END_OF_KEY = re.compile(r"[\"']\s*:")
 _BLOCK_LINE = re.compile(
     r"^\W*(?:\d{1,3}\W+)?(?:(?:final|overall|my|the)\s+)*(id|property|evidence|rationale|verdict)"
     r"(?:\s*\([^()]{0,40}\))?\W{0,3}[:：]\s*(.*)$",
@@ -111,7 +112,8 @@ def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
             said |= grades
             reasoning = reasoning or as_text(values.get("reasoning") or values.get("rationale"))
     if not said:
-        said = {_grade(text, lowest, highest) for text in [match[1] for match in _GRADED.finditer(text)] or [reply]}
+        texts = [match["text"] for match in find_labels(_GRADED, text)] or [reply]
+        said = {_grade(each, lowest, highest) for each in texts}
         reasoning = reply.strip()
     if len(said) == 1 and (grade := said.pop()) is not None:
         return Opinion(grade, reasoning)
@@ -165,11 +167,22 @@ def _verdicts(values: Mapping[str, Any], words: VerdictWords[float]) -> set[floa
 
 def _labels(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
     """What follows each `verdict:` in a text; None for what is no verdict although a colon announces one."""
-    for match in _LABELLED.finditer(text):
+    for match in find_labels(_LABELLED, text):
         key = plain_words(match["key"])
         score = _score_of_opposite(match["text"]) if key in _OPPOSITE_KEYS else words.find_leading(match["text"])
         if score is not None or match["sign"]:
             yield score
+
+
+def find_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Find what a pattern with the group `key` finds in the text around JSON.
+
+    In JSON that was cut off, only keys are labels: its reasoning may speak of verdicts that it does not give.
+    """
+    is_json = LIKE_JSON.search(text) is not None
+    for match in pattern.finditer(text):
+        if not is_json or _END_OF_KEY.match(text, match.end("key")):
+            yield match
 
 
 def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -242,9 +255,11 @@ def _decoded(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, 
     while (start := reply.find("{", position)) >= 0:
         try:
             found, position = decoder.raw_decode(reply, start)
-        except (ValueError, RecursionError):
+        except ValueError:
             position = start + 1
             continue
+        except RecursionError:  # from each of its next thousand braces the text would be as deep
+            return
         if isinstance(found, dict):
             yield found, start, position
 

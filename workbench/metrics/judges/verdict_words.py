@@ -32,6 +32,12 @@ _QUOTES = {ord(mark): None for mark in "*`~\"'\u00b4\u2018\u2019\u201a\u201c\u20
 _END_OF_SENTENCE = re.compile(r"[\n.;!。→⇒]|[=-]>|\s[–—-]\s")
 _OF_A_LIST = re.compile(r"[\s,/|&]*")
 _CONJUNCTION = r"(?:(?P<conjunction>and|or|but)\b\W*)?"
+_IS_ASKED = re.compile(r"\W{0,8}\?")
+_REVISION = re.compile(
+    r"(?:(?:actually|but|correction|hence|however|i mean|in fact|instead|no wait|or rather|overall|rather|so|sorry"
+    r"|still|on (?:closer look|reflection|second thought)|then|therefore|thus|wait)\b\W*)+"
+)
+"""What may introduce a verdict that replaces an earlier one."""
 
 
 class VerdictWords(Generic[Verdict]):
@@ -59,7 +65,9 @@ class VerdictWords(Generic[Verdict]):
     def _leading(self, found: re.Match[str]) -> Verdict | None:
         word = self._known(found["word"])
         rest = found.string[found.end() :]
-        if not (word in _UNAMBIGUOUS or _explains(rest)) or self._contradicts(word, rest):
+        if _IS_ASKED.match(rest):  # "supported? no"
+            return None
+        if not (word in _UNAMBIGUOUS or _explains(rest)) or self._contradicts(word, rest) or self._revises(word, rest):
             return None
         return self._words[word]
 
@@ -68,27 +76,39 @@ class VerdictWords(Generic[Verdict]):
         if "?" in normal:
             return None
         sentences = [sentence for sentence in _END_OF_SENTENCE.split(normal) if re.search(r"\w", sentence)]
-        found = [self._whole(sentence) for sentence in sentences]
+        words = [self._whole(sentence) for sentence in sentences]
+        found = [None if word is None else self._words[word] for word in words]
         return found[-1] if found and len({each for each in found if each is not None}) == 1 else None
 
-    def _whole(self, sentence: str) -> Verdict | None:
-        """The verdict that is all of a sentence."""
-        word = self._word.match(sentence, _start_of_words(sentence))
+    def _whole(self, sentence: str) -> str | None:
+        """The word that is all of a sentence, whatever introduces it."""
+        start = _start_of_words(sentence)
+        revision = _REVISION.match(sentence, start)
+        word = self._word.match(sentence, start if revision is None else revision.end())
         if word is None or re.search(r"\w", sentence[word.end() :]):
             return None
-        return self._words[self._known(word["word"])]
+        return self._known(word["word"])
 
     def _contradicts(self, word: str, rest: str) -> bool:
         """True if another verdict follows at once: "yes and no", "valid/invalid", but not "no: true is wrong here"."""
-        following = self._following.match(rest)
-        if following is None:
-            return False
-        other = self._known(following["word"])
-        if other in self._asides or self._words[other] == self._words[word]:
-            return False
-        is_all = re.match(r"\s+\w", rest[following.end() :]) is None
-        is_listed = other != "no" and _OF_A_LIST.fullmatch(following["between"]) is not None  # "yes, no calls"
-        return is_all or is_listed or following["conjunction"] is not None
+        while (following := self._following.match(rest)) is not None:
+            other = self._known(following["word"])
+            after = rest[following.end() :]
+            if self._differs(other, word):
+                is_all = re.match(r"\s+\w", after) is None
+                is_listed = other != "no" and _OF_A_LIST.fullmatch(following["between"]) is not None  # "yes, no calls"
+                return is_all or is_listed or following["conjunction"] is not None
+            rest = after
+        return False
+
+    def _revises(self, word: str, rest: str) -> bool:
+        """True if another verdict comes later: "no. Wait, yes.", "yes for the first, no for the second"."""
+        sentences = [other for each in _END_OF_SENTENCE.split(rest) if (other := self._whole(each)) is not None]
+        parts = [self._known(found["word"]) for found in self._of_a_part.finditer(rest)]
+        return any(self._differs(other, word) for other in (*sentences, *parts))
+
+    def _differs(self, other: str, word: str) -> bool:
+        return other not in self._asides and self._words[other] != self._words[word]
 
     @staticmethod
     def _known(found: str) -> str:
@@ -104,6 +124,12 @@ class VerdictWords(Generic[Verdict]):
     @cached_property
     def _following(self) -> re.Pattern[str]:
         return re.compile(rf"(?P<between>\W*){_CONJUNCTION}{self._word.pattern}")
+
+    @cached_property
+    def _of_a_part(self) -> re.Pattern[str]:
+        """A verdict on a part only, such as "no for the second", at the start of a clause."""
+        start = r"(?:[,;.!?\n]|\b(?:and|but|while|whereas)\b)\W{0,8}"  # bounded: the text may be hostile
+        return re.compile(rf"{start}{self._word.pattern}\s+(?:at|by|for|in|on)\b(?!-)")
 
 
 def _normal(text: str) -> str:
