@@ -34,6 +34,8 @@ async def open_models() -> AsyncIterator[Callable[..., Models]]:
                 "GOOGLE_GEMINI_BASE_URL": server.url,
                 "OPENAI_API_KEY": "key-of-openai",
                 "OPENAI_API_BASE": f"{server.url}/v1",
+                "DEEPSEEK_API_KEY": "key-of-deepseek",
+                "DEEPSEEK_API_BASE": f"{server.url}/v1",
             }
         opened.append(Models(environment, ModelOptions(**options), **given))
         return opened[-1]

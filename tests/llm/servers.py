@@ -183,6 +183,6 @@ def openai(text: str | None, *, finish: str = "stop", **said: Any) -> Said:
     return Said(body, **said)
 
 
-def openai_error(status: int, message: str, **said: Any) -> Said:
+def openai_error(status: int, message: str, *, code: str | None = None, **said: Any) -> Said:
     """An error as the OpenAI API gives it."""
-    return Said({"error": {"message": message, "type": "error", "code": None}}, status=status, **said)
+    return Said({"error": {"message": message, "type": code or "error", "code": code}}, status=status, **said)

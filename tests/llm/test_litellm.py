@@ -70,6 +70,7 @@ async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_mod
     [
         (openai_error(400, "bad"), Trouble.REFUSED),
         (openai_error(401, "no key"), Trouble.DENIED),
+        (openai_error(402, "Insufficient Balance"), Trouble.NO_CREDIT),
         (openai_error(404, "no model"), Trouble.UNKNOWN_MODEL),
         (openai_error(429, "slow down"), Trouble.LIMITED),
         (openai_error(500, "oops"), Trouble.UNAVAILABLE),
@@ -87,6 +88,33 @@ async def test_what_goes_wrong_is_told_apart_in_words(
         await models.ask(request(model=MODEL))
 
     assert raised.value.trouble is trouble
+
+
+@pytest.mark.needs_litellm
+@pytest.mark.parametrize("model", [MODEL, "deepseek/local-1"])
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (openai_error(429, "quota", headers={"Retry-After": "3600"}), "which wants 3,600 s without requests"),
+        (openai_error(503, "down", headers={"Retry-After": "3600"}), "which wants 3,600 s without requests"),
+        (openai_error(429, "You exceeded your quota", code="insufficient_quota"), "the account has no credit left"),
+        (openai_error(400, "Your credit balance is too low"), "the account has no credit left"),
+    ],
+)
+async def test_a_long_wait_or_an_empty_account_ends_the_asking_at_once(
+    serve: Serve, open_models: OpenModels, refusal: Said, reason: str, model: str
+) -> None:
+    server, told = serve(lambda _: refusal), list[str]()
+    models, account = open_models(server), Account(stopped=told.append)
+
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            await models.ask(request(model=model), account=account)
+
+    assert len(server.calls) == 1
+    (message,) = told
+    assert f"this run no longer asks {model}" in message
+    assert reason in message
 
 
 @pytest.mark.needs_litellm

@@ -20,7 +20,7 @@ from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error, 
 from workbench.llm.account import Account
 from workbench.llm.cache import Cache
 from workbench.llm.models import Models
-from workbench.llm.provider import is_of_google
+from workbench.llm.provider import is_of_google, secrets_in
 from workbench.llm.recording import Recording, Replay
 from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
 from workbench.llm.trouble import ModelError, Trouble, seconds_of
@@ -382,6 +382,12 @@ async def _told(ask: Ask, asked: ModelRequest) -> object:
         return (await ask(asked)).text
     except ModelError as error:
         return error.trouble
+
+
+def test_words_and_short_numbers_are_no_secrets_of_models() -> None:
+    environment = {"OPENAI_API_KEY": "key-123", "DB_PASSWORD": "postgres", "PAGE_TOKEN": "123456", "HOME": "/home/a-1"}
+
+    assert secrets_in(environment) == {"key-123"}
 
 
 async def test_another_server_is_another_model_to_the_cache_and_a_repeated_key_is_left_out() -> None:

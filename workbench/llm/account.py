@@ -51,10 +51,10 @@ class Breaker:
         self._trouble: Trouble | None = None
         self._waits_until = 0.0
         self.tripped = asyncio.Event()
-        """Set when the asking has ended: nobody need wait for a turn any longer."""
+        """Set when the asking has ended: no request has to wait for its turn any longer."""
 
     def trip(self, error: ModelError) -> None:
-        """End the asking for this reason. Raises ModelError where nothing was asked: the reason was told already."""
+        """End the asking for this reason. Raises ModelError where nothing was asked: the reason is known by then."""
         if self._tell is None:
             return
         if self._trouble is None:
@@ -77,7 +77,7 @@ class Breaker:
                 await self.tripped.wait()
 
     def tell_wait(self, seconds: float) -> None:
-        """A request has to wait so long for the quota; those that wait together are told of once."""
+        """Report that a request waits so long for the quota; several that wait together are reported once."""
         until = time.monotonic() + seconds
         if seconds >= _WORTH_TELLING and until > self._waits_until + _WORTH_TELLING:
             self._waits_until = until
@@ -100,8 +100,8 @@ class Account:
         """`before` was asked earlier on the same budget: it is charged, and not told again by `spending`.
 
         `changed` hears of everything that is booked; `waits` of a model that is not asked for so many seconds, for the
-        sake of its quota. `stopped` hears, once each, why nobody or why a model is not asked any more; without it only
-        a budget ends the asking: there is no run whose other requests would meet the same.
+        sake of its quota. `stopped` hears, once each, why all models or one are not asked any more; without it only a
+        budget ends the asking: there is no run whose other requests would meet the same.
         """
         self._prices = prices or Prices()
         self._budget = budget or Budget()

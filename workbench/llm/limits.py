@@ -96,7 +96,7 @@ class AdaptiveLimit:
             wait = self._backoff() if retry_after is None else retry_after
             lasts = now + wait - self._fruitless_since
             if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
-                self._fruitless = 0  # whoever asks next finds out anew
+                self._fruitless = 0  # the next request tries anew
                 return False
         if wait > LONGEST_WAIT:
             return False

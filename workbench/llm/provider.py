@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.model.text import names_secret
+from workbench.model.text import is_short_word, names_secret
 
 _OF_SECRETS = ("_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 6  # characters: shorter ones are words that stand in any text
@@ -74,7 +74,7 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
     return frozenset(
         value
         for name, value in environment.items()
-        if len(value) >= _SHORTEST_SECRET and not value.isalpha() and is_secret_name(name)
+        if len(value) >= _SHORTEST_SECRET and not is_short_word(value) and is_secret_name(name)
     )
 
 

@@ -64,7 +64,7 @@ class Script:
 
     async def prepare(self, model: str) -> None:
         """See Provider."""
-        del model  # nobody is asked
+        del model  # no model is asked
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""

@@ -17,10 +17,12 @@ from workbench.model.results import TokenUsage
 
 MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
 _NEED_KEY = frozenset({"anthropic", "cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"})
-"""Providers that nobody can ask without a key. The library, which takes seconds to load, is not needed to know that."""
+"""Providers that need a key. So it is known without the library, which takes seconds to load."""
 _OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
 _NO_KEY = re.compile(r"missing (credentials|[\w ]*api[ _]key)|unable to locate credentials|no key is set", re.I)
 """What libraries of providers say where they find no key, under whichever status LiteLLM gives that."""
+_NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low", re.I)
+"""What OpenAI (429) and Anthropic (400) say of an account without credit."""
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
@@ -60,7 +62,7 @@ def key_names(model: str) -> tuple[str, ...]:
 
 
 def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables of which one must hold the key for a model, where none does and it cannot be asked without."""
+    """The variables of which one must hold the key for a model; empty if one does, or if no key is needed."""
     if model.partition("/")[0] not in _NEED_KEY:
         return ()
     names = key_names(model)
@@ -147,7 +149,10 @@ def _error(error: Exception, model: str) -> ModelError:
     trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
     if trouble is not Trouble.REFUSED and _NO_KEY.search(str(error)):
         return failed(Trouble.NO_KEY, model, str(error))
-    headers = getattr(getattr(error, "response", None), "headers", None)
+    if trouble in (Trouble.LIMITED, Trouble.REFUSED) and _NO_CREDIT.search(f"{error} {getattr(error, 'body', None)}"):
+        trouble = Trouble.NO_CREDIT
+    # LiteLLM replaces the response of most errors by one without headers, and adds the headers of the provider.
+    headers = getattr(error, "litellm_response_headers", None)
     seconds = None if headers is None else seconds_of(headers.get("retry-after"))
     # Of what the provider answered, the library's own text says most.
     said = said_of_connection(error) if trouble.is_outage else None

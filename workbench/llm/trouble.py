@@ -19,6 +19,7 @@ class Trouble(StrEnum):
 
     NO_KEY = "no key"
     DENIED = "denied"  # 401, 403: a wrong key, or one that may not
+    NO_CREDIT = "no credit"  # 402: the account has to be paid for first
     UNKNOWN_MODEL = "unknown model"  # 404
     REFUSED = "refused"  # 400: the request is not as the provider wants it
     LIMITED = "limited"  # 429: too much at a time, or the quota is used up
@@ -54,6 +55,7 @@ class Trouble(StrEnum):
 
 _WORDS = {
     Trouble.DENIED: "the key was not accepted",
+    Trouble.NO_CREDIT: "the account has no credit left",
     Trouble.UNKNOWN_MODEL: "there is no such model, or the key may not use it",
     Trouble.REFUSED: "the request was refused",
     Trouble.LIMITED: "too many requests, or the quota is used up",
@@ -61,7 +63,7 @@ _WORDS = {
     Trouble.BLOCKED: "the answer was blocked",
     Trouble.EMPTY: "the answer has no text",
 }
-_LASTING = frozenset({Trouble.NO_KEY, Trouble.NO_LIBRARY, Trouble.DENIED, Trouble.UNKNOWN_MODEL})
+_LASTING = frozenset({Trouble.NO_KEY, Trouble.NO_LIBRARY, Trouble.DENIED, Trouble.NO_CREDIT, Trouble.UNKNOWN_MODEL})
 
 
 class ModelError(Exception):
@@ -94,6 +96,8 @@ def trouble_of_status(status: int) -> Trouble:
     """What an HTTP status means."""
     if status in (401, 403):
         return Trouble.DENIED
+    if status == 402:
+        return Trouble.NO_CREDIT
     if status == 404:
         return Trouble.UNKNOWN_MODEL
     if status == 429:
