@@ -73,6 +73,22 @@ async def test_a_function_of_a_row_gets_what_was_measured_where_an_agent_ran(ben
     assert [turn.score for turn in answer.per_invocation] == [11.5, 12.5]
 
 
+async def test_what_an_agent_does_now_replaces_what_a_row_had_recorded(bench: Any) -> None:
+    code = "import json\ndef f(instance): return {'mine': 1, 'reason': json.dumps(instance)}"
+    columns = {
+        "response": "recorded",
+        "predicted_trajectory": [{"tool_name": "recorded", "tool_input": {}}],
+        "reference": {"as": "given"},
+        "failure": 1,
+    }
+
+    answer = await _score(bench, code, columns=columns, seconds=[1.5], failure=0)
+
+    instance = json.loads(answer.reason)
+    assert (instance["response"], instance["reference"], instance["failure"]) == ("r", {"as": "given"}, 0)
+    assert [call["tool_name"] for call in instance["predicted_trajectory"]] == ["a"]
+
+
 async def test_calls_that_nobody_knows_are_no_empty_trajectory(bench: Any) -> None:
     code = "def f(instance): return 0.25 if instance['predicted_trajectory'] is None else 1.0"
 

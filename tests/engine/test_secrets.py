@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
+from workbench.model.evalset import EvalCase
 from workbench.model.events import RunSummary
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
+from workbench.report.turns import compare_turn
 from workbench.store.documents.recovery import recovery_folder
 from workbench.store.history import History
 from workbench.store.replies import ReplyStore
@@ -83,8 +86,12 @@ def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
 
 
 def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
-    folder.write(".env", "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n")
-    names = "REGION", "PRIMARY_KEY", "API_KEY", "SECRET_FILE"
+    folder.write(
+        ".env",
+        "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n"
+        "SECRET_KEY='no agent'\n",
+    )
+    names = "REGION", "PRIMARY_KEY", "API_KEY", "SECRET_FILE", "SECRET_KEY"
     folder.write("agent.py", f"import os\ndef answer(_): return ' '.join(os.environ[name] for name in {names})")
     folder.cases(fine="hello")
 
@@ -92,7 +99,7 @@ def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
 
     assert result.execution.turns[0].invocation.final_response is not None
     said = result.execution.turns[0].invocation.final_response.text()
-    assert said == "europe-west4 customer_id dummy keys/of-2026.json"
+    assert said == "europe-west4 customer_id dummy keys/of-2026.json no agent"
 
 
 def mode_of(path: Path) -> int:
@@ -126,3 +133,35 @@ def test_what_an_earlier_version_left_open_is_closed(folder: Folder) -> None:
         pass
 
     assert (mode_of(kept), mode_of(kept / "history.db")) == (0o700, 0o600)
+
+
+def test_secrets_that_are_expected_are_the_same_as_those_that_an_agent_gives(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        f"""
+def answer(prompt):
+    calls = [{{"tool_name": "log_in", "tool_input": {{"with": "{TOKEN}", "x": None}}}}]
+    return {{"response": "logged in with {TOKEN}", "predicted_trajectory": calls, "state": {{"used": "{TOKEN}"}}}}
+""",
+    )
+    turn = {
+        "user_content": {"parts": [{"text": "log in"}]},
+        "final_response": {"parts": [{"text": f"logged in with {TOKEN}"}]},
+        "intermediate_data": {"tool_uses": [{"name": "log_in", "args": {"with": TOKEN, "x": None}}]},
+    }
+    case = {"eval_id": "a", "conversation": [turn], "final_session_state": {"used": TOKEN}}
+    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": [case]}))
+    folder.criteria(tool_trajectory_avg_score=1.0, response_match_score=1.0, final_session_state_match=1.0)
+
+    (result,) = run(folder).values()
+
+    assert {metric.name: metric.status for metric in result.metrics if metric.threshold is not None} == {
+        "tool_trajectory_avg_score": "PASSED",
+        "response_match_score": "PASSED",
+        "final_session_state_match": "PASSED",
+    }
+    expected = EvalCase.model_validate(case)
+    reported = ReportedCase(result, expected)
+    assert not any(reported.differences)
+    assert not reported.state_differences
+    assert not compare_turn(expected.conversation[0], result.execution.turns[0].invocation).differences

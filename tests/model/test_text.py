@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.model.text import (
+    REDACTED,
     add_secrets,
     mask_data,
     mask_secrets,
@@ -121,6 +122,14 @@ def test_known_secrets_are_told_by_their_value_also_where_a_text_was_cut(text: s
     assert redact(text) == mask_secrets(text) == expected
 
 
+def test_a_word_that_begins_a_known_secret_is_none() -> None:
+    add_secrets(["password-for-tests-1", "20240131-key"])
+
+    for text in ("reset_password", "What is my password", "my password...", "in 20240131"):
+        assert mask_secrets(text) == text
+    assert mask_secrets("it was password-for...") == "it was [redacted]..."
+
+
 ENCODED = "q7/Ab+\"c&d\nEf'9 ghijklmnopqrstuvwxyz_0123456é"
 
 
@@ -144,6 +153,20 @@ def test_known_secrets_are_masked_when_encoded_whole_or_cut(encode: Callable[[st
 
     for part in (whole, whole[: len(whole) * 2 // 3], whole[len(whole) // 3 :]):
         assert mask_secrets(f"It is <{part}> here") == "It is <[redacted]> here"
+
+
+@pytest.mark.parametrize("before", ["", "u", "u:", "user:", "Bearer "])
+@pytest.mark.parametrize("after", ["", "\n", " and more"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_known_secrets_inside_other_encoded_text_are_masked(
+    before: str, after: str, encode: Callable[[bytes], bytes]
+) -> None:
+    add_secrets([ENCODED])
+    whole = encode(f"{before}{ENCODED}{after}".encode()).decode()
+
+    left = mask_secrets(whole).replace(REDACTED, "")
+
+    assert len(left) <= (len(before) + len(after)) * 4 / 3 + 8
 
 
 def test_parts_of_secrets_are_found_in_linear_time() -> None:
@@ -180,6 +203,12 @@ def test_a_line_of_json_that_may_hold_a_secret_is_told_without_reading_it() -> N
 )
 def test_names_of_secrets(name: str, is_secret: bool) -> None:
     assert names_secret(name) is is_secret
+
+
+def test_joiners_that_join_nothing_are_shown() -> None:
+    assert neutralise("zwj\u200d") == "zwj\\u200d"
+    assert neutralise("a\u200cb \u200d漢") == "a\\u200cb \\u200d漢"
+    assert neutralise("می\u200cخواهم") == "می\u200cخواهم"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _AT_ONCE = 10
 _MOST_WAITING = 1000  # messages, from which on a process has to wait until they are dealt with
 
 _OF_AGENT = frozenset({"finished", "failed", "span", "output", "exited", "ask", "told"})
-"""Messages with texts of the agent. In the others, which tell what it depends on, names must stay what they are."""
+"""Messages with texts of the agent. The others name what it depends on: names must not change."""
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 

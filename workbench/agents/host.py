@@ -196,9 +196,9 @@ class AgentSession(Protocol):
 class CustomScoreRequest:
     """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored.
 
-    `unknown` are the turns of `actual`, counted from 0, of which nobody knows which tools were called. `seconds` is how
-    long each of them took, empty where no agent ran; `failure` is 1 where the agent did not finish the case, 0 where it
-    did, and None where no agent ran.
+    `unknown` are the turns of `actual`, counted from 0, whose tool calls are unknown. `seconds` is how long each turn
+    took, empty where no agent ran; `failure` is 1 where the agent did not finish the case, 0 where it did, and None
+    where no agent ran.
     """
 
     metric: str

@@ -16,7 +16,8 @@ from workbench.model.evalset import Invocation
 from workbench.model.results import Failure, FailureKind, InvocationScore
 from workbench.model.trajectory import trajectory_of
 
-_GIVEN = ("response", "predicted_trajectory", "reference", "reference_trajectory")
+_EXPECTED = ("reference", "reference_trajectory")
+_GIVEN = ("response", "predicted_trajectory", *_EXPECTED)
 
 
 async def score_in(
@@ -108,22 +109,27 @@ def _dump(invocation: Invocation) -> dict[str, Any]:
 def instance_of(request: CustomScoreRequest, index: int) -> dict[str, Any]:
     """One row as Vertex AI's custom metrics get it: what was said, done and measured.
 
-    The columns of a dataset are all there; answers and trajectories are in the form in which they were given.
+    The columns of a dataset are all there; answers and trajectories are in the form in which they were given, but for
+    those of an agent that ran: they replace what the dataset has.
     """
     actual = request.actual[index]
     expected = request.expected[index] if request.expected and index < len(request.expected) else None
+    was_run = request.failure is not None
+    is_row = bool(request.columns)
     instance: dict[str, Any] = {
         "prompt": actual.user_content.text() or None,
         "response": _text(actual),
-        "predicted_trajectory": None if index in request.unknown else _trajectory(actual, request),
+        "predicted_trajectory": None
+        if index in request.unknown
+        else _trajectory(actual, is_row=is_row and not was_run),
         "reference": _text(expected),
-        "reference_trajectory": _trajectory(expected, request),
+        "reference_trajectory": _trajectory(expected, is_row=is_row),
     }
     if request.seconds:
         instance["latency_in_seconds"] = request.seconds[index]
-    if request.failure is not None:
+    if was_run:
         instance["failure"] = request.failure
-    for name in _GIVEN:
+    for name in _EXPECTED if was_run else _GIVEN:
         if instance[name] is not None and request.columns.get(name) is not None:
             instance[name] = request.columns[name]
     return {**request.columns, **instance}
@@ -133,7 +139,7 @@ def _text(invocation: Invocation | None) -> str | None:
     return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
 
 
-def _trajectory(invocation: Invocation | None, request: CustomScoreRequest) -> list[dict[str, Any]] | None:
-    if invocation is None or (request.columns and invocation.intermediate_data is None):
+def _trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:
+    if invocation is None or (is_row and invocation.intermediate_data is None):
         return None  # of a row nothing is known then; in an eval set no calls are
     return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)]

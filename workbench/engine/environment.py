@@ -50,8 +50,9 @@ def _is_secret(name: str, value: str) -> bool:
     """
     if not may_name_secret(name) or name.upper().endswith(_NO_SECRETS) or value.startswith(("/", "./", "~/")):
         return False
-    if value.isalpha() or value.isdecimal():  # a word, of which texts are full
-        return len(value) >= _SHORTEST_WORD
+    signs = "".join(value.split())
+    if signs.isalpha() or signs.isdecimal():  # words, of which texts are full
+        return len(signs) >= _SHORTEST_WORD
     is_named = names_secret(name) or name.upper().endswith(_SECRETS)
     return len(value) >= _SHORTEST and (is_named or not is_plain(value))
 

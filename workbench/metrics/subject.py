@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from workbench.metrics.canonical import call_key
 from workbench.metrics.matching import count_shared
 from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.masking import without_secrets
 from workbench.model.results import Execution, TurnResult
+from workbench.model.text import knows_secrets, mask_data
 from workbench.model.trajectory import Trajectory, trajectory_of
 
 
@@ -131,12 +134,29 @@ class Turn:
         return self._shared
 
 
+def _masked(subject: JudgedCase) -> JudgedCase:
+    """Mask known secrets in what was expected, as they are masked in what an agent did: both would differ otherwise."""
+    if subject.recorded or not knows_secrets():
+        return subject
+    case = None if subject.case is None else without_secrets(subject.case)
+    expected = [without_secrets(each) for each in subject.expected]
+    if case is subject.case and all(map(operator.is_, expected, subject.expected)):
+        return subject
+    turns = [
+        turn.model_copy(update={"invocation": without_secrets(turn.invocation)}) for turn in subject.execution.turns
+    ]
+    update = {"turns": tuple(turns), "final_state": mask_data(subject.execution.final_state)}
+    execution = subject.execution.model_copy(update=update)
+    return replace(subject, case=case, expected=expected, columns=mask_data(dict(subject.columns)), execution=execution)
+
+
 class CaseView:
     """A case with its turns paired: the first expected with the first actual, and so on."""
 
     __slots__ = ("is_expected", "is_finished", "subject", "turns")
 
     def __init__(self, subject: JudgedCase) -> None:
+        subject = _masked(subject)
         expected, results = subject.expected, subject.execution.turns
         is_row = subject.is_row or bool(subject.columns)
         self.subject = subject

@@ -25,6 +25,9 @@ _CONTROL.update({code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)})
 # that is wider than was reckoned shifts all that stands beside it.
 _CONTROL.update(dict.fromkeys((0x200D, 0x20E3, 0xFE0F, *range(0x1F3FB, 0x1F400)), ""))
 
+# Joiners work between letters of other scripts, and emoji: beside anything else they are only invisible.
+_LONE_JOINER = re.compile("(?<![^\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\0-\x7f])")
+
 _SECRETS = re.compile(
     r"""
       AIza[0-9A-Za-z_\-]{30,}                 # Google API key
@@ -60,7 +63,8 @@ _BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}
 _SHORTEST_SECRET = len("secret=abcdef")
 _CUT = re.compile(r"\.\.\.|…|\Z")
 _SHORTEST_PART = 6  # characters of a known secret in a text that was cut within it
-_SHORTEST_END = 10  # the same at the start of a text, where nothing tells that something was cut off
+_SHORTEST_END = 10  # the same at the start of a text, where nothing shows that something was cut off
+_SHORTEST_WORD = 12  # letters alone or digits alone: texts have shorter ones by chance
 _SHORTEST_HALF = 12  # the same anywhere else; at least half of the secret, so that it is not there by chance
 
 REDACTED = "[redacted]"
@@ -74,7 +78,7 @@ class _Secret(NamedTuple):
     tail: str
 
 
-_known_secrets: list[_Secret] = []  # the longest first: one may stand in another
+_known_secrets: list[_Secret] = []  # the longest first: one may contain another
 
 
 def neutralise(text: str) -> str:
@@ -82,7 +86,13 @@ def neutralise(text: str) -> str:
 
     Emoji that are put together of several are taken apart, so that every terminal gives them the same room.
     """
+    if "\u200c" in text or "\u200d" in text:  # to look for it at every place takes far longer
+        text = _LONE_JOINER.sub(_escaped, text)
     return text.replace("\r\n", "\n").translate(_CONTROL)
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
 
 
 def one_line(text: str, *, width: int | None = None) -> str:
@@ -102,7 +112,7 @@ def shorten(text: str, width: int) -> str:
 def redact(text: str) -> str:
     """The text with known secrets, and what looks like a key or password, replaced by `[redacted]`.
 
-    For messages and exports. Redact before a text is cut: of the rest nobody could tell what it is the beginning of.
+    For messages and exports. Redact before a text is cut: the beginning of a secret alone is not recognised.
     """
     text = mask_secrets(text)
     if len(text) < _SHORTEST_SECRET:
@@ -120,20 +130,33 @@ def add_secrets(values: Iterable[str]) -> None:
     _known_secrets[:] = sorted(new.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
 
 
+def knows_secrets() -> bool:
+    """True if any value is to be masked."""
+    return bool(_known_secrets)
+
+
 def _encodings(value: str) -> Iterator[str]:
     """The value, and how it looks where it was encoded."""
     data = value.encode("utf-8", "surrogatepass")
     yield value
     yield from (quote(data), quote(data, safe=""), quote_plus(data))
     yield from (repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
-    # Without its padding, which other texts end with as well.
-    yield from (encode(data).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode))
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        # Without its padding, which other texts end with as well.
+        yield encode(data).decode().rstrip("=")
+        # After one byte or two, such as in "user:password", without the signs that other bytes have a part in.
+        for before in (1, 2):
+            whole = (before + len(data)) // 3 * 4
+            inner = encode(bytes(before) + data).decode()[before + 1 : whole]
+            if len(inner) >= _SHORTEST_PART:
+                yield inner
 
 
 def mask_secrets(text: str) -> str:
     """The text with known secrets replaced by `[redacted]`, also where one was cut.
 
-    A part counts at the start or end of the text, before an ellipsis, and anywhere if it is half of the secret.
+    A part counts at the start or end of the text and before an ellipsis, unless it is a short word, and anywhere if it
+    is half of the secret.
 
     For what is stored: other than `redact` it takes nothing for a secret that only looks like one.
     """
@@ -151,6 +174,8 @@ def mask_secrets(text: str) -> str:
 
 def mask_data(data: Any) -> Any:
     """JSON data with `mask_secrets` applied to every text in it, keys included."""
+    if not _known_secrets:
+        return data
     if isinstance(data, str):
         return mask_secrets(data)
     if isinstance(data, dict):
@@ -177,7 +202,7 @@ def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
         end = at + len(head)
         while end - at < len(value) and text[end : end + 1] == value[end - at]:
             end += 1
-        if end - at >= long_enough or _CUT.match(text, end):
+        if end - at >= long_enough or (_CUT.match(text, end) and not is_short_word(text[at:end])):
             yield at, end
         at = text.find(head, end)
     at = text.rfind(tail)
@@ -188,6 +213,11 @@ def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
         if end - start >= (long_enough if start else max(_SHORTEST_END, len(value) // 2)):
             yield start, end
         at = text.rfind(tail, 0, start)
+
+
+def is_short_word(text: str) -> bool:
+    """True for a few letters alone or digits alone: other texts have them by chance, so they cannot be masked."""
+    return len(text) < _SHORTEST_WORD and (text.isalpha() or text.isdecimal())
 
 
 def names_secret(name: str) -> bool:

@@ -59,8 +59,8 @@ class Variables:
         return filled
 
     def conceal(self, text: str) -> str:
-        """A text that is told of failures, with `${NAME}` wherever a value that was filled in stands in it, also where
-        the text was cut within the value."""
+        """The text of a failure, with `${NAME}` for every value that was filled in, also where the text was cut within
+        it."""
         text = self._without(self._values, text)
         for value in self._values:
             if len(value) >= _SHORTEST_SECRET:

@@ -24,6 +24,7 @@ from workbench.agents.worker.scoring import RowMetric
 from workbench.model.agent import AgentDescription, AgentPart
 from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult
+from workbench.model.text import mask_data
 from workbench.model.trace import Span
 from workbench.testing.evaluation.calling import Calls, FunctionRaised, held_up, in_own_thread
 from workbench.testing.evaluation.runnables import Agent
@@ -98,7 +99,7 @@ class CallingSession:
             if self._session is None:
                 self._session = await self._done(self._open)
             said = content.model_dump(mode="json", exclude_none=True)
-            told = await self._calls.call(self._session.turn, said, turn)
+            told = mask_data(await self._calls.call(self._session.turn, said, turn))
             for span in told.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
             return TurnResult.model_validate(told)
@@ -114,7 +115,7 @@ class CallingSession:
     async def state(self) -> dict[str, Any] | None:
         """See `AgentSession.state`."""
         state: dict[str, Any] | None = None if self._session is None else await self._done(self._session.state)
-        return state
+        return mask_data(state)  # type: ignore[no-any-return]
 
     async def describe(self) -> AgentDescription:
         """See `AgentSession.describe`."""
@@ -124,7 +125,7 @@ class CallingSession:
         """See `AgentSession.finish`."""
         if self._session is None:
             return SessionEnd()
-        return SessionEnd(final_state=(await self._done(self._session.close))["final_state"])
+        return SessionEnd(final_state=mask_data((await self._done(self._session.close))["final_state"]))
 
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`: a call cannot be ended, and is left alone."""
