@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow, without_backtracking
@@ -32,6 +32,32 @@ def test_look_around_back_references_and_flags_are_those_of_python() -> None:
     found = Pattern(r"b(?P<n>\d+)").search("ab12")
     assert found is not None
     assert found.expand(r"\g<n>") == "12"
+
+
+@settings(max_examples=1000)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *("a", "e", "1", "{", "}", ",", "[", "]", ":", "\\", "(", ")", "|", "+", "?", "^", "-", "<=", "{e}"),
+                *("(?:ab)", "[:alpha:]", "[[:digit:]]", "{1,2}", "{,1}", "{i<=1}", r"\N{BULLET}", r"\{", r"\\"),
+            ]
+        ),
+        max_size=6,
+    ).map("".join),
+    st.text("ae1{}[]:,l", max_size=5),
+)
+@example("id-{d}", "id-")
+@example("[[:alpha:]]", "a")
+@example(r"a\\{e}", "a")
+@pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
+def test_a_pattern_means_what_it_means_in_python(pattern: str, text: str) -> None:
+    try:
+        expected = re.compile(pattern).fullmatch(text)
+    except re.error:
+        assume(False)
+
+    assert Pattern(pattern).fullmatch(text) == (expected is not None)
 
 
 @settings(max_examples=1000)

@@ -1,8 +1,8 @@
 """Regular expressions and patterns of paths that come from files, matched within a time limit.
 
 The syntax is that of Python's `re`, including look-around and back-references, so an expression can need exponential
-time. The package `regex` reads the same syntax, is immune to the common cases, and can be interrupted for the others.
-It also releases the interpreter while it matches, so that other threads continue.
+time. The package `regex` is immune to the common cases, and can be interrupted for the others. It also releases the
+interpreter while it matches, so that other threads continue. It reads the same syntax and more, which is escaped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ SECONDS_AT_MOST = 0.5
 
 _LENGTH_AT_MOST = 10_000  # Compiling cannot be interrupted.
 _SHOWN_AT_MOST = 60
+
+_LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
+"""Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
 
 
 class PatternError(ValueError):
@@ -65,7 +68,7 @@ def _compile(text: str, flags: int) -> regex.Pattern[str]:
         raise PatternError(f"longer than {_LENGTH_AT_MOST:,} characters")
     try:
         re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
-        return regex.compile(text, flags)
+        return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
     except (re.error, regex.error, RecursionError, OverflowError) as error:
         raise PatternError("too deeply nested" if isinstance(error, RecursionError) else str(error)) from None
 

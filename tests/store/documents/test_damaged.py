@@ -14,6 +14,7 @@ from workbench.store.errors import StoreError
 CASE = '{"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
 SIZE = 150_000
 START = '{"eval_set_id": "s", "eval_cases": [\n'
+TWICE = ", ".join(f'"{number}": 1, "{number}": 2' for number in range(SIZE // 30))
 TRUE = '{"eval_id": "a", "conversation": True},\n'
 DAMAGED = {
     "unterminated strings": START + '{"eval_id": "a\n' * (SIZE // 15),
@@ -23,6 +24,8 @@ DAMAGED = {
     "spaces before a paragraph separator": START + " " * SIZE + "\u2029" + '{"eval_id": tru}, {"eval_id": tru}]}',
     "comments": START + "# a\n" * (SIZE // 8) + CASE + "]}",
     "words that JSON does not have": START + TRUE * (SIZE // len(TRUE) // 4) + CASE + "]}",
+    "duplicate keys in a case": START + CASE.replace("{", "{" + TWICE + ", ", 1) + "]}",
+    "duplicate keys around the cases": START.replace("{", "{" + TWICE + ", ", 1) + CASE + "]}",
 }
 
 

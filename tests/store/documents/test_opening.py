@@ -120,7 +120,7 @@ def test_what_can_be_had_of_a_broken_file_is_listed_and_the_fault_is_named(
         (b'{"a": "\xff"}', ":1:8: found the byte 0xff at offset 7, expected UTF-8 text"),
         ("é\n".encode() + b"\xc3", ":2:1: found the byte 0xc3 at offset 3"),
         ('{"eval_cases": []}'.encode("utf-16"), ": found UTF-16 text, expected UTF-8 text"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, ":1:201: found a value nested deeper than 200 levels"),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.store.documents import format_place, load_config, read_json
-from workbench.store.documents.jsontext import BrokenJson, decode, mask
+from workbench.store.documents.jsontext import MOST_LEVELS, BrokenJson, decode, decode_tolerantly, mask
 from workbench.store.documents.places import parse_place
 from workbench.store.errors import StoreError
 
@@ -148,3 +150,41 @@ def test_masking_keeps_every_offset_and_never_touches_what_is_strict(text: str) 
 @given(st.lists(st.integers(0, 99) | st.text("abc_.é -", min_size=1).filter(lambda key: "(" not in key), max_size=4))
 def test_places_are_written_and_read_back(steps: list[str | int]) -> None:
     assert parse_place(format_place(tuple(steps))) == tuple(steps)
+
+
+def lists(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def deep_in_the_stack(call: Callable[[], Any]) -> Any:
+    """Call where 600 frames of 1,000 are taken."""
+
+    def descend(frames: int) -> Any:
+        return call() if not frames else descend(frames - 1)
+
+    depth = 0
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+    return descend(600 - depth)
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 700, 985, 100_000])
+@pytest.mark.parametrize("text", ["{}", "[1, {}] // a comment"])
+def test_json_nested_too_deeply_is_refused_alike_at_any_depth_of_the_stack(text: str, levels: int) -> None:
+    levels -= text.count("[")
+
+    def refused() -> str:
+        with pytest.raises(BrokenJson) as caught:
+            decode_tolerantly(text.replace("{}", lists(levels)))
+        return str(caught.value)
+
+    place = text.index("{}") + MOST_LEVELS - text.count("[")
+    assert refused() == deep_in_the_stack(refused)
+    assert refused() == f"at {place}: found a value nested deeper than 200 levels, expected at most 200 levels"
+
+
+def test_json_with_many_brackets_and_few_levels_is_read() -> None:
+    text = json.dumps([[{"[" * 300: "[{" * 300}] * 300, *[{}] * 300, json.loads(lists(MOST_LEVELS - 1))])
+
+    assert deep_in_the_stack(lambda: decode(text)) == json.loads(text)

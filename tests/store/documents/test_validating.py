@@ -214,6 +214,7 @@ def test_what_is_broken_is_not_fixed(file: Callable[..., Path]) -> None:
     [
         (_set(_with(x="X")).replace('"X"', '{"k": 1, "k": 2}'), "error", "eval_cases[0].x.k"),
         (_set(_with(x="X")).replace('"X"', '{"k": 1, "k": 1}'), "warning", "eval_cases[0].x.k"),
+        (_set(_with(x="X")).replace('"X"', '{"k": true, "k": 1}'), "error", "eval_cases[0].x.k"),
         (_set(_with(conversation=1)).replace('conversation": 1', 'conversation": [], "conversation": [1]'),
          "error", "eval_cases[0].conversation"),
         (_set(CASE).replace("{", '{"eval_set_id": "other", ', 1), "error", "eval_set_id"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,17 @@ from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
     from workbench.store.documents import Loaded
-    from workbench.store.documents.places import Member, Place
+    from workbench.store.documents.places import Place
 
 _A_ROW = "an object, the columns of a row"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are the same strings in all rows: there are few, a hundred thousand times."""
+    return {sys.intern(name): value for name, value in pairs}
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
 def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
@@ -34,7 +42,7 @@ def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]
             yield broken_record(problem)
             continue
         try:
-            columns = json.loads(line)
+            columns = _decode(line)
         except json.JSONDecodeError as error:
             problem = StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1)
         except RecursionError:
@@ -68,11 +76,10 @@ def _is_conversation(data: Any) -> bool:
 
 def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
     """The only row of a file that is one conversation: a list of messages, or an object with one."""
-    places = _Places(loaded)
     if isinstance(data, list):
-        yield Record({MESSAGES: data}, None, partial(_error_in_messages, places, ()))
+        yield Record({MESSAGES: data}, None, partial(_error_in_messages, loaded, ()))
     else:
-        yield Record(data, None, partial(_error_in_row, places))
+        yield Record(data, None, partial(_error_in_row, loaded))
 
 
 def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
@@ -90,14 +97,13 @@ def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> St
 
 
 def _records_of_list(loaded: Loaded, rows: list[Any]) -> Iterator[Record]:
-    places = _Places(loaded)
     for index, columns in enumerate(rows):
         if is_messages(columns):
-            yield Record({MESSAGES: columns}, None, partial(_error_in_messages, places, (index,)))
+            yield Record({MESSAGES: columns}, None, partial(_error_in_messages, loaded, (index,)))
         elif isinstance(columns, dict):
-            yield Record(columns, None, partial(_error_in_list, places, index))
+            yield Record(columns, None, partial(_error_in_list, loaded, index))
         else:
-            yield broken_record(places.error((index,), found=kind_of(columns), expected=_A_ROW))
+            yield broken_record(loaded.error((index,), found=kind_of(columns), expected=_A_ROW))
 
 
 def _records_of_columns(loaded: Loaded, columns: dict[str, Any]) -> Iterator[Record]:
@@ -115,80 +121,31 @@ def _records_of_columns(loaded: Loaded, columns: dict[str, Any]) -> Iterator[Rec
                 found=counted(len(indexed), "row"),
                 expected=f"the {counted(len(first[1]), 'row')} that {first[0]} has",
             )
-    places = _Places(loaded)
     for key in first[1]:
         row = {name: values[key] for name, values in by_index.items()}
-        yield Record(row, None, partial(_error_in_column, places, key))
+        yield Record(row, None, partial(_error_in_column, loaded, key))
 
 
-def _error_in_list(places: _Places, index: int, fault: Fault) -> StoreError:
+def _error_in_list(loaded: Loaded, index: int, fault: Fault) -> StoreError:
     from workbench.store.documents.places import parse_place
 
-    return places.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+    return loaded.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_messages(places: _Places, above: Place, fault: Fault) -> StoreError:
+def _error_in_messages(loaded: Loaded, above: Place, fault: Fault) -> StoreError:
     """The error in a row that is a list of messages, and not an object that has one."""
     from workbench.store.documents.places import parse_place
 
-    return places.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+    return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_row(places: _Places, fault: Fault) -> StoreError:
+def _error_in_row(loaded: Loaded, fault: Fault) -> StoreError:
     from workbench.store.documents.places import parse_place
 
-    return places.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+    return loaded.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_column(places: _Places, key: int | str, fault: Fault) -> StoreError:
+def _error_in_column(loaded: Loaded, key: int | str, fault: Fault) -> StoreError:
     from workbench.store.documents.places import parse_place
 
-    return places.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
-
-
-class _Places:
-    """Where values stand in the text of a file. What was looked through is kept: thousands of rows may be broken."""
-
-    def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
-        self._members: dict[int, list[Member]] = {}
-
-    def error(self, place: Place, *, found: str, expected: str) -> StoreError:
-        """The error that says what is wrong at a place."""
-        from workbench.store.documents.places import format_place
-
-        offset = self._locate(place)
-        line = bisect_right(self._line_starts, offset)
-        return StoreError(
-            self._loaded.path,
-            place=format_place(place),
-            line=line,
-            column=offset - self._line_starts[line - 1] + 1,
-            found=found,
-            expected=expected,
-        )
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        starts = [0]
-        for line in self._loaded.text.split("\n"):
-            starts.append(starts[-1] + len(line) + 1)
-        return starts[:-1]
-
-    def _locate(self, place: Place) -> int:
-        """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
-        from workbench.store.documents.jsontext import skip_space
-        from workbench.store.documents.places import member_at, members
-
-        text = self._loaded.masked.text
-        position = skip_space(text, 0)
-        for step in place:
-            if text[position] not in "{[":
-                break
-            if position not in self._members:
-                self._members[position] = members(text, position)[0]
-            member = member_at(self._members[position], step, free=True)
-            if member is None:
-                break
-            position = member.start
-        return position
+    return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)

@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.model.evalset import EvalCase
+from workbench.model.remade import Recipe
 from workbench.model.text import shorten
 from workbench.store.documents.adk_rules import Finding, check_case, check_keys, check_set
 from workbench.store.documents.cases import Fault, Head, read_case, read_head
@@ -21,7 +22,7 @@ from workbench.store.documents.entries import CaseEntry, CaseErrors, list_entrie
 from workbench.store.documents.frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
 from workbench.store.documents.pieces import CasePiece, Pieces
-from workbench.store.documents.places import Place, find_key, format_place, locate, position_of
+from workbench.store.documents.places import Locator, Place, Position, find_key, format_place, locate, position_of
 from workbench.store.documents.problems import Problem
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
@@ -43,6 +44,7 @@ class DocumentView:
     _problems: Sequence[Problem] | None
     _adk_problems: Sequence[Problem] | None
     _strict: bool | None
+    _header_places: _HeaderPlaces | None
     _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -182,6 +184,10 @@ class DocumentView:
             raise self.error_in(index, fault)
         return read_case(data, format=self.format, eval_id=name_of_file(self.path))
 
+    def case_recipe(self, index: int) -> Recipe[EvalCase]:
+        """What parses the case again as it is now, whatever becomes of the document. It has no fault."""
+        return Recipe(_parse_case, (self._pieces.cases[index].data, self.format, self.path))
+
     def raw_case(self, index: int) -> Any:
         """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
         piece = self._pieces.cases[index]
@@ -270,15 +276,13 @@ class DocumentView:
         return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
 
     def _position_in_header(self, fault: Fault) -> tuple[int, int]:
-        head, tail = (
-            part.decode().removeprefix(_BYTE_ORDER_MARK) for part in (self._pieces.ends.head, self._pieces.ends.tail)
-        )
-        offset = locate(decode_tolerantly(head + tail)[1].text, fault.place)
-        text = head
-        if offset > len(head):
+        if self._header_places is None:
+            parts = self._pieces.ends.head, self._pieces.ends.tail
+            head, tail = (part.decode().removeprefix(_BYTE_ORDER_MARK) for part in parts)
             text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
-            offset += len(text) - len(head) - len(tail)
-        return position_of(text, offset)
+            strict = decode_tolerantly(head + tail)[1].text
+            self._header_places = _HeaderPlaces(Locator(strict), Locator(text), len(head), len(text) - len(strict))
+        return self._header_places.position_of(fault.place)
 
     def content(self) -> bytes:
         """The whole file as it is here."""
@@ -291,6 +295,7 @@ class DocumentView:
         self._problems = None
         self._adk_problems = None
         self._strict = None
+        self._header_places = None
         self._revision = next(_REVISIONS)
 
     def _read(self, data: bytes) -> Pieces:
@@ -371,6 +376,20 @@ class DocumentView:
                 yield _problem(finding, self.error_in_header(Fault(finding.place, "", "")))
 
 
+class _HeaderPlaces(NamedTuple):
+    """Finds places in the text around the cases, which `between` characters separate from `head_length` on."""
+
+    around: Locator
+    file: Locator
+    head_length: int
+    between: int
+
+    def position_of(self, place: Place) -> Position:
+        """The line and column in the file."""
+        offset = self.around.offset_of(place)
+        return self.file.position_at(offset + (self.between if offset > self.head_length else 0))
+
+
 def _problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
     return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case)
 
@@ -378,3 +397,8 @@ def _problem(finding: Finding, placed: StoreError, *, case: int | None = None) -
 def _in_text(error: StoreError) -> str:
     """The error without the file, for somebody who has the text before their eyes."""
     return error.message if error.line is None else f"line {error.line}, column {error.column}: {error.message}"
+
+
+def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
+    data, format, path = given
+    return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=name_of_file(path))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from workbench.store.documents.cases import Fault
 from workbench.store.documents.jsontext import BrokenJson, decode_tolerantly
 from workbench.store.documents.pieces import Pieces
-from workbench.store.documents.places import Place, Position, format_place, locate, position_of
+from workbench.store.documents.places import Locator, Place, Position, format_place, position_of
 from workbench.store.errors import StoreError
 
 
@@ -44,12 +45,11 @@ class Cursor:
                 piece = piece[piece.rfind(b"\n") + 1 :]  # noqa: PLW2901 - the rest is behind it
             self._characters += len(piece.decode().removeprefix("\ufeff"))
 
-    def position(self, text: str = "", offset: int = 0) -> Position:
-        """The position of an offset in a text that begins here."""
-        line, column = position_of(text, offset)
-        if line > 1:
-            return Position(self.line + line - 1, column)
-        return Position(self.line, column + self._characters)
+    def position(self, within: Position) -> Position:
+        """The position in the file of one in a text that begins here."""
+        if within.line > 1:
+            return Position(self.line + within.line - 1, within.column)
+        return Position(self.line, within.column + self._characters)
 
 
 class CaseErrors:
@@ -60,7 +60,8 @@ class CaseErrors:
         self._path = path
         self._place_of_case = place_of_case
         self._cursor = Cursor()
-        self._at = -1  # the case the cursor stands at
+        self._at = -1  # the case that the cursor has come to
+        self._text = _CaseText("")
 
     def error(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is."""
@@ -73,8 +74,21 @@ class CaseErrors:
             )
             for case, gap in stepped:
                 self._cursor.advance((case.data, gap))
+        if index != self._at:
+            self._text = _CaseText(self._pieces.cases[index].data.decode())
         self._at = index
-        return _placed(self._pieces, index, fault, self._cursor, path=self._path, place=self._place_of_case(index))
+        place = self._place_of_case(index)
+        if isinstance(fault, Fault):
+            place = (*place, *fault.place)
+        position = self._cursor.position(self._text.position_of(fault))
+        return StoreError(
+            self._path,
+            place=format_place(place),
+            line=position.line,
+            column=position.column,
+            found=fault.found,
+            expected=fault.expected,
+        )
 
 
 def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
@@ -91,29 +105,22 @@ def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
     return entries
 
 
-def _placed(
-    pieces: Pieces, index: int, fault: Fault | BrokenJson, cursor: Cursor, *, path: Path, place: Place
-) -> StoreError:
-    if isinstance(fault, BrokenJson):
-        text = pieces.cases[index].data.decode()
-        position = cursor.position(text, fault.offset)
-    else:
-        text = pieces.cases[index].data.decode("utf-8")
-        position = cursor.position(text, _offset_of(text, fault.place))
-        place = (*place, *fault.place)
-    return StoreError(
-        path,
-        place=format_place(place),
-        line=position.line,
-        column=position.column,
-        found=fault.found,
-        expected=fault.expected,
-    )
+class _CaseText:
+    """The text of a case, in which faults are placed."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _offset_of(text: str, place: Place) -> int:
-    """Where a place is in the text of a case; the start of a case whose JSON is broken."""
-    try:
-        return locate(decode_tolerantly(text)[1].text, place)
-    except BrokenJson:
-        return 0
+    def position_of(self, fault: Fault | BrokenJson) -> Position:
+        """Where a fault is in the text; at its start if its JSON is broken elsewhere."""
+        if isinstance(fault, BrokenJson):
+            return position_of(self._text, fault.offset)
+        return Position(1, 1) if self._strict is None else self._strict.position_of(fault.place)
+
+    @cached_property
+    def _strict(self) -> Locator | None:
+        """None where the JSON is broken."""
+        try:
+            return Locator(decode_tolerantly(self._text)[1].text)
+        except BrokenJson:
+            return None

@@ -153,7 +153,7 @@ class _Reader:
     def _read_member(self, key: str, start: int) -> int:
         if key in CASES_KEYS and self.text[start : start + 1] == "[":
             return self._read_cases(start)
-        value, end = decode_at(self.text, start)
+        value, end = decode_at(self.text, start, level=1)
         if key in CASES_KEYS:
             raise NotAnEvalSet(found=f"{kind_of(value)} as {key}", expected="a list of cases", offset=start)
         self.frame.header[key] = value
@@ -188,7 +188,7 @@ class _Reader:
         if self.text[position : position + 1] == "]":
             return None
         try:
-            return decode_at(self.text, position).value
+            return decode_at(self.text, position, level=1).value
         except BrokenJson:
             head = self.text[position : position + 400]
             if not self.recover or ('"query"' not in head and '"data"' not in head):
@@ -213,13 +213,14 @@ class _Reader:
         self.frame.spans = spans = []
         self.frame.cases_start = start
         text, read_head = self.text, self.read_heads[self.frame.format]
+        level = 2 if self.frame.format is DocumentFormat.CURRENT else 1
         position = skip_space(text, start + 1)
         if text[position : position + 1] == "]":
             self.frame.cases_end = position
             return position + 1
         while True:
             try:
-                value, end = decode_at(text, position)
+                value, end = decode_at(text, position, level=level)
                 spans.append(CaseSpan(position, end, read_head(value)))
             except BrokenJson as broken:
                 if not self.recover:

@@ -25,6 +25,14 @@ _NOT_BLANK = re.compile(r"[^\r\n\t]")
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\.)*"?|[\[\]{},:]|[^\s\[\]{},:"]+|.', re.DOTALL)
 _SHOWN_WIDTH = 40
 
+MOST_LEVELS = 200
+"""Objects and lists inside each other; pydantic reads 201 levels (so does google-adk) and writes 255.
+
+The limit does not depend on the stack, so every command reads a file alike.
+"""
+_LEVEL_CHANGES = {"[": 1, "{": 1, "]": -1, "}": -1}
+_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]")
+
 _EXPECTED = {
     "Expecting value": "a value",
     "Expecting property name enclosed in double quotes": "a key in double quotes",
@@ -84,16 +92,21 @@ def skip_space(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def decode_at(text: str, start: int) -> Decoded:
-    """Decode the value that begins exactly at `start`. Raises BrokenJson."""
+def decode_at(text: str, start: int, *, level: int = 0) -> Decoded:
+    """Decode the value that begins exactly at `start`, inside `level` objects and lists. Raises BrokenJson."""
     try:
-        return Decoded(*_DECODER.raw_decode(text, start))
+        decoded = Decoded(*_DECODER.raw_decode(text, start))
     except json.JSONDecodeError as error:
         raise _broken(text, error) from error
     except RecursionError:
-        raise BrokenJson(start, found="a value nested too deeply", expected="at most some hundred levels") from None
+        raise _too_deep(text, start, level) from None
     except ValueError:  # Python refuses to read integers of more than 4300 digits
         raise _longest_number(text, start) from None
+    most = MOST_LEVELS - level
+    brackets = text.count("[", start, decoded.end) + text.count("{", start, decoded.end)
+    if brackets > most and _has_more_levels(decoded.value, most):
+        raise _too_deep(text, start, level)
+    return decoded
 
 
 def decode(text: str) -> Any:
@@ -204,6 +217,33 @@ def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
     else:
         found = found_at(text, offset)
     return BrokenJson(offset, found=found, expected=expected)
+
+
+def _has_more_levels(value: Any, most: int) -> bool:
+    """True if a value has more than `most` objects and lists inside each other, counted without recursion."""
+    containers = [value] if isinstance(value, dict | list) else []
+    levels = 0
+    while containers and levels <= most:
+        levels += 1
+        containers = [
+            item
+            for container in containers
+            for item in (container.values() if type(container) is dict else container)
+            if type(item) is dict or type(item) is list
+        ]
+    return levels > most
+
+
+def _too_deep(text: str, start: int, level: int) -> BrokenJson:
+    """The error at the first bracket that opens one level too many."""
+    offset = start
+    for match in _STRING_OR_BRACKET.finditer(text, start):
+        offset = match.start()
+        level += _LEVEL_CHANGES.get(text[offset], 0)
+        if level > MOST_LEVELS:
+            break
+    found = f"a value nested deeper than {MOST_LEVELS} levels"
+    return BrokenJson(offset, found=found, expected=f"at most {MOST_LEVELS} levels")
 
 
 def _longest_number(text: str, start: int) -> BrokenJson:

@@ -7,8 +7,9 @@ A place is a tuple of keys and indexes. A key of the format may be given in eith
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from workbench.store.documents.adk_schema import FORMAT_FIELDS
@@ -21,6 +22,7 @@ _FREE_FIELDS = frozenset(
 )
 """Fields of the format below which keys are the user's own."""
 
+_LINE_END = re.compile(r"\n")
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _STEP = re.compile(r"""\[(\d+)\]|\["(.*?)"\]|([^.\[\]]+)""")
 _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -130,17 +132,7 @@ def member_at(found: list[Member], step: str | int, *, free: bool) -> Member | N
 
 def locate(text: str, place: Place) -> int:
     """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
-    position = skip_space(text, 0)
-    free = False
-    for step in place:
-        if text[position : position + 1] not in ("{", "["):
-            return position
-        member = member_at(members(text, position)[0], step, free=free)
-        if member is None:
-            return position
-        position = member.start
-        free = free or is_free(step)
-    return position
+    return Locator(text).offset_of(place)
 
 
 class Position(NamedTuple):
@@ -148,6 +140,48 @@ class Position(NamedTuple):
 
     line: int
     column: int
+
+
+class Locator:
+    """Finds places in one text; what it has looked through is kept, as a text may have thousands of faults."""
+
+    def __init__(self, text: str) -> None:
+        """The text must be strict (masked) JSON, but for `position_at`."""
+        self._text = text
+        self._members: dict[int, dict[str | int, Member]] = {}  # by the offset of their object or list
+
+    def offset_of(self, place: Place) -> int:
+        """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
+        position = skip_space(self._text, 0)
+        free = False
+        for step in place:
+            if self._text[position : position + 1] not in ("{", "["):
+                return position
+            member = self._member(position, step, free=free)
+            if member is None:
+                return position
+            position = member.start
+            free = free or is_free(step)
+        return position
+
+    def position_at(self, offset: int) -> Position:
+        """The line and column of an offset."""
+        line = bisect_right(self._line_starts, offset)
+        return Position(line, offset - self._line_starts[line - 1] + 1)
+
+    def position_of(self, place: Place) -> Position:
+        """The line and column of a place, as `offset_of` finds it."""
+        return self.position_at(self.offset_of(place))
+
+    def _member(self, start: int, step: str | int, *, free: bool) -> Member | None:
+        found = self._members.get(start)
+        if found is None:  # of keys that occur twice the last counts, as for every JSON reader
+            found = self._members[start] = {member.key: member for member in members(self._text, start)[0]}
+        return found.get(step) or member_at(list(found.values()), step, free=free)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_END.finditer(self._text))]
 
 
 def positions_of(text: str, offsets: Iterable[int]) -> Iterator[Position]:

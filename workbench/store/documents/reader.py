@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from workbench.model.criteria import EvalConfig, InvalidConfig, read_config
 from workbench.store.documents.jsontext import BrokenJson, Masked, decode_tolerantly
-from workbench.store.documents.places import Place, Position, format_place, locate, parse_place, position_of, to_snake
+from workbench.store.documents.places import Locator, Place, Position, format_place, parse_place, position_of, to_snake
 from workbench.store.documents.repeated import repeated_keys
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import Stamp, decode_utf8, read_bytes
@@ -38,7 +39,11 @@ class Loaded:
 
     def position(self, place: Place) -> Position:
         """The line and column of the value at a place, or of the nearest value above it that is there."""
-        return position_of(self.text, locate(self.masked.text, place))
+        return self._locator.position_of(place)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        return Locator(self.masked.text)
 
     def error(self, place: Place | str, *, found: str, expected: str) -> StoreError:
         """The error that says what is wrong at a place (given as steps, or written as `criteria.x.threshold`)."""

@@ -47,6 +47,6 @@ def _search(text: str, start: int, place: Place) -> Iterator[RepeatedKey]:
     for key, same in found.items():
         inner = (*place, key)
         if len(same) > 1:
-            last = decode_at(text, same[-1].start).value
-            yield RepeatedKey(inner, any(decode_at(text, member.start).value != last for member in same[:-1]))
+            values = {json.dumps(decode_at(text, member.start).value, sort_keys=True) for member in same}
+            yield RepeatedKey(inner, loses_data=len(values) > 1)  # as texts: True equals 1 in Python
         yield from _search(text, same[-1].start, inner)
