@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from pathlib import Path
@@ -203,10 +204,77 @@ def test_a_history_that_proves_damaged_during_a_run_is_moved_aside_and_begun_ane
     run = project.run(concurrency=1)
 
     assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "PASSED"}
-    assert any("has been moved to history.db.corrupt-1" in message for message in errors_of(run))
+    assert run.exit_status == 2
+    damaged, lost = errors_of(run)
+    assert "was damaged: it is kept as history.db.corrupt-1, and a new one begun" in damaged
+    assert "the results of this run until now are in the damaged history" in lost
     assert (project.root / ".workbench" / "history.db.corrupt-1").exists()
     with project.workspace().history() as history:
         assert "c" in {job.key.case.eval_id for job in history.jobs(run.run_id)}
+
+
+def spoil(project: Project, *tables: str) -> None:
+    """Damage what tables of the history hold, and nothing else of the file."""
+    file = project.root / ".workbench" / "history.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        query = f"SELECT rootpage FROM sqlite_master WHERE name IN ({', '.join('?' * len(tables))})"
+        pages = [page for (page,) in connection.execute(query, tables)]
+    with file.open("r+b") as opened:
+        for page in pages:
+            opened.seek((page - 1) * size)
+            opened.write(b"x" * size)
+
+
+def test_a_run_that_finds_the_history_damaged_at_its_begin_is_kept_in_a_new_one(project: Project) -> None:
+    project.add_set({"a": [turn("a")]})
+    project.run()
+    spoil(project, "sqlite_autoindex_run_1")
+
+    run = project.run()
+
+    (message,) = errors_of(run)
+    assert "was damaged: it is kept as history.db.corrupt-1, and a new one begun" in message
+    assert run.exit_status == 0
+    with project.workspace().history() as history:
+        assert list(history.results(run.run_id)) == run.results()
+
+
+def test_damage_that_a_silent_reader_finds_is_reported_by_the_run(project: Project) -> None:
+    project.add_set({"a": [turn("a")]})
+    project.run()
+    spoil(project, "job")
+
+    run = project.run()
+
+    assert any("was damaged: it is kept as history.db.corrupt-1" in message for message in errors_of(run))
+    with project.workspace().history() as history:
+        assert list(history.results(run.run_id)) == run.results()
+
+
+def test_damage_that_is_found_when_a_run_is_over_does_not_take_the_run_away(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add_set({"a": [turn("a")]})
+    forget = History.forget_old
+
+    def find_damage(history: History, run_id: str) -> None:
+        damage = sqlite3.DatabaseError("malformed")
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+        def fail(*_: Any) -> None:
+            raise damage
+
+        monkeypatch.setattr(history._database, "execute", fail)
+        forget(history, run_id)
+
+    monkeypatch.setattr(History, "forget_old", find_damage)
+    run = project.run()
+    monkeypatch.undo()
+
+    with project.workspace().history() as history:
+        assert list(history.results(run.run_id)) == run.results()
 
 
 def test_results_that_are_not_kept_end_the_run_with_status_2(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

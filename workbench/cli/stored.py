@@ -26,8 +26,8 @@ def open_history(root: Path) -> Iterator[History | None]:
         yield None
         return
     history = History.open(root)
-    if history.notice is not None:
-        message(history.notice)
+    if (notice := history.take_notice()) is not None:
+        message(notice)
     try:
         yield history
     finally:

@@ -47,6 +47,20 @@ class Listener:
     opened: Callable[[], None]
 
 
+@dataclass
+class _TurnClock:
+    """When the agent was imported, and when the turn began that has not finished; times of `time.perf_counter`."""
+
+    opened_at: float | None = None
+    turn_began: float | None = None
+
+    def unfinished_seconds(self) -> float:
+        """How long that turn has taken; it may have waited for the import."""
+        if self.opened_at is None or self.turn_began is None:
+            return 0.0
+        return time.perf_counter() - max(self.opened_at, self.turn_began)
+
+
 async def execute(
     case: EvalCase,
     user: User,
@@ -81,6 +95,7 @@ async def execute(
             turns=tuple(turns),
             spans=tuple(spans),
             duration_seconds=time.perf_counter() - started,
+            unfinished_seconds=clock.unfinished_seconds(),
             failure=None if failure is None else _masked(failure),
             stdout_tail=mask_secrets(stdout),
             stderr_tail=mask_secrets(stderr),
@@ -90,11 +105,13 @@ async def execute(
         )
 
     started = time.perf_counter()
+    clock = _TurnClock()
     session: AgentSession | None = None
     try:
         async with asyncio.timeout(None) as deadline:
 
             def begin_turn() -> None:
+                clock.opened_at = time.perf_counter()
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
                 listener.opened()
 
@@ -104,7 +121,9 @@ async def execute(
             while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
                 if user.turns is None:
                     listener.user_spoke(len(turns), message)
+                clock.turn_began = time.perf_counter()
                 result = await session.turn(message, turn=len(turns), last=len(turns) + 1 == user.turns)
+                clock.turn_began = None
                 turns.append(result)
                 listener.turn_finished(len(turns) - 1, result)
             end = await session.finish()

@@ -29,7 +29,8 @@ class HistoryRecorder:
     """Stores results as they come. Used on the engine's thread only.
 
     A history that cannot be written costs no verdict: the run is warned once, and continues without. If the file is
-    deleted or proves damaged while the run goes on, a new file gets the run with its results so far.
+    deleted while the run goes on, a new file gets the run with its results so far; if it proves damaged, a new file
+    gets those that follow.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class HistoryRecorder:
         self._lose = lose
         self._stored = stored
         self._history: History | None = None
+        self._has_results = False  # in the history, of this run
         self._run_id = ""
         self._record: RunRecord | None = None
         self._unjudged: dict[JobKey, tuple[StoredVerdict, CaseResult]] = {}
@@ -61,6 +63,7 @@ class HistoryRecorder:
         if not run.plan.options.history:
             return
         self._record = _record_of(run, self._root)
+        self._has_results = bool(run.plan.stored)
         try:
             self._history = self._open()
         except StoreError as error:
@@ -97,7 +100,7 @@ class HistoryRecorder:
                 scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
                 lacks_baseline=lacks_baseline(planned, result),
                 judged_again=not planned.needs_agent or key in unjudged,
-                recorded=planned.recorded is not None and planned.problem is None,
+                recorded=planned.is_recorded and planned.problem is None,
             )
             for key, planned, result in results
             if result.status is not CaseStatus.CANCELLED
@@ -105,6 +108,7 @@ class HistoryRecorder:
         verdicts = self._write(lambda history: history.finish_jobs(self._run_id, jobs))
         if verdicts is None:
             return nothing
+        self._has_results = True
         if unjudged:
             cancelled = (key for key, _, result in results if result.status is CaseStatus.CANCELLED)
             self._stored([unjudged[key] for key in cancelled if key in unjudged])
@@ -139,12 +143,19 @@ class HistoryRecorder:
         return asked or result.execution.simulation is not None
 
     def _open(self) -> History:
-        """Open the history and begin this run in it. Raises StoreError."""
+        """Open the history, a new one if it proves damaged, and begin this run in it. Raises StoreError."""
+        try:
+            return self._begin_run()
+        except DamagedFile:
+            return self._begin_run()
+
+    def _begin_run(self) -> History:
         assert self._record is not None
         history = History.open(self._root)
         try:
-            if history.notice is not None:
-                self._warn(history.notice)
+            if (notice := history.take_notice()) is not None:
+                self._warn(notice)
+                self._report_lost_results()
             history.begin_run(self._record)
         except StoreError:
             history.close()
@@ -160,8 +171,7 @@ class HistoryRecorder:
                 self._move_to_new_file()
             try:
                 return action(self._history)
-            except DamagedFile as error:
-                self._warn(f"{error}; what this run had stored is in it, and a new history begins")
+            except DamagedFile:
                 self._history = self._open()
                 return action(self._history)
         except StoreError as error:
@@ -173,11 +183,18 @@ class HistoryRecorder:
         assert self._history is not None
         with self._history as gone:
             self._history = new = self._open()
-            new.copy_jobs(gone, self._run_id)
+            try:
+                new.copy_jobs(gone, self._run_id)
+            except DamagedFile:
+                self._report_lost_results()
         self._warn(
             f"{shown_path(new.path)} was deleted or replaced during this run: the run is kept in a new file; "
             "earlier runs are no longer there"
         )
+
+    def _report_lost_results(self) -> None:
+        if self._has_results:
+            self._lose("the results of this run until now are in the damaged history, and not in the new one")
 
     def _give_up(self, error: StoreError) -> None:
         message = f"the results of this run are not kept in the history: {error}"

@@ -66,7 +66,7 @@ class FailureKind(StrEnum):
     INFRASTRUCTURE = "infrastructure"  # 429, 5xx, a connection: neither the agent's fault nor an answer
     METRIC = "metric"  # a metric raised
     FILE = "file"  # the case cannot be read, or shares its id with another of its set
-    SETUP = "setup"  # the agent could not be found, imported or started
+    SETUP = "setup"  # the agent could not be found, imported or started, or its model has no key
     UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
     USER = "user"  # the simulated user could not go on: no key, no such model, no answer that can be used
     TOOL = "tool"  # what answers in place of a tool could not: no key, prose, a call that was not recorded
@@ -149,6 +149,8 @@ class SimulatedConversation(Fact):
 class Execution(Fact):
     """One run of the agent on one case: the turns that were finished, even if a later one was not.
 
+    `duration_seconds` is the time of everything: import, start, users and turns. `unfinished_seconds` is the time of a
+    turn that did not finish.
     `simulation` is there where a model played the user. `dependencies` is what it depended on, where its process could
     tell; the history keeps that apart.
     """
@@ -157,11 +159,17 @@ class Execution(Fact):
     final_state: dict[str, Any] | None = None
     spans: tuple[Span, ...] = ()
     duration_seconds: float = 0.0
+    unfinished_seconds: float = 0.0
     failure: Failure | None = None
     stdout_tail: str = ""
     stderr_tail: str = ""
     simulation: SimulatedConversation | None = None
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def agent_seconds(self) -> float:
+        """The time of the agent's turns."""
+        return sum((turn.duration_seconds for turn in self.turns), self.unfinished_seconds)
 
 
 class JudgeSample(Fact):
@@ -302,15 +310,20 @@ class MetricResult(Fact):
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
     @property
-    def missing_samples(self) -> SampleCount | None:
-        """The turn whose verdict rests on the smallest share of its samples; None if all samples could be read."""
+    def fewest_samples(self) -> SampleCount | None:
+        """The turn whose verdict rests on the smallest share of its samples; None if no verdict rests on samples."""
         counts = (
             SampleCount(turn.judgement.samples_read, len(turn.judgement.samples), number)
             for number, turn in enumerate(self.per_invocation, start=1)
-            if turn.judgement is not None and turn.score is not None
+            if turn.judgement is not None and turn.judgement.samples and turn.score is not None
         )
-        missing = (count for count in counts if count.read < count.asked)
-        return min(missing, key=lambda count: count.read / count.asked, default=None)
+        return min(counts, key=lambda count: count.read / count.asked, default=None)
+
+    @property
+    def missing_samples(self) -> SampleCount | None:
+        """The same, or None if all samples could be read."""
+        count = self.fewest_samples
+        return count if count is not None and count.read < count.asked else None
 
     @property
     def met_outage(self) -> bool:
@@ -330,6 +343,7 @@ MetricScores = tuple[tuple[str, float | None], ...]
 class CaseResult(Fact):
     """One case of one repeat, executed and judged.
 
+    `agent_seconds` is the time of the agent's turns, `duration_seconds` that of the whole execution: see `Execution`.
     `expected_by_row` is what the row of a dataset expected, if anything: no eval set has it, and the row may be gone by
     now. None of any other case.
     """
@@ -339,6 +353,7 @@ class CaseResult(Fact):
     repeat: int = 0
     status: CaseStatus
     duration_seconds: float = 0.0
+    agent_seconds: float = 0.0
     failure: Failure | None = None
     metrics: tuple[MetricResult, ...] = ()
     execution: Execution = Execution()
@@ -374,6 +389,12 @@ def status_of_case(metrics: tuple[MetricResult, ...], *, failure: Failure | None
 def were_asked_of_models(metrics: Iterable[MetricResult]) -> bool:
     """Whether a model judged: its prompts are long, and no other case has the same."""
     return any(score.judgement is not None for metric in metrics for score in metric.per_invocation)
+
+
+@by_identity(at_most=256, but=were_asked_of_models)
+def misses_samples(metrics: tuple[MetricResult, ...]) -> bool:
+    """Return True if a verdict rests on fewer samples of a judge than were asked for."""
+    return any(metric.missing_samples is not None for metric in metrics)
 
 
 @by_identity(at_most=256, but=were_asked_of_models)

@@ -135,24 +135,30 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
         (tmp_path / ".workbench").mkdir(exist_ok=True)
         file_of(tmp_path).write_bytes(damage)
         with History.open(tmp_path) as history:
-            assert history.notice is not None and "was damaged: it is kept as history.db.corrupt-" in history.notice
+            assert "was damaged: it is kept as history.db.corrupt-" in (history.take_notice() or "")
             history.begin_run(make_record("r"))
 
     with History.open(tmp_path) as history:
-        assert history.notice is None
+        assert history.take_notice() is None
     kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
     assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
     assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
 
 
-def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Path) -> None:
-    with History.open(tmp_path) as history:
+def write_damaged(root: Path) -> bytes:
+    """Write a history that can be opened, and whose results cannot be read; return its content."""
+    with History.open(root) as history:
         history.begin_run(make_record("r"))
         for number in range(50):
             history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
-    data = bytearray(file_of(tmp_path).read_bytes())
+    data = bytearray(file_of(root).read_bytes())
     data[20_000:] = b"\xff" * (len(data) - 20_000)
-    file_of(tmp_path).write_bytes(data)
+    file_of(root).write_bytes(data)
+    return bytes(data)
+
+
+def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Path) -> None:
+    data = write_damaged(tmp_path)
 
     with History.open(tmp_path) as history:
         with pytest.raises(StoreError, match=r"the file was damaged and has been moved to history\.db\.corrupt-1"):
@@ -163,6 +169,8 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
     assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
     with History.open(tmp_path) as history:
         assert history.runs() == []
+        assert "it is kept as history.db.corrupt-1" in (history.take_notice() or "")
+        assert history.take_notice() is None
 
 
 def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,18 +187,45 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
         assert list(history.unjudged("r").values()) == ["k"]
 
 
-def test_references_to_what_was_forgotten_by_older_programs_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
-        with History.open(tmp_path) as history:
-            history.begin_run(make_record("r"))
-            for name in "abc":
-                history.finish_job("r", make_result(name), execution_key=name)
-            history._database.execute("DELETE FROM score WHERE id = 1")
-            history._database.execute("DELETE FROM execution WHERE id = 1")
-            history._database.execute("DELETE FROM blob WHERE id = 2")
+def make_format_4(history: History) -> None:
+    """Undo what later versions have added to the tables."""
+    for statement in (
+        "ALTER TABLE unjudged DROP COLUMN agent_seconds",
+        "ALTER TABLE job DROP COLUMN agent_seconds",
+        "ALTER TABLE job DROP COLUMN misses_samples",
+        "DROP INDEX job_of_execution",
+        "ALTER TABLE job DROP COLUMN is_forgotten",
+        "PRAGMA user_version = 4",
+    ):
+        history._database.execute(statement)
+
+
+def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        history.finish_job("r", make_result("a"))
+        history.keep_unjudged("r", [FinishedJob(make_result("b"), execution_key="k")])
+        make_format_4(history)
+
+    with History.open(tmp_path) as history:
+        (job,) = history.jobs("r")
+        assert (job.duration_seconds, job.agent_seconds) == (0.01, 0.01)
+        (result,) = history.results("r")
+        assert result.agent_seconds == 0.01
+        (waiting,) = history.unjudged("r")
+        unjudged = history.unjudged_result("r", waiting)
+        assert unjudged is not None and unjudged.agent_seconds == 0.01
+
+
+def test_references_to_what_was_forgotten_by_older_programs_are_removed(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        for name in "abc":
+            history.finish_job("r", make_result(name), execution_key=name)
+        history._database.execute("DELETE FROM score WHERE id = 1")
+        history._database.execute("DELETE FROM execution WHERE id = 1")
+        history._database.execute("DELETE FROM blob WHERE id = 2")
+        make_format_4(history)
 
     with History.open(tmp_path) as history:
         assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -199,13 +234,7 @@ def test_references_to_what_was_forgotten_by_older_programs_are_removed(
 
 
 def test_a_file_that_another_process_has_moved_aside_is_not_moved_again(tmp_path: Path) -> None:
-    with History.open(tmp_path) as history:
-        history.begin_run(make_record("r"))
-        for number in range(50):
-            history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
-    data = bytearray(file_of(tmp_path).read_bytes())
-    data[20_000:] = b"\xff" * (len(data) - 20_000)
-    file_of(tmp_path).write_bytes(data)
+    write_damaged(tmp_path)
 
     with History.open(tmp_path) as first, History.open(tmp_path) as second:
         with pytest.raises(DamagedFile):
@@ -228,7 +257,8 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     before = file_of(tmp_path).read_bytes()
 
     with pytest.raises(
-        StoreError, match=r"written by a newer version of workbench \(format 99; this one knows up to 5\)"
+        StoreError,
+        match=rf"written by a newer version of workbench \(format 99; this one knows up to {len(schema.MIGRATIONS)}\)",
     ):
         History.open(tmp_path)
 

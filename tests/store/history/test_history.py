@@ -11,7 +11,18 @@ import pytest
 from workbench.model.criteria import default_config
 from workbench.model.events import MetricSummary, RunSummary
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    FailureKind,
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+)
 from workbench.store.errors import StoreError
 from workbench.store.history import SCORES_OPTION, FinishedJob, History, retention
 
@@ -50,6 +61,25 @@ def test_a_run_that_never_ended_counts_what_it_has(history: History) -> None:
 
     assert not stored.ended
     assert stored.summary == RunSummary(total=3, passed=1, not_evaluated=1)
+
+
+def test_jobs_say_whether_a_verdict_lacks_samples(history: History, stored_run: StoredRun) -> None:
+    said = Judgement(model="m", prompt="p", samples=(JudgeSample(score=1.0), JudgeSample(problem="503")))
+    turn = InvocationScore(score=1.0, judgement=said)
+    metric = MetricResult(
+        name="m", score=1.0, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1, per_invocation=(turn,)
+    )
+    history.begin_run(make_record("r", total=2))
+    stored = list(history.finish_jobs("r", map(FinishedJob, [make_result("a", metrics=(metric,)), make_result("b")])))
+    (a, b) = history.jobs("r")
+    history.begin_run(make_record("later", total=1))
+    history.take_over("later", {a.key: ("r", a.key)})
+
+    assert [each.job.misses_samples for each in stored] == [a.misses_samples, b.misses_samples] == [True, False]
+    assert [job.misses_samples for job in history.jobs("later")] == [True]
+    assert [each.job.misses_samples for each in history.last_verdicts()] == [True, False]
+    assert history.run("r").summary == RunSummary(total=2, passed=2, partly_judged=1)
+    assert [part.summary.partly_judged for part in history.runs_of("t")] == [1, 1]
 
 
 def test_runs_are_listed_newest_first_and_as_many_as_asked_for(history: History, stored_run: StoredRun) -> None:

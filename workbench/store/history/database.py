@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from workbench.store.errors import DamagedFile, StoreError, cannot
+from workbench.store.errors import DamagedFile, StoreError, cannot, shown_path
 from workbench.store.files import PRIVATE, make_private_folder
 from workbench.store.history.schema import migrate
 
@@ -40,12 +40,16 @@ def file_of(root: Path) -> Path:
     return root / _FOLDER / _FILE_NAME
 
 
-class Database:
-    """One connection. Any thread may use it, but only one at a time. `damaged` is where a damaged file was put."""
+_damaged: dict[Path, Path | None] = {}
+"""The files that proved damaged in this process, until the user is told, and where each was moved to if known."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, *, damaged: Path | None = None) -> None:
+
+class Database:
+    """One connection. Any thread may use it, but only one at a time."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
-        self.damaged = damaged
+        self._moves_damaged = True
         self._connection = connection
         self._opened = _identity(path)
         self.execute = connection.execute
@@ -79,9 +83,24 @@ class Database:
             is_gone = self.is_gone
             self.close()
             if is_gone:  # another process has moved it already: what is there now is a new file
+                _damaged.setdefault(self.path)
                 raise DamagedFile(self.path, "the file was damaged and has been moved away") from error
-            aside = _move_aside(self.path)
+            if not self._moves_damaged:
+                raise DamagedFile(self.path, "the file is damaged") from error
+            aside = _damaged[self.path] = _move_aside(self.path)
             raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
+
+    def leave_damaged(self) -> None:
+        """From now on leave the file where it is if it proves damaged: whoever uses it next moves and reports it."""
+        self._moves_damaged = False
+
+    def take_notice(self) -> str | None:
+        """Return once what the user should know of a file that proved damaged; None if there is nothing to report."""
+        if self.path not in _damaged:
+            return None
+        aside = _damaged.pop(self.path)
+        kept = "another process has moved it" if aside is None else f"it is kept as {aside.name}"
+        return f"{shown_path(self.path)} was damaged: {kept}, and a new one begun"
 
     def close(self) -> None:
         """Close the connection; the last one to close folds the log file into the database."""
@@ -109,14 +128,16 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
     make_private_folder(folder)
     _keep_out_of_version_control(folder)
     path = folder / file_name
+    found = _identity(path)
     try:
         try:
             return _connect(path, prepare)
         except sqlite3.DatabaseError as error:
             if _code(error) not in _DAMAGED:
                 raise
-        damaged = _move_aside(path)
-        return _connect(path, prepare, damaged=damaged)
+        if _identity(path) == found:  # else another process has moved it already
+            _damaged[path] = _move_aside(path)
+        return _connect(path, prepare)
     except sqlite3.Error as error:
         raise _in_words(path, error) from error
 
@@ -129,7 +150,7 @@ def is_denied(error: StoreError) -> bool:
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def _connect(path: Path, prepare: Prepare, *, damaged: Path | None = None) -> Database:
+def _connect(path: Path, prepare: Prepare) -> Database:
     # Only a new file: to close one that exists would undo the locks that SQLite holds on it in this process. Its other
     # files take the mode of this one; what is wrong SQLite says better.
     with contextlib.suppress(OSError):
@@ -142,7 +163,7 @@ def _connect(path: Path, prepare: Prepare, *, damaged: Path | None = None) -> Da
     except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
         connection.close()
         raise
-    return Database(path, connection, damaged=damaged)
+    return Database(path, connection)
 
 
 def _patiently(action: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ from workbench.model.dependencies import Dependency
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
-from workbench.store.errors import StoreError, shown_path
+from workbench.store.errors import StoreError
 from workbench.store.garbage import without_collecting
 from workbench.store.history import codec
 from workbench.store.history.database import Database, open_database
@@ -84,12 +84,12 @@ class History:
         """The file."""
         return self._database.path
 
-    @property
-    def notice(self) -> str | None:
-        """What a user should know about opening it: that the file was damaged, and where it is kept."""
-        if self._database.damaged is None:
-            return None
-        return f"{shown_path(self.path)} was damaged: it is kept as {self._database.damaged.name}, and a new one begun"
+    def take_notice(self) -> str | None:
+        """Return once what the user should know: that the file was damaged, and where it is kept.
+
+        It may have proved so to an earlier reader in this process, which continued without the history.
+        """
+        return self._database.take_notice()
 
     @property
     def is_gone(self) -> bool:
@@ -175,7 +175,11 @@ class History:
         self._runs.end(self._runs.row(run_id), summary, duration_seconds=duration_seconds, interrupted=interrupted)
 
     def forget_old(self, run_id: str) -> None:
-        """Forget what the rules of retention do not keep after this run, the newest."""
+        """Forget what the rules of retention do not keep after this run, the newest.
+
+        Nothing is read afterwards, and nobody hears of an error: a file that proves damaged stays where it is.
+        """
+        self._database.leave_damaged()
         forget_old(self._database, self._runs.row(run_id))
         self._writer.forget()
 
@@ -188,8 +192,12 @@ class History:
         return self._runs.run(self._runs.row(run_id))
 
     def run_before(self, run_id: str) -> StoredRun | None:
-        """The newest run before this one that had cases of one of its sets by the same target."""
+        """The newest run before this one that judged cases of one of its sets by the same target."""
         return self._runs.before(self._runs.row(run_id))
+
+    def newest_judged_run(self) -> StoredRun | None:
+        """The newest run that judged a case; None if there is none."""
+        return self._runs.newest_judged()
 
     def jobs(self, run_id: str) -> list[StoredJob]:
         """The jobs of a run in the order in which they ended, without metrics and executions."""

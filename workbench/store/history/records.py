@@ -71,19 +71,23 @@ class FinishedJob(NamedTuple):
 class StoredJob(NamedTuple):
     """A result without its metrics and execution: enough for lists, and cheap by the ten thousand.
 
-    Keys and `lacks_baseline` are those of `FinishedJob`. `failed_in_play`: it is an ERROR of a run that judged nothing.
+    Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: it is an ERROR
+    of a run that judged nothing. `misses_samples`: a verdict on it rests on fewer samples of a judge than were asked
+    for.
     """
 
     run_id: str
     key: JobKey
     status: CaseStatus
     duration_seconds: float
+    agent_seconds: float
     failure: Failure | None
     finished_at: datetime
     execution_key: str
     scoring_key: str
     lacks_baseline: bool = False
     failed_in_play: bool = False
+    misses_samples: bool = False
 
     @property
     def case(self) -> CaseKey:

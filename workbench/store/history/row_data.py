@@ -73,6 +73,7 @@ def _has_turns_alone(execution: Execution) -> bool:
         execution.final_state is None
         and not execution.spans
         and not execution.duration_seconds
+        and not execution.unfinished_seconds
         and execution.failure is None
         and not execution.stdout_tail
         and not execution.stderr_tail

@@ -11,7 +11,8 @@ from workbench.store.history import codec
 from workbench.store.history.records import SCORES_OPTION, StoredJob, StoredScores, StoredVerdict
 
 _KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
-_JOB = f"{_KEY}, job.status, job.duration_seconds, job.failure"
+_AGENT_SECONDS = "coalesce(job.agent_seconds, job.duration_seconds)"
+_JOB = f"{_KEY}, job.status, job.duration_seconds, {_AGENT_SECONDS}, job.failure"
 _OF_PLAYING = f"""
     EXISTS (
         SELECT 1 FROM run WHERE run.id = job.run
@@ -21,7 +22,9 @@ _OF_PLAYING = f"""
 # After an outage of a judge an ERROR of a run that was to judge has no key either: only the run tells the two apart.
 _PLAYED = f"(job.scoring_key = '' AND (job.status = 'NOT_EVALUATED' OR {_OF_PLAYING}))"
 """Of jobs that nothing was to judge."""
-_KEPT = f"job.execution_key, job.scoring_key, job.lacks_baseline, (job.status = 'ERROR' AND {_PLAYED})"
+_KEPT = f"""
+    job.execution_key, job.scoring_key, job.lacks_baseline, (job.status = 'ERROR' AND {_PLAYED}), job.misses_samples
+"""
 LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, {_KEPT} FROM job"
 """For `stored_job`; to be joined WITH_RUN."""
 FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
@@ -32,13 +35,13 @@ _BEGAN = "execution.finished_at - job.duration_seconds"
 _SETS = f"execution.id, execution.dependency_set, score.dependency_set, execution.tainted, {_BEGAN}"
 VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
 """For `stored_verdict`; see `last_verdicts`."""
-_UNJUDGED = """
+_UNJUDGED = f"""
     SELECT job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat, 'NOT_EVALUATED', job.duration_seconds,
-        NULL, {} FROM unjudged AS job JOIN run ON run.id = job.run JOIN execution ON execution.id = job.execution
-        JOIN blob ON blob.id = execution.blob
+        {_AGENT_SECONDS}, NULL, {{}} FROM unjudged AS job JOIN run ON run.id = job.run
+        JOIN execution ON execution.id = job.execution JOIN blob ON blob.id = execution.blob
 """
 UNJUDGED_VERDICTS = _UNJUDGED.format(
-    "run.run_id, job.finished_at, job.execution_key, '', 0, 0, execution.id, execution.dependency_set, NULL, "
+    "run.run_id, job.finished_at, job.execution_key, '', 0, 0, 0, execution.id, execution.dependency_set, NULL, "
     f"execution.tainted, {_BEGAN}"
 )
 """For `stored_verdict`: executions whose judges have not spoken yet."""
@@ -59,13 +62,23 @@ _HAS_ALL = "(execution.blob IS NOT NULL OR job.execution IS NULL AND NOT job.is_
 """Nothing of the job was forgotten; a case whose file is wrong has no execution."""
 TAKE_OVER = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
-        duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score)
-    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, failure, finished_at, execution_key, scoring_key,
-        lacks_baseline, execution, score
+        duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
+        misses_samples, execution, score)
+    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, agent_seconds, failure, finished_at,
+        execution_key, scoring_key, lacks_baseline, misses_samples, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
 """Makes a job of one run count as a job of another."""
 RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
+HAS_JUDGED = f"EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND NOT {_PLAYED})"
+"""True for a run with a job that was not only played."""
+HAS_JUDGED_OF_RUN = f"""
+    EXISTS (
+        SELECT 1 FROM job WHERE job.run = run.id AND NOT {_PLAYED}
+            AND (target, eval_set) IN (SELECT DISTINCT target, eval_set FROM job AS other WHERE other.run = ?)
+    )
+"""
+"""True for a run with such a job of a set that another run has, by the same target."""
 RUNS_THAT_BEGIN = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
@@ -137,19 +150,21 @@ def stored_verdict(*row: Any) -> StoredVerdict:
 
 def stored_job(*row: Any) -> StoredJob:
     """From the columns of LIGHT."""
-    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play = rest
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
+    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples = rest
     return StoredJob(
         run_id=run_id,
         key=JobKey(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
         status=CaseStatus(status),
         duration_seconds=duration_seconds,
+        agent_seconds=agent_seconds,
         failure=codec.failure_from_text(failure),
         finished_at=datetime.fromtimestamp(finished_at, UTC),
         execution_key=execution_key,
         scoring_key=scoring_key,
         lacks_baseline=bool(lacks_baseline),
         failed_in_play=bool(failed_in_play),
+        misses_samples=bool(misses_samples),
     )
 
 
@@ -161,7 +176,7 @@ def stored_scores(*row: Any) -> StoredScores:
 
 def case_result(*row: Any) -> CaseResult:
     """From the columns of FULL."""
-    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, failure, *rest = row
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
     eval_set_id, metrics, blob = rest
     key = case_key(target, eval_set, eval_id, occurrence)
     execution, expected = (Execution(), None) if blob is None else codec.execution_from_blob(blob, eval_id=key.eval_id)
@@ -171,6 +186,7 @@ def case_result(*row: Any) -> CaseResult:
         repeat=repeat,
         status=CaseStatus(status),
         duration_seconds=duration_seconds,
+        agent_seconds=agent_seconds,
         failure=codec.failure_from_text(failure),
         metrics=() if metrics is None else codec.metrics_from_blob(metrics),
         execution=execution,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
+from typing import Any
 
 from workbench.model.events import RunSummary
 from workbench.model.text import one_line
@@ -11,7 +12,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history import codec
 from workbench.store.history.database import Database
 from workbench.store.history.records import RunPart, RunRecord, StoredRun
-from workbench.store.history.rows import RUN, RUNS_THAT_BEGIN
+from workbench.store.history.rows import HAS_JUDGED, HAS_JUDGED_OF_RUN, RUN, RUNS_THAT_BEGIN
 
 LATEST = "latest"
 
@@ -77,20 +78,17 @@ class RunTable:
             return [self._stored(*row) for row in rows]
 
     def before(self, row: int) -> StoredRun | None:
-        """The newest run before the one in this row that had cases of one of its sets by the same target."""
-        with self._database.reading():
-            found = self._database.execute(
-                f"{RUN} WHERE id < ? AND EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND (target, eval_set) IN "
-                "(SELECT DISTINCT target, eval_set FROM job WHERE job.run = ?)) ORDER BY id DESC LIMIT 1",
-                (row, row),
-            ).fetchone()
-            return None if found is None else self._stored(*found)
+        """The newest run before the one in this row that judged cases of one of its sets by the same target."""
+        return self._newest_where(f"id < ? AND {HAS_JUDGED_OF_RUN}", (row, row))
+
+    def newest_judged(self) -> StoredRun | None:
+        """The newest run that judged a case; None if there is none."""
+        return self._newest_where(HAS_JUDGED, ())
 
     def parts_of(self, target: str, eval_set: str | None, *, limit: int) -> list[RunPart]:
         """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
         names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
-        counted = f"SELECT lower(status), count(*) FROM job WHERE run = ? AND {part} GROUP BY status"
         with self._database.reading():
             rows = self._database.execute(
                 f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
@@ -98,10 +96,15 @@ class RunTable:
             ).fetchall()
             parts = []
             for row in rows:
-                counts: dict[str, int] = dict(self._database.execute(counted, (row[0], *names)))
-                summary = RunSummary.model_validate({**counts, "total": sum(counts.values())})
-                parts.append(RunPart(self._stored(*row), summary))
+                counts = self._counts(f"run = ? AND {part}", (row[0], *names))
+                parts.append(RunPart(self._stored(*row), RunSummary.model_validate(counts)))
             return parts
+
+    def _newest_where(self, condition: str, values: tuple[int, ...]) -> StoredRun | None:
+        with self._database.reading():
+            query = f"{RUN} WHERE {condition} ORDER BY id DESC LIMIT 1"
+            found = self._database.execute(query, values).fetchone()
+            return None if found is None else self._stored(*found)
 
     def _named(self, run_id: str) -> list[tuple[int, str]]:
         execute = self._database.execute
@@ -117,7 +120,11 @@ class RunTable:
     ) -> StoredRun:
         try:
             data = codec.fact_data(record)
-            outcome = self._summary_so_far(row, data["total"]) if summary is None else codec.fact_data(summary)
+            outcome: dict[str, Any] = (
+                {**self._counts("run = ?", (row,)), "total": data["total"]}
+                if summary is None
+                else codec.fact_data(summary)
+            )
             return StoredRun.model_validate(
                 {
                     **data,
@@ -130,6 +137,9 @@ class RunTable:
         except codec.UNREADABLE as error:
             raise StoreError(self._database.path, f"a run cannot be read: {error}") from error
 
-    def _summary_so_far(self, row: int, total: int) -> dict[str, int]:
-        counts = self._database.execute("SELECT lower(status), count(*) FROM job WHERE run = ? GROUP BY status", (row,))
-        return {"total": total, **dict(counts)}
+    def _counts(self, which: str, values: tuple[Any, ...]) -> dict[str, int]:
+        """The jobs of which this is true, for a RunSummary."""
+        query = f"SELECT lower(status), count(*), sum(misses_samples) FROM job WHERE {which} GROUP BY status"
+        rows = self._database.execute(query, values).fetchall()
+        total, partly_judged = sum(count for _, count, _ in rows), sum(missing for _, _, missing in rows)
+        return {**{status: count for status, count, _ in rows}, "total": total, "partly_judged": partly_judged}

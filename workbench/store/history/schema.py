@@ -5,8 +5,9 @@ so that an execution can be scored again. `blob` holds turns and spans of an exe
 long; `metrics` of a score is such JSON too. What an execution depended on is a `dependency_set`, shared by all
 executions that depended on the same; `dependency` are its members. `unjudged` are executions whose job has not ended:
 their judges are being asked, or were when the run was stopped. A job `lacks_baseline` that was to be compared with the
-run before it, when there was none; it `is_forgotten` once retention has deleted its execution. Times are seconds since
-1970 in UTC.
+run before it, when there was none; it `is_forgotten` once retention has deleted its execution. It `misses_samples` if a
+verdict on it rests on fewer samples of a judge than were asked for; jobs of older formats do not say so, and their
+`agent_seconds` are NULL. Times are seconds since 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -123,7 +124,13 @@ _FIFTH = (
     "CREATE INDEX job_of_execution ON job (execution)",
 )
 
-MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_SIXTH = (
+    "ALTER TABLE job ADD COLUMN agent_seconds REAL",
+    "ALTER TABLE unjudged ADD COLUMN agent_seconds REAL",
+    "ALTER TABLE job ADD COLUMN misses_samples INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 """The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from workbench.model.dependencies import Dependencies
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult, Execution
+from workbench.model.results import CaseResult, Execution, misses_samples
 from workbench.store.history import codec
 from workbench.store.history.database import Database
 from workbench.store.history.dependencies import DependencySets
@@ -48,10 +48,11 @@ _ADD_EXECUTION = """
 _ADD_SCORE = "INSERT INTO score (id, execution, scoring_key, dependency_set, metrics) VALUES (?, ?, ?, ?, ?)"
 _ADD_JOB = """
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
-        duration_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, execution, score)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
+        misses_samples, execution, score)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 _NOTHING = Execution()
@@ -93,11 +94,13 @@ class ResultWriter:
                     codec.name_to_sql(result.eval_set_id),
                     result.status.value,
                     result.duration_seconds,
+                    result.agent_seconds,
                     codec.failure_to_text(result.failure),
                     now,
                     job.execution_key,
                     job.scoring_key,
                     job.lacks_baseline,
+                    misses_samples(result.metrics),
                     execution.number,
                     score,
                 )
@@ -127,6 +130,7 @@ class ResultWriter:
                 execution.finished_at,
                 job.execution_key,
                 execution.number,
+                job.result.agent_seconds,
             )
             for job, execution in zip(jobs, executions, strict=True)
         ]
@@ -241,11 +245,13 @@ def _verdict(
         key=JobKey(case=result.case, repeat=result.repeat),
         status=result.status,
         duration_seconds=result.duration_seconds,
+        agent_seconds=result.agent_seconds,
         failure=result.failure,
         finished_at=datetime.fromtimestamp(now, UTC),
         execution_key=job.execution_key,
         scoring_key=job.scoring_key,
         lacks_baseline=job.lacks_baseline,
+        misses_samples=misses_samples(result.metrics),
     )
     number, dependencies, is_certain, finished_at = execution
     began_at = 0.0 if number is None else finished_at - result.duration_seconds
