@@ -287,3 +287,14 @@ def test_a_google_adk_that_cannot_be_used_is_a_problem(
     configure(workbench, f"[targets.old]\nkind = 'adk'\ntarget = 'home'\npython = '{environment}/bin/python'")
 
     assert told in workbench("doctor").out
+
+
+def test_an_error_in_a_file_of_sessions_is_a_problem(workbench: CommandLine) -> None:
+    case = '{"eval_id": "one", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
+    workbench.write("then.json", f'{{"eval_set_id": "a/b", "eval_cases": [{case}]}}')
+    configure(workbench, "[targets.then]\nkind = 'recorded'\ntarget = 'then.json'")
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert "  then: then.json:1:17: error: eval_set_id: ADK cannot save" in done.out

@@ -78,9 +78,9 @@ def _program(target: Target) -> Iterator[Health]:
 
 def _recording(target: Target) -> Iterator[Health]:
     """The file with what was recorded, where one stands for all sets; datasets among the sets are looked at as such."""
-    from workbench.engine.recordings import recordings_in
     from workbench.model.text import counted
     from workbench.store.datasets import read_recorded
+    from workbench.store.discovery import recordings_in
     from workbench.store.errors import StoreError
 
     path = recordings_in(target)
@@ -92,7 +92,8 @@ def _recording(target: Target) -> Iterator[Health]:
         yield Health(problems=(str(error),))
         return
     wrong = tuple(case.problem for case in recorded.cases if case.problem is not None)
-    yield Health(lines=(f"holds {counted(len(recorded.cases), 'recorded case')}",), problems=wrong[:1])
+    holds = f"holds {counted(len(recorded.cases), 'recorded case')}"
+    yield Health(lines=(holds,), problems=(*recorded.problems, *wrong[:1]))
 
 
 def _module(target: Target) -> Iterator[Health]:

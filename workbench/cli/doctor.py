@@ -143,7 +143,7 @@ def _names_in(env_file: Path) -> Iterator[str]:
 
 def _problems(workspace: Workspace) -> Iterator[str]:
     """What keeps a part of the project from running or the settings from counting, one sentence each."""
-    from workbench.engine.recordings import recordings_in
+    from workbench.store.discovery import recordings_in
     from workbench.store.documents import format_problems
     from workbench.store.errors import IsDataset, StoreError
 

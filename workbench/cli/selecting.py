@@ -10,7 +10,7 @@ from workbench.cli.arguments import Named, split_argument
 from workbench.engine.named import require_target
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.model.text import did_you_mean, shorten
-from workbench.store.discovery import EvalSetEntry, Project, missing_files
+from workbench.store.discovery import EvalSetEntry, Project, missing_files, recordings_in
 from workbench.store.errors import NotRead
 from workbench.store.files import relative_name
 from workbench.store.names import name_of_file
@@ -32,6 +32,8 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     by_name = {*project.targets, *_addresses(project)}
     named = []
     for text in arguments:
+        if not text:  # a variable of the shell that is not set; as a path it would be the whole folder
+            raise PlanError("an argument is empty, expected a file, folder or target")
         name = split_argument(text, exists=lambda text: Path(text).exists() or text in by_name)
         if name is None:
             shown = shorten(text, _LONGEST_NAME)
@@ -58,15 +60,15 @@ def only_target(project: Project, target: str) -> Project:
 
 
 def select(project: Project, named: Sequence[Named]) -> list[Selection]:
-    """The cases of these names; without any, all that have an agent.
+    """The cases of these names; without any, all. The plan reports the sets without an agent.
 
     Raises NoCases for a folder, target or project without eval sets.
     """
     if named:
         return [selection for name in named for selection in _select_one(project, name)]
-    entries = [entry for entry in project.eval_sets if entry.target is not None]
+    entries = _to_run(project.eval_sets, project)
     if not entries:
-        raise NoCases(f"{project.root}: no eval set with an agent was found; see `workbench doctor`")
+        raise NoCases(f"{project.root}: no eval set was found (*.evalset.json or *.test.json); see `workbench doctor`")
     return [Selection(eval_set=entry.relative) for entry in entries]
 
 
@@ -114,6 +116,12 @@ def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     return entries
 
 
+def _to_run(entries: Iterable[EvalSetEntry], project: Project) -> list[EvalSetEntry]:
+    """These sets without the files that hold the recordings of a target, which are no sets to run."""
+    recordings = {recordings_in(target) for target in project.targets.values()}
+    return [entry for entry in entries if entry.target is not None or entry.path not in recordings]
+
+
 def _addresses(project: Project) -> frozenset[str]:
     """The datasets elsewhere, as they are called."""
     return frozenset(entry.relative for entry in project.eval_sets if entry.address is not None)
@@ -126,7 +134,8 @@ def _select_one(project: Project, named: Named) -> list[Selection]:
         return [Selection(eval_set=named.name, cases=named.cases)]
     elif named.path.is_dir():
         folder = named.path.resolve()
-        entries = [entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder)]
+        within = (entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder))
+        entries = _to_run(within, project)
         if not entries:
             raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:

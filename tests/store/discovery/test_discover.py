@@ -101,7 +101,7 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet'; did you mean 'root_agent'?"),
+        ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet', expected 'root_agent'"),
         ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py binds none of root_agent, app"),
         ("agent.py", "def answer(prompt): return prompt", "home: agent.py imports nothing of google.adk"),
         (
@@ -121,6 +121,25 @@ def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
     (entry,) = folder.discover().eval_sets
 
     assert told in str(entry.unpaired_reason)
+
+
+def test_no_agent_elsewhere_takes_the_set_beside_an_agent_that_is_none(folder: ProjectFolder) -> None:
+    folder.write_agent("good")
+    folder.write("bad/agent.py", ADK_AGENT.replace("root_agent", "root_agnet"))
+    folder.write_set("bad/s.evalset.json")
+    folder.write_set("bad/named.evalset.json", app_names=("good",))
+
+    assert folder.entry("bad/s.evalset.json").target is None
+    assert "bad: agent.py binds 'root_agnet'" in str(folder.entry("bad/s.evalset.json").unpaired_reason)
+    assert folder.entry("bad/named.evalset.json").target == "good"
+
+
+def test_a_set_beside_a_helper_inside_the_folder_of_an_agent_is_that_agents(folder: ProjectFolder) -> None:
+    folder.write_agent("boss")
+    folder.write("boss/helper/agent.py", ADK_AGENT.replace("root_agent", "helper"))
+    folder.write_set("boss/helper/s.evalset.json")
+
+    assert folder.entry("boss/helper/s.evalset.json").target == "boss"
 
 
 def test_a_set_without_any_agent_says_what_to_do(folder: ProjectFolder) -> None:
@@ -311,6 +330,9 @@ def test_an_agent_folder_that_is_none_is_refused(folder: ProjectFolder) -> None:
         adk_target(folder.root / "missing", root=folder.root)
     with pytest.raises(StoreError, match=r"empty: holds no agent: expected agent.py or __init__.py"):
         adk_target(folder.root / "empty", root=folder.root)
+    folder.write("yaml/root_agent.yaml", "name: yaml")
+    with pytest.raises(StoreError, match=r"yaml: holds no agent: root_agent.yaml alone is not read"):
+        adk_target(folder.root / "yaml", root=folder.root)
 
 
 def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

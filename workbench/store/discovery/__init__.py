@@ -3,7 +3,7 @@
 from workbench.store.discovery.new_sets import NewSets
 from workbench.store.discovery.project import EvalSetEntry, Project, criteria_file, discover
 from workbench.store.discovery.root import find_root
-from workbench.store.discovery.targets import adk_target, missing_files
+from workbench.store.discovery.targets import adk_target, missing_files, recordings_in
 
 __all__ = [
     "EvalSetEntry",
@@ -14,4 +14,5 @@ __all__ = [
     "discover",
     "find_root",
     "missing_files",
+    "recordings_in",
 ]

@@ -36,7 +36,8 @@ class ByLocation:
     """Pairs by climbing from the set to the first folder with agents in or below it.
 
     Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
-    the one that lives in that very folder.
+    the one that lives in that very folder. A set beside files that look like an agent and are none belongs to no agent
+    elsewhere, unless the cases name it.
     """
 
     def __init__(self, targets: Iterable[Target], *, root: Path) -> None:
@@ -54,35 +55,41 @@ class ByLocation:
         for folder in eval_set.parents:
             agents = self._agents.get(folder)
             if agents:
-                return self._choose(eval_set, folder, agents)
+                return self._choose(eval_set, folder, agents, lacking)
             reason = why_no_agent(folder) if lacking is None else None
             if reason is not None:
                 lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason
             if folder == self._root:
                 break
         if lacking is not None:
-            remedy = f"mend that, or list the set under eval_sets of a target in {FILE_NAME}"
-            return Pairing(None, f"no agent was found: {lacking}; {remedy}")
+            return _lacking_agent(lacking)
         return Pairing(
             None,
             "no agent was found near it: put it beside or below an ADK agent, or list it under eval_sets of a target "
             f"in {FILE_NAME}",
         )
 
-    def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path]) -> Pairing:
-        if len(agents) == 1:
+    def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path], lacking: str | None) -> Pairing:
+        if len(agents) == 1 and lacking is None:
             return Pairing(next(iter(agents)))
         apps = _apps_named_in(eval_set)
         chosen = [name for name, place in agents.items() if place.name in apps or name in apps]
         chosen = chosen or [name for name, place in agents.items() if place == folder]
         if len(chosen) == 1:
             return Pairing(chosen[0])
+        if lacking is not None:
+            return _lacking_agent(lacking)
         shown = ", ".join(sorted(agents)[:5]) + (", …" if len(agents) > 5 else "")
         return Pairing(
             None,
             f"{len(agents)} agents may be meant ({shown}): name the folder of one as session_input.app_name in the "
             f"cases, or list the set under eval_sets of a target in {FILE_NAME}",
         )
+
+
+def _lacking_agent(lacking: str) -> Pairing:
+    remedy = f"mend that, or list the set under eval_sets of a target in {FILE_NAME}"
+    return Pairing(None, f"no agent was found: {lacking}; {remedy}")
 
 
 def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:

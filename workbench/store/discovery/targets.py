@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.model.target import AgentKind, Target
+from workbench.store.discovery.adk_source import why_no_agent
 from workbench.store.discovery.walk import AGENT_FILES
 from workbench.store.errors import StoreError
 from workbench.store.settings import FILE_NAME
@@ -89,6 +90,11 @@ def folder_of(target: Target) -> Path | None:
     return None
 
 
+def recordings_in(target: Target) -> Path | None:
+    """The file with the recordings of a target that has one for all its sets."""
+    return target.path / target.location if target.kind is AgentKind.RECORDED and target.location else None
+
+
 def _agent_folder(path: Path, *, root: Path) -> Path:
     """The folder, below the root by its own name where it can be: a link to an agent elsewhere is an agent of ours."""
     folder = path.absolute()
@@ -99,7 +105,7 @@ def _agent_folder(path: Path, *, root: Path) -> Path:
     if not folder.is_dir():
         raise StoreError(path, "there is no such agent: expected a folder with agent.py or __init__.py")
     if not any((folder / name).is_file() for name in AGENT_FILES) and not (folder / "agent").is_dir():
-        raise StoreError(path, "holds no agent: expected agent.py or __init__.py in the folder")
+        raise StoreError(path, f"holds no agent: {why_no_agent(folder) or 'expected agent.py or __init__.py in it'}")
     return folder
 
 
