@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import CommandLine, turn
 from workbench.cli.output import DocumentPrinter, LinePrinter, TablePrinter
+from workbench.cli.spool import JsonSpool
 from workbench.model.results import Execution
 
 COUNT = 40
@@ -24,7 +27,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             return False
         return execution.turns[0].invocation.user_content.text() == f"light {ROOM}"
 
-    for printer in (TablePrinter, LinePrinter, DocumentPrinter):
+    for printer in (TablePrinter, LinePrinter, JsonSpool, DocumentPrinter):
 
         def closed(*given: object, close: object = printer.closed) -> None:
             gc.collect()
@@ -41,7 +44,9 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ("run", ("--plain",), 0, COUNT // 4),
         ("run", ("--format", "jsonl"), 0, COUNT // 4),
         ("eval", ("--plain",), 0, COUNT // 4),
-        ("run", ("--format", "json"), COUNT, 2 * COUNT),  # a document needs them: they are what is counted
+        ("run", ("--format", "json"), 0, COUNT // 4),
+        ("run", ("--output", "report.json"), 0, COUNT // 4),
+        ("run", ("--format", "markdown"), COUNT, 2 * COUNT),  # it needs them: they are what is counted
     ],
 )
 def test_results_are_freed_once_printed(
@@ -54,3 +59,19 @@ def test_results_are_freed_once_printed(
 
     assert f"c{COUNT - 1}" in done.out
     assert least <= held[0] <= most
+
+
+def test_a_document_has_its_cases_in_the_order_of_the_plan(workbench: CommandLine) -> None:
+    names = [f"c{n}" for n in range(COUNT)]
+    path = workbench.add_set("home/many.evalset.json", {name: [turn(f"light {name} é")] for name in names})
+
+    printed = json.loads(workbench("run", str(path), "--format", "json", "--runs", "2").out)
+    workbench("run", str(path), "--output", "report.json", "--runs", "2")
+    written = json.loads(Path("report.json").read_text(encoding="utf-8"))
+
+    for document in (printed, written):
+        assert [(case["eval_id"], case["repeat"]) for case in document["cases"]] == [
+            (name, repeat) for repeat in range(2) for name in names
+        ]
+        assert document["cases"][3]["turns"][0]["user"] == "light c3 é"
+        assert list(document)[-1] == "cases"

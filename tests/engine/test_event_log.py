@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from workbench.engine.event_log import EventLog, PassingLog
 from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
 
@@ -88,3 +90,22 @@ async def test_what_the_one_listener_has_read_is_let_go_of() -> None:
 async def _collect_into(heard: list[RunEvent], log: EventLog[RunEvent]) -> None:
     async for event in log.events():
         heard.append(event)
+
+
+async def test_a_run_waits_a_moment_for_a_slow_listener_and_not_for_one_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = PassingLog[RunEvent](last=RunFinished)
+    notices(log, *map(str, range(300)))
+    waiting = asyncio.create_task(log.let_listener_catch_up())
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+
+    reading = log.iter_events()
+    next(reading)
+    await asyncio.wait_for(waiting, timeout=0.9)
+
+    monkeypatch.setattr("workbench.engine.event_log._PATIENCE", 0.05)
+    notices(log, *map(str, range(300)))
+    await asyncio.wait_for(log.let_listener_catch_up(), timeout=0.9)
+    assert log.held == 300

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
 
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.model.evalset import EvalCase
 from workbench.model.results import FailureKind
 
 from .conftest import Project, turn
@@ -32,6 +34,24 @@ def test_cases_times_repeats_and_what_they_will_cost(project: Project) -> None:
 
     assert [(key.case.eval_id, key.repeat) for key, _ in made.jobs] == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
     assert made.agent_turns == 6
+
+
+def held_cases() -> int:
+    gc.collect()
+    return sum(isinstance(held, EvalCase) for held in gc.get_objects())
+
+
+def test_a_plan_holds_no_case_and_keeps_what_it_was_when_the_file_changes(project: Project) -> None:
+    project.add_set(HELLO)
+
+    before = held_cases()
+
+    made = plan(project)
+
+    assert held_cases() == before
+    project.add_set({"a": [turn("other")], "b": [turn("other")]})
+    assert [case.case.eval_id for case in made.cases if case.case is not None] == ["a", "b"]
+    assert made.cases[0].expected[0].user_content.text() == "hello"
 
 
 def test_the_same_set_named_twice_runs_the_union(project: Project) -> None:

@@ -129,6 +129,7 @@ def test_a_hanging_case_ends_at_its_timeout_with_what_it_had_printed(project: Pr
     result = result_of(run, "a")
     assert result.failure is not None and result.failure.kind is FailureKind.TIMEOUT
     assert "longer than 2 s" in result.failure.message
+    assert 1.5 < result.agent_seconds < result.duration_seconds
     assert "waiting for the database" in result.execution.stderr_tail
 
 
@@ -138,14 +139,18 @@ def test_the_time_limit_begins_when_the_agent_is_imported(project: Project) -> N
         import time
         time.sleep(1.5)
         def answer(prompt):
+            if prompt == "boom":
+                raise ValueError("boom")
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hello", b="hello"))
+    project.add_set(prompts(a="hello", b="hello", c="boom"))
 
     run = project.run(timeout_seconds=1.2)
 
-    assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
+    assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "ERROR"}
+    assert all(result_of(run, name).agent_seconds < 0.7 for name in "abc")
+    assert max(result_of(run, name).duration_seconds for name in "abc") > 1.5
     importing = [event.targets for event in run.iter_events() if isinstance(event, AgentsImporting)]
     assert importing == [("sample",), ()]
 

@@ -26,7 +26,7 @@ def add(
         status=CaseStatus.PASSED,
         execution=Execution(dependencies=Dependencies(rows=rows, complete=True)),
     )
-    job = StoredJob("run", JobKey(case=case), CaseStatus.PASSED, 0.1, None, datetime.now(UTC), "asked", scoring)
+    job = StoredJob("run", JobKey(case=case), CaseStatus.PASSED, 0.1, 0.1, None, datetime.now(UTC), "asked", scoring)
     verdicts.add(StoredVerdict(job, execution, execution, None, is_certain=True), result)
 
 

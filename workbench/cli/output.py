@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -111,23 +112,29 @@ def format_for(report_format: str | None, output: Path | None) -> str:
 
 
 def save_report(report: RunReport, report_format: str, output: Path, *, table_text: str) -> bool:
-    """Write the document to a file; says so where that is not possible, and whether it was.
+    """Write the document to a file; says so where that is not possible, and whether it was."""
+    text = table_text if report_format == TEXT else write_report(report, report_format)
+    return save_pieces([text], report_format, output)
+
+
+def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:
+    """As `save_report`, for a document that need not be in memory as a whole.
 
     A file is replaced as a whole or not at all; a pipe or device is written to.
     """
     from workbench.store.errors import StoreError, cannot
-    from workbench.store.files import write_atomic
+    from workbench.store.files import write_in_pieces
 
-    text = table_text if report_format == TEXT else write_report(report, report_format)
-    data = text.encode("utf-8", errors="replace")
+    encoded = (text.encode("utf-8", errors="replace") for text in pieces)
     try:
         if output.exists() and not output.is_file() and not output.is_dir():
             try:
-                output.write_bytes(data)
+                with output.open("wb") as file:
+                    file.writelines(encoded)
             except OSError as error:
                 raise cannot("write", output, error) from error
         else:
-            write_atomic(output, data)
+            write_in_pieces(output, encoded)
     except StoreError as error:
         message(f"the results could not be written: {error}")
         return False

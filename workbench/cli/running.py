@@ -22,11 +22,13 @@ from workbench.cli.output import (
     TablePrinter,
     format_for,
     require_writable,
+    save_pieces,
     save_report,
     stdout_style,
     table_lines,
 )
 from workbench.cli.progress import Progress
+from workbench.cli.spool import JsonSpool
 from workbench.cli.streams import message
 from workbench.model.events import (
     AgentsImporting,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
 WRONG = 2
+JSON = "json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,9 @@ class Display:
     @property
     def needs_cases(self) -> bool:
         """Whether all cases have to be in memory at the end; otherwise each is printed and freed when it ends."""
-        return self.details or self.output is not None or self.stdout_format not in (TEXT, "jsonl")
+        if self.details or self.document_format == JSON:
+            return self.details
+        return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
 
 
 def command_line() -> str:
@@ -96,11 +101,16 @@ def carry_out(plan: Plan, workspace: Workspace, display: Display) -> tuple[Strea
         require_writable(display.output)
     names = [name_of(case, repeat) for case, repeat in _rows(plan)]
     printer = _printer(plan, display, names=names)
+    spool = JsonSpool() if display.output is not None and display.document_format == JSON else None
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
     run = workspace.start(plan, holds=Holds.VERDICTS)
-    report = _follow(run, printer, progress, keeps_cases=display.needs_cases)
+    report = _follow(run, printer, progress, keeps_cases=display.needs_cases, spool=spool)
     status = run.exit_status
-    if display.output is not None:
+    if spool is not None:
+        assert display.output is not None
+        if not save_pieces(spool.pieces(report), JSON, display.output):
+            status = WRONG
+    elif display.output is not None:
         assert isinstance(report, RunReport)
         style = Style(verbose=display.verbose)
         table = "\n".join(table_lines(report, style=style, name_width=width_of_names(names))) + "\n"
@@ -131,7 +141,9 @@ def name_of(case: PlannedCase, repeat: int) -> str:
     return case.key.name + (f" [{repeat + 1}]" if repeat else "")
 
 
-def _follow(run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool) -> StreamedRun | RunReport:
+def _follow(
+    run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool, spool: JsonSpool | None
+) -> StreamedRun | RunReport:
     """Listen to a run until it ends."""
     collected = _Collected(run.plan, keeps_cases=keeps_cases)
     started_at: datetime | None = None
@@ -162,6 +174,8 @@ def _follow(run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool
                     case = collected.add(event)
                     with progress.hidden():
                         printer.finished(case)
+                    if spool is not None:
+                        spool.finished(case)
                     progress.finished(event.status)
                 case RunFinished():
                     finished = event
@@ -185,7 +199,8 @@ class _Collected:
         """Collect a case that ended, and return it to be printed."""
         job = JobKey(case=event.case, repeat=event.repeat)
         planned = self._planned[event.case]
-        case = ReportedCase(event.result, planned.case)
+        # What a row expected comes with its result, and need not be made again.
+        case = ReportedCase(event.result, event.result.expected_by_row or planned.case)
         if self._keeps_cases:
             self._cases[job] = case
         else:
@@ -209,6 +224,8 @@ def _printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
             return TablePrinter(table, [(case.key, repeat) for case, repeat in _rows(plan)])
         case "jsonl":
             return LinePrinter()
+        case "json":
+            return JsonSpool()
         case other:
             return DocumentPrinter(other)
 

@@ -157,7 +157,7 @@ def _users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
     limits: dict[str, list[int]] = {}
     are_scripted = once_each(_is_scripted)
     for planned in jobs:
-        if planned.case is None or planned.case.conversation_scenario is None:
+        if planned.scenario is None:
             continue
         options = options_of(planned.config)
         if not are_scripted((planned.target, options.model)):

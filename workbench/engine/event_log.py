@@ -14,6 +14,10 @@ E = TypeVar("E")
 # event itself.
 _GATHER_SECONDS = 0.005
 
+# Unread events hold the results of whole cases.
+_MOST_UNREAD = 256
+_PATIENCE = 1.0  # seconds
+
 
 class EventLog(Generic[E]):
     """Keeps what happened; each listener reads on from its own place, from the first event.
@@ -35,6 +39,9 @@ class EventLog(Generic[E]):
             wakers, self._wakers = self._wakers, []
         for wake in wakers:
             wake()
+
+    async def let_listener_catch_up(self) -> None:
+        """Wait a moment while the one listener has too much to read. It never stops a run that nobody listens to."""
 
     @property
     def held(self) -> int:
@@ -85,6 +92,12 @@ class EventLog(Generic[E]):
 
 class PassingLog(EventLog[E]):
     """The same for one listener only: what it has read is let go of."""
+
+    async def let_listener_catch_up(self) -> None:
+        """See `EventLog.let_listener_catch_up`."""
+        until = time.monotonic() + _PATIENCE
+        while self.held > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
+            await asyncio.sleep(_GATHER_SECONDS)
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:  # noqa: ARG002 - all there is, is new
         with self._lock:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.base import Fact
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, Execution, Failure, MetricResult
+from workbench.model.remade import Recipe, Remade
+from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult
 from workbench.model.spending import ModelSpending
 from workbench.model.target import Isolation, Target, Unrecorded
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     # Importing these takes time, in which the agents' interpreters could start already.
     from workbench.simulation.tools.plan import ToolPlan
     from workbench.store.settings import Settings
+
+_MOST_BROKEN = 20
+_MOST_RUNS = 10_000  # of a case: a plan lists each
 
 
 class PlanError(Exception):
@@ -116,7 +121,12 @@ def limits_of(settings: Settings, options: RunOptions) -> Limits:
     for name in ("runs", "concurrency", "timeout_seconds"):
         if not getattr(limits, name) > 0:
             raise PlanError(f"{name}: found {getattr(limits, name)}, expected more than 0")
+    if limits.runs > _MOST_RUNS:
+        raise PlanError(f"runs: found {limits.runs}, expected at most {_MOST_RUNS}")
     return limits
+
+
+_NO_BASELINES: Mapping[str, Sequence[Execution]] = MappingProxyType({})  # one for all cases
 
 
 @dataclass(frozen=True)
@@ -128,18 +138,18 @@ class PlannedCase:
     compares with it. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
     anew, but for the results in `kept`, which still hold. `tools`: where tools are simulated, replayed or recorded.
     `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
-    again only where both are the same.
+    again only where both are the same. `case` and `recorded` may be made anew whenever they are asked for.
     """
 
     key: CaseKey
     eval_set_id: str
     target: Target
     config: EvalConfig
-    case: EvalCase | None = None
+    case: Remade[EvalCase | None] = Remade(None)  # noqa: RUF009 - a descriptor
     problem: Failure | None = None
-    recorded: Execution | None = None
+    recorded: Remade[Execution | None] = Remade(None)  # noqa: RUF009 - as above
     columns: Mapping[str, Any] = field(default_factory=dict)
-    baselines: Mapping[str, Sequence[Execution]] = field(default_factory=dict)
+    baselines: Mapping[str, Sequence[Execution]] = field(default_factory=lambda: _NO_BASELINES)
     execution_hash: str = ""
     scoring_hash: str = ""
     executed: Execution | None = None
@@ -160,7 +170,23 @@ class PlannedCase:
     @property
     def needs_agent(self) -> bool:
         """Whether an agent has to run for it."""
-        return self.problem is None and self.recorded is None and self.executed is None
+        return self.problem is None and not self.is_recorded and self.executed is None
+
+    @property
+    def has_case(self) -> bool:
+        """Whether it is known what was expected, or what to ask."""
+        return _CASE.held_by(self) is not None
+
+    @property
+    def scenario(self) -> ConversationScenario | None:
+        """What a simulated user is to do; None for fixed conversations."""
+        held = _CASE.held_by(self)  # only fixed conversations are made anew
+        return None if held is None or isinstance(held, Recipe) else held.conversation_scenario
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether what the agent did was recorded elsewhere."""
+        return _RECORDED.held_by(self) is not None
 
     @property
     def turns(self) -> int | None:
@@ -168,6 +194,10 @@ class PlannedCase:
         if self.executed is not None:
             return len(self.executed.turns)
         return None if self.case is None or self.case.conversation is None else len(self.case.conversation)
+
+
+_CASE: Remade[EvalCase | None] = vars(PlannedCase)["case"]
+_RECORDED: Remade[Execution | None] = vars(PlannedCase)["recorded"]
 
 
 @dataclass(frozen=True)
@@ -194,6 +224,15 @@ class Plan:
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
     spent: tuple[ModelSpending, ...] = ()
     taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
+
+    @property
+    def file_problems(self) -> Sequence[str]:
+        """The `problems`, and why cases cannot be read: the first of them. A run of this plan ends with 2 for them."""
+        problems = (case.problem for case in self.cases if case.problem is not None)
+        broken = list(dict.fromkeys(problem.message for problem in problems if problem.kind is FailureKind.FILE))
+        more = len(broken) - _MOST_BROKEN
+        rest = [f"and {more:,} more broken cases"] if more > 0 else []
+        return [*self.problems, *broken[:_MOST_BROKEN], *rest]
 
     @cached_property
     def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:

@@ -173,7 +173,7 @@ class Planner:
         plan = self.plan_rows(recorded, options, target=target, config=config)
         refuse_unfit(recorded, config, mapping="`--columns COLUMN=NAME`")
         notices = _notices({target.name: config})
-        if all(case.case is None for case in plan.cases):
+        if not any(case.has_case for case in plan.cases):
             notices += (
                 f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
             )
@@ -292,7 +292,7 @@ class Planner:
                 shown = shorten(repr(item.eval_id), 300)
                 message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
-            yield context.plan(key, case, problem=problem)
+            yield context.plan(key, case, problem=problem, remake=document.case_recipe(item.index))
 
     def _errors_of_set(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
         """What is wrong with the file of a set besides the errors that stop these cases, which their results report."""
@@ -384,7 +384,7 @@ def _without_hopeless(
     cases: Sequence[PlannedCase], config: EvalConfig, *, name: str
 ) -> tuple[list[PlannedCase], Sequence[str]]:
     """The cases without the scenarios, where no criterion can judge one: playing them would cost and say nothing."""
-    scenarios = [case for case in cases if case.case is not None and case.case.conversation_scenario is not None]
+    scenarios = [case for case in cases if case.scenario is not None]
     why = why_no_scenario(config) if scenarios else None
     if why is None:
         return list(cases), ()
@@ -402,7 +402,7 @@ def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
         if id(case.config) not in judges:
             judges[id(case.config)] = judge_models_of(case.config)
         models = [*judges[id(case.config)]]
-        if case.case is not None and case.case.conversation_scenario is not None:
+        if case.scenario is not None:
             models.append(options_of(case.config).model)
         for model in models:
             asked.setdefault((case.target.name, model), case)

@@ -16,10 +16,10 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.keys import CaseAt, CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.store.datasets import Recorded, holds_rows, is_address, read_recorded, shown_address
+from workbench.store.datasets import Recorded, RecordedCase, holds_rows, is_address, read_recorded, shown_address
 from workbench.store.datasets.columns import KNOWN as KNOWN_COLUMNS
 from workbench.store.datasets.remote import said_by
-from workbench.store.discovery import EvalSetEntry, Project
+from workbench.store.discovery import EvalSetEntry, Project, recordings_in
 from workbench.store.errors import NotRead, StoreError, shown_path
 from workbench.store.files import relative_name, signature_of
 from workbench.store.names import EVAL_SET_SUFFIXES, is_no_json
@@ -27,6 +27,7 @@ from workbench.store.names import EVAL_SET_SUFFIXES, is_no_json
 _Stamp = Hashable
 
 _key = trusted_maker(CaseKey, {*CaseKey.model_fields})
+_CASE, _EXECUTION = (vars(RecordedCase)[name] for name in ("case", "execution"))
 
 
 class Reading(NamedTuple):
@@ -43,11 +44,6 @@ def recorded_target(path: Path | str, *, root: Path, functions: Path | None = No
     """
     name = shown_address(path) if isinstance(path, str) else relative_name(path.resolve(), root)
     return Target(name=name, kind=AgentKind.RECORDED, location=str(path), path=functions or root)
-
-
-def recordings_in(target: Target) -> Path | None:
-    """The file with the recordings of a target that has one for all its sets."""
-    return target.path / target.location if target.kind is AgentKind.RECORDED and target.location else None
 
 
 class Recordings:
@@ -213,15 +209,15 @@ def plan_recordings(
             yield replace(context.plan(key, item.case), columns=item.columns)
             continue
         else:
-            hashes = context.hashes_of_recorded(item.execution, item.case, item.columns)
+            hashes = context.hashes_of_recorded(item)
         yield PlannedCase(
             key=key,
             eval_set_id=recorded.eval_set_id,
             target=target,
             config=config,
-            case=item.case,
+            case=_CASE.held_by(item),
             problem=problem,
-            recorded=item.execution,
+            recorded=_EXECUTION.held_by(item),
             columns=item.columns,
             execution_hash=hashes[0],
             scoring_hash=hashes[1],

@@ -167,14 +167,14 @@ def _can_be_judged(result: CaseResult) -> bool:
 def _planned(
     case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
 ) -> PlannedCase:
-    if case.problem is not None or case.recorded is not None:
+    if case.problem is not None or case.is_recorded:
         return _executed(case, result)
     return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, criteria=criteria)))
 
 
 def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
     """A case of which what the agent did is known."""
-    if case.problem is not None or case.recorded is not None:
+    if case.problem is not None or case.is_recorded:
         return replace(case, repeat=result.repeat)
     return replace(case, executed=result.execution, repeat=result.repeat)
 

@@ -114,14 +114,19 @@ class Run:
     @property
     def exit_status(self) -> int:
         """What a command that only did this run ends with (see `summary.exit_status`)."""
-        with self._lock:
-            file_problem = any(kept.verdict.failure is FailureKind.FILE for kept in self._kept.values())
         return exit_status(
             self.summary(),
             interrupted=self.interrupted,
-            wrong_input=file_problem or self.has_lost_results or bool(self.plan.problems),
+            wrong_input=self.has_wrong_input,
             requires_all_samples=self.plan.limits.require_all_samples,
         )
+
+    @property
+    def has_wrong_input(self) -> bool:
+        """Whether a file or the configuration is wrong, or results could not be stored."""
+        with self._lock:
+            file_problem = any(kept.verdict.failure is FailureKind.FILE for kept in self._kept.values())
+        return file_problem or self.has_lost_results or bool(self.plan.problems)
 
     @property
     def is_over(self) -> bool:

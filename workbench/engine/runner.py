@@ -235,6 +235,7 @@ class Runner:
             batch = [self._recordings.popitem(last=False) for _ in range(count)]
             self._finishing.add_batch([(key, planned, await self._result_of(planned, key)) for key, planned in batch])
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in
+            await self._run.log.let_listener_catch_up()  # printing takes longer than judging
         self._finishing.store()
 
     def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
@@ -273,21 +274,22 @@ class Runner:
         return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
+        case = planned.case
         metrics = await judge_case(
             JudgedCase(
-                case=planned.case,
+                case=case,
                 expected=planned.expected,
                 execution=execution,
                 columns=planned.columns,
                 baselines=planned.baselines,
-                recorded=planned.recorded is not None,
+                recorded=planned.is_recorded,
             ),
             criteria_to_judge(planned),
             self._services_of(planned.target),
         )
         metrics = with_kept(metrics, planned)
         self._note_whether_judged(key, metrics)
-        if planned.recorded is None:
+        if not planned.is_recorded:
             self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
         return _result(
             {
@@ -296,6 +298,7 @@ class Runner:
                 "repeat": key.repeat,
                 "status": status_of_case(metrics, failure=execution.failure),
                 "duration_seconds": execution.duration_seconds,
+                "agent_seconds": execution.agent_seconds,
                 "failure": execution.failure,
                 "metrics": metrics,
                 "execution": execution,
@@ -326,6 +329,8 @@ class Runner:
         return attempt.execution
 
     async def _attempt(self, planned: PlannedCase, key: JobKey, *, number: int, alone: bool) -> Attempt:
+        expected = planned.case  # made once for all that follows
+        assert expected is not None
         case, repeat = key.case, key.repeat
         self._send(CaseStarted(case=case, repeat=repeat, turns=planned.turns, attempt=number))
 
@@ -344,7 +349,6 @@ class Runner:
 
         self._opening[key] = (planned.target.name, time.monotonic())
         asyncio.get_running_loop().call_later(_SLOW_IMPORT, self._tell_importing)
-        assert planned.case is not None
         tools = None
         if planned.tools is not None:
             tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
@@ -353,7 +357,7 @@ class Runner:
         )
         try:
             attempt = await execute(
-                planned.case,
+                expected,
                 user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
                 self._host_of(planned.target),
                 target=planned.target,
@@ -384,9 +388,13 @@ class Runner:
     def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
         """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
         result = without_execution(planned, key, CaseStatus.NOT_EVALUATED)
-        told = {"execution": execution, "duration_seconds": execution.duration_seconds}
-        told["expected_by_row"] = planned.expected_by_row
-        self._finishing.add_unjudged(key, planned, result.model_copy(update=told))
+        done = {
+            "execution": execution,
+            "duration_seconds": execution.duration_seconds,
+            "agent_seconds": execution.agent_seconds,
+            "expected_by_row": planned.expected_by_row,
+        }
+        self._finishing.add_unjudged(key, planned, result.model_copy(update=done))
 
     async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
         """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""

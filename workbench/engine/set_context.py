@@ -16,10 +16,12 @@ from workbench.metrics.judges import prompts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
+from workbench.model.remade import Recipe
 from workbench.model.results import Execution, Failure
 from workbench.model.target import Target
 from workbench.simulation.prompts import PROMPTS
 from workbench.simulation.tools.plan import ToolPlan
+from workbench.store.datasets import RecordedCase
 
 _to_json = EvalCase.__pydantic_serializer__.to_json
 _execution_to_json = Execution.__pydantic_serializer__.to_json
@@ -66,14 +68,27 @@ class SetContext:
         tools = "" if self.tools is None else self.tools.digest(nowhere)
         return _hash(self._target_hash, self._user_hash, tools), self._config_hash
 
-    def plan(self, key: CaseKey, case: EvalCase | None, *, problem: Failure | None = None) -> PlannedCase:
-        """A planned case, with the hashes by which a stored result is known to be of the same case."""
+    def plan(
+        self,
+        key: CaseKey,
+        case: EvalCase | None,
+        *,
+        problem: Failure | None = None,
+        remake: Recipe[EvalCase] | None = None,
+    ) -> PlannedCase:
+        """A planned case, with the hashes by which a stored result is known to be of the same case.
+
+        A case with a fixed conversation is not held where `remake` makes it anew.
+        """
+        held: EvalCase | Recipe[EvalCase | None] | None = case
+        if remake is not None and case is not None and case.conversation_scenario is None:
+            held = remake
         return PlannedCase(
             key=key,
             eval_set_id=self.eval_set_id,
             target=self.target,
             config=self.config,
-            case=case,
+            case=held,
             problem=problem,
             tools=self.tools,
             execution_hash="" if case is None else self._execution_hash(key, case),
@@ -89,19 +104,18 @@ class SetContext:
             parts.append(digest)
         return _hash(*parts)
 
-    def hashes_of_recorded(
-        self, execution: Execution, case: EvalCase | None, columns: Mapping[str, Any]
-    ) -> tuple[str, str]:
+    def hashes_of_recorded(self, recorded: RecordedCase) -> tuple[str, str]:
         """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
 
         No agent runs, so that nothing is won by telling what was said from what was expected; and rows in which the
         same was said, which may be many, each keep their verdicts. Of a row the columns say all.
         """
-        if columns:
-            judged = _hash(self._target_hash, _bytes_of(columns))
+        if recorded.columns:
+            judged = _hash(self._target_hash, _bytes_of(recorded.columns))
         else:
+            case = recorded.case
             expected = b"" if case is None else _to_json(case, exclude=_IS_NO_MATTER)
-            judged = _hash(self._target_hash, _text_of(execution), expected)
+            judged = _hash(self._target_hash, _text_of(recorded.execution), expected)
         return judged, _hash(self._config_hash, judged)
 
 

@@ -15,6 +15,7 @@ from workbench.model.results import (
     FailureKind,
     MetricResult,
     MetricScores,
+    misses_samples,
     were_asked_of_models,
 )
 
@@ -31,17 +32,12 @@ class Verdict(NamedTuple):
 def verdict_of(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _scores_of(result.metrics), _misses_samples(result.metrics))
+    return Verdict(result.status, failure, _scores_of(result.metrics), misses_samples(result.metrics))
 
 
 @by_identity(at_most=256, but=were_asked_of_models)
 def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
     return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
-
-
-@by_identity(at_most=256, but=were_asked_of_models)
-def _misses_samples(metrics: tuple[MetricResult, ...]) -> bool:
-    return any(metric.missing_samples is not None for metric in metrics)
 
 
 def summarise(verdicts: Iterable[Verdict]) -> RunSummary:

@@ -31,8 +31,8 @@ def scenarios_of(plan: Plan) -> Plan:
 
     Raises NoCases where there is none, and PlanError where only such scripts leave nothing.
     """
-    cases = tuple(case for case in plan.cases if case.case is None or case.case.conversation_scenario is not None)
-    if not any(case.case is not None for case in cases):
+    cases = tuple(case for case in plan.cases if not case.has_case or case.scenario is not None)
+    if not any(case.has_case for case in cases):
         raise NoCases("nothing to simulate: none of these eval cases is a conversation scenario")
     problems = {
         target.name: why_no_script(target) for target in {each.target.name: each.target for each in cases}.values()

@@ -131,7 +131,13 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
             _refuse_if_changed(path, data, expect)
         os.replace(temporary, real)  # noqa: PTH105 - `temporary` is a name of our own
 
-    return _write(path, real, data, rename, mode=mode)
+    return _stamp(data, _write(path, real, [data], rename, mode=mode))
+
+
+def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """As `write_atomic`, for content that need not be in memory as a whole."""
+    real = _real_path(path)
+    _write(path, real, pieces, lambda temporary: os.replace(temporary, real))  # noqa: PTH105
 
 
 def write_new(path: Path, data: bytes) -> Stamp:
@@ -147,7 +153,7 @@ def write_new(path: Path, data: bytes) -> Stamp:
         except OSError:  # a file system without hard links
             os.replace(temporary, path)  # noqa: PTH105
 
-    return _write(path, path, data, link)
+    return _stamp(data, _write(path, path, [data], link))
 
 
 _TEMPORARY = re.compile(
@@ -209,13 +215,15 @@ def _close_to_others(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None], *, mode: int = 0o666) -> Stamp:
+def _write(
+    path: Path, real: Path, pieces: Iterable[bytes], publish: Callable[[str], None], *, mode: int = 0o666
+) -> os.stat_result:
     if real.is_dir():
         raise StoreError(path, "cannot write it: it is a folder, expected a file")
     temporary = str(real.with_name(_temporary_name(real.name)))
     try:
         try:
-            status = _write_temporary(temporary, real, data, mode)
+            status = _write_temporary(temporary, real, pieces, mode)
             publish(temporary)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -223,14 +231,14 @@ def _write(path: Path, real: Path, data: bytes, publish: Callable[[str], None], 
         _flush_folder(real.parent)
     except OSError as error:
         raise cannot("write", path, error) from error
-    return _stamp(data, status)
+    return status
 
 
-def _write_temporary(temporary: str, real: Path, data: bytes, mode: int) -> os.stat_result:
+def _write_temporary(temporary: str, real: Path, pieces: Iterable[bytes], mode: int) -> os.stat_result:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         _take_over_owner_and_mode(file.fileno(), real)
-        file.write(data)
+        file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
         return os.fstat(file.fileno())

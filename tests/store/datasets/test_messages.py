@@ -226,6 +226,19 @@ OTHERS: dict[str, list[Any]] = {
             ],
         },
     ],
+    "ai sdk 4 without parts": [
+        {"role": "user", "content": "light"},
+        {
+            "role": "assistant",
+            "content": "done",
+            "toolInvocations": [
+                {
+                    "state": "result", "toolCallId": "1", "toolName": "set_light", "args": CALL.args,
+                    "result": {"ok": True},
+                },
+            ],
+        },
+    ],
     "ai sdk's model messages": [
         {"role": "user", "content": "light"},
         {

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from workbench.agents.worker.limits import MOST_STEPS
 from workbench.model.trajectory import ToolCall
 from workbench.store.datasets import Row, read_dataset
 from workbench.store.errors import StoreError
@@ -339,3 +340,20 @@ def test_every_dialect_of_trajectories_means_the_same(
     assert [row.predicted_trajectory for row in read(tmp_path, name, text)] == [
         [call for call, _ in trajectory] for trajectory in trajectories
     ]
+
+
+@pytest.mark.parametrize("column", ["predicted_trajectory", "reference_trajectory"])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_more_calls_than_are_judged_are_a_problem_of_the_row(tmp_path: Path, column: str, as_text: bool) -> None:
+    most = [{"tool_name": "look", "tool_input": {"at": at}} for at in range(10_000)]
+    path = tmp_path / "rows.jsonl"
+    rows = [{"prompt": "p", column: calls} for calls in (most, [*most, "one more"])]
+    rows = [{**row, column: json.dumps(row[column])} if as_text else row for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    fine, broken = read_dataset(path).rows
+
+    assert len(getattr(fine, column)) == MOST_STEPS
+    (problem,) = broken.problems
+    assert f"rows.jsonl:2:41: {column}: found 10,001 calls, expected at most 10,000" in str(problem)
+    assert broken.columns[column] is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -275,7 +275,9 @@ def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Conten
         key, content = "parts", fields["parts"]  # the AI SDK writes the text once more beside its parts
     place = f"{place}.{key}"
     if content is None or isinstance(content, str):
-        return _Content(content)
+        read = _Content(content)
+        read.results += [_result_of(each, read) for each in _calls_with_results(fields)]
+        return read
     if not isinstance(content, list):
         raise MessageError(place=place, found=kind_of(content), expected="text, or a list of parts")
     read = _Content()
@@ -284,6 +286,14 @@ def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Conten
         _read_part(part, read, texts, role=role, place=f"{place}[{index}]")
     read.text = "\n".join(texts) if texts else None
     return read
+
+
+def _calls_with_results(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The calls of a message of the AI SDK 4, which has them beside its text, that have ended."""
+    invocations = fields.get("toolInvocations")
+    for each in invocations if isinstance(invocations, list) else ():
+        if isinstance(each, Mapping) and each.get("result") is not None:
+            yield each
 
 
 def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.remade import Recipe, Remade
 from workbench.model.results import Execution, TurnResult
 from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
 from workbench.model.text import counted
@@ -30,18 +31,19 @@ _TELLS_NOTHING: Mapping[str, Any] = {"prompt": None}
 _CASES = frozenset({"eval_cases", "evalCases"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordedCase:
     """One case to judge, or the problem that keeps it from being judged.
 
     `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
     dataset. `occurrence` tells apart cases that share an id. `errors` are what the problem of a row is made of.
+    `case` and `execution` of a row are made anew whenever they are asked for.
     """
 
     eval_id: str
     occurrence: int = 0
-    case: EvalCase | None = None
-    execution: Execution = field(default_factory=Execution)
+    case: Remade[EvalCase | None] = Remade(None)  # noqa: RUF009 - a descriptor
+    execution: Remade[Execution] = Remade(Execution())  # noqa: RUF009 - as above
     columns: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
     errors: tuple[StoreError, ...] = ()
@@ -109,18 +111,25 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
     for row in dataset.rows:
         occurrence = seen[row.eval_id]
         seen[row.eval_id] += 1
-        user_content = prompt_of_row(row.prompt)
-        expected = turn_of_row(user_content, row.reference, row.reference_trajectory)
-        actual = turn_of_row(user_content, row.response, row.predicted_trajectory)
         yield RecordedCase(
             eval_id=row.eval_id,
             occurrence=occurrence,
-            case=case_of_turn(row.eval_id, expected),
-            execution=execution_of_turn(actual, seconds=_seconds(row)),
+            case=Recipe(_expected_of, row),
+            execution=Recipe(_execution_of_row, row),
             columns=row.columns or _TELLS_NOTHING,
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,
         )
+
+
+def _expected_of(row: Row) -> EvalCase:
+    expected = turn_of_row(prompt_of_row(row.prompt), row.reference, row.reference_trajectory)
+    return case_of_turn(row.eval_id, expected)
+
+
+def _execution_of_row(row: Row) -> Execution:
+    actual = turn_of_row(prompt_of_row(row.prompt), row.response, row.predicted_trajectory)
+    return execution_of_turn(actual, seconds=_seconds(row))
 
 
 def _seconds(row: Row) -> float:
