@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.judged import judging
+from tests.llm.servers import Call, Said, gemini, gemini_error
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
+from workbench.testing.session import session
 
 from .conftest import AGENT, TOOLS, AgentProject, case
 
@@ -304,6 +308,29 @@ def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytest
 
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines("*longer than 4 s*")
+
+
+async def test_missing_samples_are_a_warning_or_with_the_gate_an_error(
+    project: AgentProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "judged by 1 of 2 samples"
+    project.add_set("simple.test.json", off="Turn off device_2.")
+    judge = {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}
+    project.write("test_config.json", {"criteria": {"final_response_match_v2": judge}})
+    project.write("workbench.toml", "[judge]\ntries = 1\n")
+    numbers = itertools.count()
+
+    def answer(_: Call) -> Said:
+        verdict = gemini('{"reasoning": "r", "is_the_agent_response_valid": "valid"}')
+        return gemini_error(503, "down") if next(numbers) % 2 else verdict
+
+    with judging(monkeypatch, answer):
+        with pytest.warns(UserWarning, match=f"simple.test.json: off: final_response_match_v2: {said}"):
+            await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
+        (project.root / ".workbench" / "replies.db").unlink()
+        monkeypatch.setattr(session, "require_all_samples", True)
+        with pytest.raises(EvaluationIncomplete, match=rf"! ERROR  simple.test.json: off\n  .*: {said}\n  all samples"):
+            await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
 
 
 WITH_OBJECTS_OF_ADK = """

@@ -37,6 +37,26 @@ def test_broken_json_is_named_with_its_place_and_other_sets_run(workbench: Comma
     assert "home/broken.evalset.json:2:" in found["(case 1)"]
 
 
+@pytest.mark.parametrize(("levels", "refused"), [(190, False), (200, True), (400, True), (980, True)])
+@pytest.mark.parametrize("name", ["home/test_config.json", "home/light.evalset.json"])
+def test_every_command_refuses_json_nested_too_deeply(
+    workbench: CommandLine, name: str, levels: int, refused: bool
+) -> None:
+    path = workbench.root / name
+    data = json.loads(path.read_text())
+    within = data["eval_cases"][0]["conversation"][0]["user_content"] if "eval_cases" in data else data
+    within["mine"] = "deep"
+    path.write_text(json.dumps(data).replace('"deep"', "[" * levels + "]" * levels))
+
+    told = {
+        command: workbench(*command.split(), "home") for command in ("run", "explain", "doctor", "eval-set validate")
+    }
+
+    said = {command for command, done in told.items() if "nested deeper than 200 levels" in done.out + done.error}
+    assert said == (set(told) if refused else set())
+    assert not [done.error for done in told.values() if "fault of workbench" in done.error]
+
+
 def test_a_broken_case_does_not_hide_its_neighbours(workbench: CommandLine, make_turn: MakeTurn) -> None:
     scenario = {"starting_prompt": "hi", "conversation_plan": "talk"}
     good = {"eval_id": "good", "conversation": [make_turn("light x", room="x")]}

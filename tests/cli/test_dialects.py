@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, turn
 
 ROWS = [
     {"eval_id": "twice", "predicted_trajectory": ["a"], "reference_trajectory": ["a", "a"]},
@@ -131,3 +129,13 @@ def test_no_run_yet(workbench: CommandLine) -> None:
 
     assert done.status == 2
     assert "there are no runs yet" in done.error
+
+
+def test_a_damaged_set_of_sessions_ends_with_2(workbench: CommandLine) -> None:
+    path = workbench.add_set("then.evalset.json", {"a": [turn("say a", "done: a")]})
+    path.write_text(path.read_text().replace('"then",', '"then"', 1))
+
+    done = workbench("dialects", str(path))
+
+    assert done.status == 2
+    assert "then.evalset.json:3:3: error" in done.error

@@ -182,3 +182,14 @@ def test_a_judge_that_needs_another_column_of_a_dataset_is_refused(ran: CommandL
 
     assert done.status == 2
     assert "the unknown variable 'city'" in done.error
+
+
+def test_a_damaged_set_ends_with_2_though_the_judgements_agree(ran: CommandLine) -> None:
+    path = ran.root / "home/light.evalset.json"
+    path.write_text(path.read_text().replace('"light",', '"light"', 1))
+
+    done = ran("judge")
+
+    assert done.status == 2
+    assert "light.evalset.json:3:3: error" in done.error
+    assert "agreement  100.0% of 4 verdicts" in done.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,7 @@ def fail_after(number: int) -> Answer:
     return lambda call: verdict(call) if next(numbers) < number else Said({"error": {"message": "down"}}, status=503)
 
 
+@pytest.mark.usefixtures("folder")
 def test_missing_samples_are_said_and_may_end_in_another_status(workbench: CommandLine, server: Server) -> None:
     judged_folder(workbench.root, good="good")  # two samples, of which half is a quorum
     server.answer = fail_after(1)
@@ -70,10 +72,15 @@ def test_missing_samples_are_said_and_may_end_in_another_status(workbench: Comma
         assert f"samples missing: good: {METRIC}: judged by 1 of 2 samples" in done.out
         assert "1 passed, 1 judged by fewer samples than asked" in done.out
     assert workbench("report", "--format", "json").data["summary"]["partly_judged"] == 1
+    assert "1 judged by fewer samples than asked" in workbench("history").out
+    assert re.search(r"last verdict: PASSED, .*, judged by fewer samples than asked\n", workbench("explain").out)
+    (compared,) = workbench("compare", "--format", "json").data["cases"]
+    assert [compared[side]["partly_judged"] for side in ("before", "after")] == [True, True]
     detailed = workbench("eval", "--help")
     assert "--require-all-samples" in detailed.out
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_run_with_all_samples_passes_the_gate(workbench: CommandLine, server: Server) -> None:
     judged_folder(workbench.root, settings="require_all_samples = true\n", good="good")
 
@@ -82,6 +89,7 @@ def test_a_run_with_all_samples_passes_the_gate(workbench: CommandLine, server: 
     assert workbench("run", "--no-cache").status == 3
 
 
+@pytest.mark.usefixtures("folder")
 def test_too_few_samples_are_no_verdict(workbench: CommandLine, server: Server) -> None:
     judged_folder(workbench.root, settings="quorum = 1.0\n", good="good")
     server.answer = fail_after(1)

@@ -77,6 +77,20 @@ def test_a_target_whose_folder_is_missing_is_reported(workbench: CommandLine, ta
     assert "gone" in named.error
 
 
+@pytest.mark.parametrize("arguments", [(), (".",)])
+def test_a_set_without_an_agent_is_reported_beside_the_others(
+    workbench: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    workbench.write("other/agent.py", "from google.adk.agents import Agent\n\nroot_agnet = Agent(name='x')\n")
+    workbench.write("other/s.evalset.json", {"eval_set_id": "s", "eval_cases": []})
+
+    done = workbench("run", *arguments)
+
+    assert done.status == 2
+    assert "other/s.evalset.json: no agent was found: other: agent.py binds 'root_agnet', expected" in done.error
+    assert "2 cases: 1 passed, 1 failed" in done.out
+
+
 def test_a_threshold_below_every_score_is_reported(workbench: CommandLine) -> None:
     workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.8}})
 
@@ -389,11 +403,13 @@ def test_sets_without_criteria_get_the_default_ones_and_say_so(workbench: Comman
     [
         (["home/ligth.evalset.json"], "no such file, folder or target"),
         (["hom"], "did you mean 'home'"),
+        ([""], "an argument is empty, expected a file, folder or target"),
         (["home/light.evalset.json:onn"], "did you mean 'on'"),
         (["home", "--case", "onn"], "did you mean 'on'"),
         (["home", "--target", "homee"], "did you mean 'home'"),
         (["home", "--config", "missing.json"], "missing.json"),
         (["home", "--runs", "0"], "--runs"),
+        (["home", "--runs", "100000000"], "runs: found 100000000, expected at most 10000"),
         (["home", "--format", "yaml"], "yaml"),
         (["home", "--resume", "nothing"], "nothing"),
         (["empty"], "no eval set below this folder"),
@@ -464,3 +480,16 @@ def test_a_twin_in_an_eval_set_is_found_too(workbench: CommandLine, make_turn: M
 
     assert [(case["eval_id"], case["occurrence"]) for case in done.data["cases"]] == [("x", 1)]
     assert "eval_id 'x' stands 2 times, expected once" in done.data["cases"][0]["error"]["message"]
+
+
+def test_a_case_that_cannot_be_read_is_reported_by_what_runs_nothing(workbench: CommandLine) -> None:
+    path = workbench.root / "home/light.evalset.json"
+    broken = json.loads(path.read_text())
+    broken["eval_cases"][0]["session_input"] = 3
+    path.write_text(json.dumps(broken))
+
+    for command in (("run", "home", "--dry-run"), ("run", "home", "--affected", "--dry-run"), ("explain", "home")):
+        done = workbench(*command)
+
+        assert done.status == 2, command
+        assert "session_input: found 3, expected an object" in done.error

@@ -187,6 +187,7 @@ def test_datasets_of_the_same_file_name_are_told_apart(workbench: CommandLine) -
 
 @pytest.mark.needs_fsspec
 def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandLine) -> None:
+    (workbench.root / "home" / "light.evalset.json").unlink()
     asked: list[str] = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -230,6 +231,8 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
 
 @pytest.mark.needs_fsspec
 def test_addresses_that_differ_in_their_query_are_datasets_of_their_own(workbench: CommandLine) -> None:
+    (workbench.root / "home" / "light.evalset.json").unlink()
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)

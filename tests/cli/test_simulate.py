@@ -25,6 +25,7 @@ def played(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
     for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     workbench.write("workbench.toml", SETTINGS)
+    (workbench.root / "home" / "light.evalset.json").unlink()
     workbench.write("agent.py", AGENT)
     workbench.write("script.json", SCRIPT)
     workbench.write("test_config.json", {"criteria": FITS})
@@ -51,6 +52,19 @@ def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: Comma
     ]
     assert "the user has finished · 2 turns · 2 answers of a script" in done.out.splitlines()[-1]
     assert "no key for gemini-2.5-flash" in done.error
+
+
+def test_what_is_only_played_is_no_run_to_compare_with(played: CommandLine) -> None:
+    played("run")
+    played("simulate", "set.evalset.json")
+    played("run")
+    played("simulate", "set.evalset.json")
+    _, after, _, before = (run["run_id"] for run in played("history", "--format", "json").data["runs"])
+
+    done = played("compare", "--format", "json")
+
+    assert (done.data["before"]["run_id"], done.data["after"]["run_id"]) == (before, after)
+    assert done.data["counts"] == {**done.data["counts"], "regression": 0, "fix": 0}
 
 
 def test_what_is_only_played_is_not_what_failed_last_time(played: CommandLine) -> None:
@@ -154,3 +168,12 @@ def test_a_script_that_cannot_be_read_is_said_and_nothing_is_played(
     assert done.status == 2
     assert said in done.error.splitlines()[0]
     assert done.out == ""
+
+
+def test_a_case_that_cannot_be_read_ends_with_2_after_the_others_were_played(played: CommandLine) -> None:
+    write(played, s=scenario("NOVICE"), broken={**scenario("NOVICE"), "session_input": 3})
+
+    done = played("simulate", "set.evalset.json")
+
+    assert done.status == 2
+    assert "the user has finished" in done.out

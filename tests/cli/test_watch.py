@@ -220,14 +220,14 @@ def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path
     assert watch.stop() == 130
     assert watch.process.stderr is not None
     (said,) = [line for line in watch.process.stderr if "the first case that is saved will run" in line]
-    assert "no eval set with an agent was found" in said
+    assert "no eval set was found" in said
 
 
 def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = CommandLine(tmp_path, monkeypatch)("watch")
 
     assert (done.status, done.out) == (2, "")
-    assert "no eval set with an agent was found" in done.error
+    assert "no eval set was found" in done.error
 
 
 def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: list[Watch]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.judged import SAMPLES, judged_folder, judging
-from tests.llm.servers import Server, gemini
+from tests.engine.judged import METRIC, SAMPLES, judged_folder, judging, verdict
+from tests.llm.servers import Server, gemini, gemini_error
 from workbench.store.history import History
 
 from .conftest import PytestProject, turn
@@ -30,6 +31,11 @@ def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: S
 def forget_key(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in CI: no key, nothing known from before."""
     monkeypatch.delenv("GOOGLE_API_KEY")
+    forget_answers(project)
+
+
+def forget_answers(project: PytestProject) -> None:
+    """Delete the cache of what models answered."""
     (project.root / ".workbench" / "replies.db").unlink(missing_ok=True)
 
 
@@ -70,6 +76,34 @@ def test_the_budget_of_models_is_one_for_all_cases_of_a_process(
     done.assert_outcomes(passed=1, errors=2)
     done.stdout.fnmatch_lines([f"*the budget of {SAMPLES} model calls is used up*"])
     assert len(server.calls) == SAMPLES
+
+
+def test_missing_samples_are_said_and_may_be_an_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    judged_folder(pytester.path, good="good")
+    project = PytestProject(pytester)
+
+    def answers() -> None:
+        numbers = itertools.count()
+        server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "down")
+
+    def check_again(*arguments: str) -> pytest.RunResult:
+        forget_answers(project)
+        answers()
+        return project.pytest("--workbench", "--junitxml=done.xml", *arguments)
+
+    said = f"{METRIC}: judged by 1 of 2 samples"
+    passed = check_again()
+    passed.assert_outcomes(passed=1)
+    passed.stdout.fnmatch_lines([f"samples missing: set.evalset.json::good: {said}"])
+    assert f'name="{METRIC}: samples" value="judged by 1 of 2 samples"' in (project.root / "done.xml").read_text()
+
+    for gate in (["--workbench-require-all-samples"], ["-o", "workbench_require_all_samples=true"]):
+        done = check_again(*gate)
+        done.assert_outcomes(errors=1)
+        done.stdout.fnmatch_lines([said, "all samples are required (*"])
 
 
 def test_missing_recordings_say_how_to_record(judged: PytestProject, server: Server) -> None:

@@ -71,6 +71,17 @@ def test_an_error_says_what_could_not_be_done_and_on_request_where(project: Pyte
     long.fnmatch_lines(["  traceback:", '*raise ValueError("kaboom")'])
 
 
+def test_what_an_agent_lacks_is_shown_with_its_first_case_only(project: PytestProject) -> None:
+    project.write("home/agent.py", "import no_such_module")
+    project.add_set("home/light.evalset.json", first=GOOD, second=GOOD)
+
+    shown = project.pytest("--workbench").stdout
+
+    shown.fnmatch_lines(["ERROR *::first - ERROR: setup, turn 1: ModuleNotFoundError: *"])
+    shown.fnmatch_lines(["ERROR *::second - ERROR: setup: see home/light.evalset.json::first"])
+    assert shown.str().count("ModuleNotFoundError") == 2  # the section of the first case, and the summary
+
+
 def test_a_case_that_nothing_could_judge_is_no_success(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", nothing=[])
 

@@ -75,6 +75,7 @@ def reported(
         repeat=repeat,
         status=status,
         duration_seconds=0.25,
+        agent_seconds=0.25,
         failure=failure,
         metrics=metrics,
         execution=Execution(turns=turns, failure=failure, **execution),

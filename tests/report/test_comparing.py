@@ -44,6 +44,7 @@ def stored(eval_id: str, letters: str, score: float | None = None, **keys: str) 
                 key=JobKey(case=key(eval_id), repeat=number),
                 status=STATUSES[letter],
                 duration_seconds=0.5,
+                agent_seconds=0.5,
                 failure=None,
                 finished_at=datetime(2026, 1, 1, tzinfo=UTC),
                 execution_key=keys.get("execution_key", "e"),

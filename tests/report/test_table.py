@@ -139,6 +139,25 @@ def test_a_case_that_could_not_run_is_explained_by_that_alone(
     assert explain(case) == ["timeout, turn 1: took longer than 3 s"]
 
 
+def test_a_setup_failure_of_many_cases_is_shown_once(make_report: MakeReport, make_case: MakeCase) -> None:
+    no_key, broken = (Failure(kind=FailureKind.SETUP, message=text, turn=0) for text in ("no key", "no module"))
+    raised = Failure(kind=FailureKind.AGENT, message="ValueError: no")
+    cases = [
+        *(make_case(f"a{number}", CaseStatus.ERROR, failure=no_key) for number in range(3)),
+        make_case("b", CaseStatus.ERROR, failure=broken),
+        *(make_case(f"c{number}", CaseStatus.ERROR, failure=raised) for number in range(2)),
+        make_case("a1", CaseStatus.ERROR, failure=no_key, eval_set="sets/dark.evalset.json"),
+    ]
+
+    lines = table_of(cases, make_report(cases))
+
+    assert lines.count("      setup, turn 1: no key") == 1
+    assert lines.count("      setup, turn 1: no module") == 1
+    assert lines.count("      agent: ValueError: no") == 2
+    assert [line.split()[2] for line in lines if line.endswith("  setup: see a0")] == ["a1", "a2"]
+    assert [line for line in lines if line.endswith("  setup: see sets/light.evalset.json:a0")]
+
+
 def test_an_error_of_a_custom_metric_names_it_once(
     make_case: MakeCase, make_metric: Callable[..., MetricResult]
 ) -> None:

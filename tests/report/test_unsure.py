@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -97,7 +99,28 @@ def test_missing_samples_are_said_in_every_report(
     assert f"samples missing: c: {said}" in table.closing(report)
     assert f"## Samples missing\n\n- sets/light.evalset.json: c: {said}" in write_report(report, "markdown")
     assert '<property name="own: samples" value="judged by 2 of 3 samples" />' in write_report(report, "junit")
+    (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
+    assert row["own.judged_by"] == "2 of 3"
     assert ("judged by 2 of 3 samples" in "\n".join(table.lines(report.cases[0]))) == (status is FAILED)
+
+
+def test_csv_counts_the_samples_of_criteria_that_have_some(
+    make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport]
+) -> None:
+    whole = judged("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
+    none = judged("own", (1.0, judgement()), status=PASSED)
+    other = judged("other", (1.0, judgement()), status=PASSED)
+    report = make_report(
+        [
+            make_case("whole", CaseStatus.PASSED, metrics=(other, whole)),
+            make_case("none", CaseStatus.PASSED, metrics=(none,)),
+        ]
+    )
+
+    rows = list(csv.DictReader(io.StringIO(write_report(report, "csv"))))
+
+    assert list(rows[0])[-5:] == ["other", "other.status", "own", "own.status", "own.judged_by"]
+    assert [row["own.judged_by"] for row in rows] == ["2 of 2", ""]
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ def compare(
     """Compare two earlier runs: regressions, fixes, flaky cases, scores.
 
     The first RUN is the earlier one; the second is the newest by default. Without RUN, or with the newest run alone,
-    the newest run is compared with the one before it. RUN is the id of a run, the start of one, or `latest`.
+    the newest run is compared with the one before it. Runs that judged nothing (`workbench simulate`) are skipped.
+    RUN is the id of a run, the start of one, or `latest`.
 
     Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is no
     regression.

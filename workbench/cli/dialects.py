@@ -53,10 +53,11 @@ def dialects(
     if expected is not None and not file.is_file():
         raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
     unread: dict[CaseAt, str] = {}
-    found = list(_of_dataset(file, expected, unread) if file.is_file() else _of_run(what, path))
+    problems: list[str] = []
+    found = list(_of_dataset(file, expected, unread, problems) if file.is_file() else _of_run(what, path))
     chosen = _chosen([*(each.at for each in found), *unread], cases, where=what)
     found = [each for each in found if each.at in chosen]
-    problems = [problem for at, problem in unread.items() if at in chosen]
+    problems += [problem for at, problem in unread.items() if at in chosen]
     for problem in problems:
         message(problem)
     if report_format == "json":
@@ -68,14 +69,18 @@ def dialects(
     return _DISAGREE if any(case.dialects.disagreements for case in found) else _AGREE
 
 
-def _of_dataset(file: Path, expected: Path | None, unread: dict[CaseAt, str]) -> Iterator[NamedDialects]:
-    """The rows that can be read; what is wrong with the others goes to `unread`."""
+def _of_dataset(
+    file: Path, expected: Path | None, unread: dict[CaseAt, str], problems: list[str]
+) -> Iterator[NamedDialects]:
+    """The rows that can be read; what is wrong with the others goes to `unread`, with the files to `problems`."""
     from workbench.metrics.dialects import dialects_of
     from workbench.metrics.subject import CaseView, JudgedCase
     from workbench.report.dialects import NamedDialects
     from workbench.store.datasets import read_recorded
 
-    for each in read_recorded(file, expected=expected).cases:
+    recorded = read_recorded(file, expected=expected)
+    problems += recorded.problems
+    for each in recorded.cases:
         if each.problem is not None:
             unread[each.eval_id, each.occurrence] = each.problem
             continue

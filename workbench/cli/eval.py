@@ -60,7 +60,7 @@ def evaluate(
     of sets in AGENT_DIR (`ID.evalset.json`). `SET:case,case` runs some cases of a set.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
-    some ended in ERROR; 130 interrupted.
+    some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
     """
     from workbench.cli.run import Opened, start_interpreters
     from workbench.cli.selecting import only_cases, select

@@ -12,6 +12,7 @@ from workbench.cli.options import case_options
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
+    from workbench.model.dependencies import Dependency
     from workbench.watch.selection import Decision
 
 _WRONG = 2
@@ -35,15 +36,17 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
     with workspace:
         workspace.stay_offline()
         plan = plan_of(workspace, selections_of(workspace, named, cases=cases), RunOptions())
-        for text in (*plan.notices, *plan.problems):
+        problems = plan.file_problems
+        for text in (*plan.notices, *problems):
             message(text)
         for decision in decide_plan(workspace, plan):
             write_lines(_lines(workspace, decision, verbose=verbose))
-    return _WRONG if plan.problems else 0
+    return _WRONG if problems else 0
 
 
 def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     from workbench.model.text import neutralise
+    from workbench.report.wording import PARTLY_JUDGED
     from workbench.watch.reasons import words_of
     from workbench.watch.selection import Action
 
@@ -55,7 +58,7 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
-    is_recorded = decision.planned.recorded is not None
+    is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
     yield neutralise(f"{decision.job.case}{repeat}: {would}")
     for reason in decision.reasons:
@@ -64,7 +67,8 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     if verdict is None:
         return
     ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}")
+    partly = f", {PARTLY_JUDGED}" if verdict.job.misses_samples else ""
+    yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
     number = verdict.scored_with if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.rows_of(number)
     nothing = "nothing but what was recorded and its criteria" if is_recorded else "nothing that is known"
@@ -76,7 +80,7 @@ def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, ve
     from workbench.model.text import neutralise
     from workbench.watch.reasons import noun_of
 
-    found = sorted(workspace.verdicts.row(row) for row in rows)
+    found = sorted((workspace.verdicts.row(row) for row in rows), key=lambda row: (noun_of(row.kind), row.key))
     counts = Counter(noun_of(row.kind) for row in found)
     kinds_of = {noun_of(row.kind): row.kind for row in found}
     kinds = ", ".join(f"{count} {noun_of(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
@@ -84,4 +88,14 @@ def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, ve
     if verbose:
         prefix = f"{workspace.root}/"
         width = max(map(len, counts), default=0)
-        yield from (neutralise(f"    {noun_of(row.kind):<{width}}  {row.key.replace(prefix, '')}") for row in found)
+        yield from (neutralise(f"    {noun_of(row.kind):<{width}}  {_shown_key(row, prefix)}") for row in found)
+
+
+def _shown_key(row: Dependency, prefix: str) -> str:
+    from workbench.model.dependencies import DependencyKind
+
+    key = row.key.replace(prefix, "")
+    if row.kind != DependencyKind.IMPORT:
+        return key
+    folder, _, names = key.rpartition("::")
+    return f"{names.replace(',', ', ')} looked for in {folder}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.report.judge_agreement import Judgements
 
-_SAME, _FLIPPED, _ERRORS, _INTERRUPTED = 0, 1, 3, 130
+_SAME, _FLIPPED, _WRONG, _ERRORS, _INTERRUPTED = 0, 1, 2, 3, 130
 
 
 @click.command()
@@ -57,7 +57,7 @@ def judge(
 
     with Workspace.open(path) as workspace:
         options = {"config": config, "concurrency": concurrency, **judging}
-        judgements, interrupted = _judged(workspace, run, cases, options, repeat=repeat)
+        judgements, interrupted, has_wrong_input = _judged(workspace, run, cases, options, repeat=repeat)
         requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
     found = agreements(judgements)
     if report_format == "json":
@@ -66,6 +66,8 @@ def judge(
         write_lines(agreement_lines(judgements, found))
     if interrupted:
         return _INTERRUPTED
+    if has_wrong_input:
+        return _WRONG
     anew = [metric for results in judgements.results[1:] for result in results for metric in result.metrics]
     if any(metric.status is MetricStatus.ERROR for metric in anew):
         return _ERRORS
@@ -76,8 +78,8 @@ def judge(
 
 def _judged(
     workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
-) -> tuple[Judgements, bool]:
-    """The judgements, the original one first, and whether the user stopped."""
+) -> tuple[Judgements, bool, bool]:
+    """The judgements, the original one first; whether the user stopped, and whether a file is wrong."""
     from workbench.cli.running import command_line
     from workbench.cli.streams import message
     from workbench.engine.plan import PlanError, RunOptions
@@ -99,7 +101,8 @@ def _judged(
     chosen = {case for name in cases for case in known[name]}
     results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
     options = RunOptions.model_validate({**given, "command": command_line()})
-    ids, judged, interrupted = [stored.run_id], [results], False
+    ids, judged = [stored.run_id], [results]
+    interrupted = has_wrong_input = False
     for time in range(1, repeat + 1):
         plan = workspace.plan_judging(stored, results, options, time=time)
         if time == 1:
@@ -113,10 +116,10 @@ def _judged(
         _wait(run, label=f"judgement {time} of {repeat}")
         ids.append(run.run_id)
         judged.append(run.results())
-        interrupted = run.interrupted
+        interrupted, has_wrong_input = run.interrupted, has_wrong_input or run.has_wrong_input
         if interrupted:
             break
-    return Judgements(ids, judged), interrupted
+    return Judgements(ids, judged), interrupted, has_wrong_input
 
 
 def _wait(run: Run, *, label: str) -> None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _WRONG = 2
 _LATEST = "latest"
-_MOST_BROKEN = 20
 
 
 class Opened(NamedTuple):
@@ -250,16 +249,14 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
 
 
 def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
-    """What is wrong with the files of these cases, whichever of them are run; at most so many broken cases."""
+    """What is wrong with the files of these cases, whichever of them are run."""
     from workbench.engine.plan import PlanError
 
     try:
         plan = workspace.plan_what_is_there(selections, options)
     except PlanError as error:
         return error.problems
-    broken = list(dict.fromkeys(case.problem.message for case in plan.cases if case.problem is not None))
-    more = len(broken) - _MOST_BROKEN
-    return [*plan.problems, *broken[:_MOST_BROKEN], *([f"and {more:,} more broken cases"] if more > 0 else [])]
+    return plan.file_problems
 
 
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
@@ -267,7 +264,8 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     from workbench.cli.streams import message, write_lines
     from workbench.model.text import one_line
 
-    for text in (*plan.notices, *plan.problems):
+    problems = plan.file_problems
+    for text in (*plan.notices, *problems):
         message(text)
     sets: dict[tuple[str, str], list[str]] = {}
     criteria: dict[str, str] = {}
@@ -290,7 +288,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     lines += _estimates(cost)
     lines += _on_models(plan)
     write_lines(lines)
-    return _WRONG if plan.problems else 0
+    return _WRONG if problems else 0
 
 
 def _estimates(cost: PlanCost) -> Iterator[str]:

@@ -93,7 +93,7 @@ def simulate(
             _keep(run, keep_in)
         if run.interrupted:
             return _INTERRUPTED
-        if plan.problems:
+        if run.has_wrong_input:
             return _WRONG
         return _ERROR if any(result.status is CaseStatus.ERROR for result in results) else 0
 

@@ -11,15 +11,16 @@ from pydantic import BaseModel
 
 from workbench.cli.output import stdout_style
 from workbench.cli.streams import message, write_document, write_lines
-from workbench.model.events import Notice
+from workbench.model.events import Notice, QuotaWait
 from workbench.model.keys import JobKey
-from workbench.model.results import CaseStatus
+from workbench.model.results import CaseStatus, MetricStatus
 from workbench.model.text import counted, one_line
 from workbench.report.explain import explain, explain_at_length
 from workbench.report.json_format import case_record, dump
+from workbench.report.judging import missing_samples_lines
 from workbench.report.run_report import ReportedCase
-from workbench.report.spending import spending_line
-from workbench.report.wording import SYMBOLS, counts_text, duration_text, time_taken
+from workbench.report.spending import quota_wait_text, spending_line
+from workbench.report.wording import PARTLY_JUDGED, SYMBOLS, counts_text, duration_text, time_taken
 from workbench.store.history import History
 from workbench.watch.affected import results_of
 from workbench.watch.events import (
@@ -49,6 +50,8 @@ class Lines(ABC):
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
+        if isinstance(event, RunTold) and isinstance(event.event, QuotaWait):
+            self._print(event.event)
         if isinstance(event, RunBegun | RunTold | Decided) or (isinstance(event, ChangeSeen) and not event.is_used):
             return
         if not isinstance(event, AllKnown) or event.summary.models or _standing(event) != self._last:
@@ -56,7 +59,7 @@ class Lines(ABC):
         self._last = _standing(event) if isinstance(event, AllKnown) else None
 
     @abstractmethod
-    def _print(self, event: WatchEvent) -> None: ...
+    def _print(self, event: WatchEvent | QuotaWait) -> None: ...
 
 
 class JsonLines(Lines):
@@ -66,7 +69,7 @@ class JsonLines(Lines):
         """Of verdicts that hold, what the agents did is read from the history."""
         self._open_history = open_history
 
-    def _print(self, event: WatchEvent) -> None:
+    def _print(self, event: WatchEvent | QuotaWait) -> None:
         if isinstance(event, VerdictKnown):
             case = ReportedCase(event.result, event.case)
             self._verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save)
@@ -91,8 +94,10 @@ class TextLines(Lines):
         self._style = stdout_style(plain=plain, verbose=verbose)
         self._said = set(said)
 
-    def _print(self, event: WatchEvent) -> None:
-        if isinstance(event, Notice):
+    def _print(self, event: WatchEvent | QuotaWait) -> None:
+        if isinstance(event, QuotaWait):
+            message(f"{event.model}: {quota_wait_text(event.seconds)}")
+        elif isinstance(event, Notice):
             if event.message not in self._said:
                 message(event.message)
             self._said.discard(event.message)  # where it is wrong again later, that is news
@@ -114,7 +119,8 @@ class TextLines(Lines):
             yield from self._verdict(event)
         elif isinstance(event, VerdictsHold):
             for job, verdict in event.verdicts.items():
-                yield self._headline(verdict.job.status, job, "(stored)")
+                partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
+                yield self._headline(verdict.job.status, job, "(stored)", *partly)
         elif isinstance(event, AllKnown):
             stale = f", {event.stale} without a verdict that holds" if event.stale else ""
             total = counted(event.summary.total, "case")
@@ -124,12 +130,14 @@ class TextLines(Lines):
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
-        times = [time_taken(result.duration_seconds)]
+        times = [time_taken(result.agent_seconds)]
         if event.seconds_since_save is not None:
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
         yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)
+        case = ReportedCase(result, event.case)
+        passed = [metric for metric in case.judged if metric.status is MetricStatus.PASSED]
+        yield from (f"    {line}" for line in missing_samples_lines(passed))
         if result.status is not CaseStatus.PASSED:
-            case = ReportedCase(result, event.case)
             yield from (f"    {line}" for line in explain(case))
             if self._style.verbose:
                 yield from (f"    {line}" for line in explain_at_length(case))

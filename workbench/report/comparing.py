@@ -51,9 +51,11 @@ class Verdict:
     statuses: tuple[CaseStatus, ...]
     scores: Mapping[str, float]  # the mean of each metric over the repeats that have it
     deciding: frozenset[str]  # the metrics with a threshold; the others are only reported
-    duration_seconds: float  # the mean
+    duration_seconds: float  # the mean, as of agent_seconds
+    agent_seconds: float
     execution_key: str
     scoring_key: str
+    misses_samples: bool  # whether one of them rests on fewer samples of a judge than were asked for
 
     @property
     def status(self) -> CaseStatus:
@@ -168,10 +170,11 @@ Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
 def compare_stored(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
     """Two runs of a history by their ids, the starts of them, or "latest".
 
-    Without `after` it is the newest run; without `before`, or if that is the newest run, the one before with cases of
-    the same sets. Raises StoreError, also if both names are those of one run.
+    Without `after` it is the newest run that judged a case; without `before`, or if that is the same run, the one
+    before that judged cases of the same sets. Raises StoreError, also if both names are those of one run.
     """
-    second = history.run(LATEST if after is None else after)
+    newest = history.newest_judged_run() if after is None else None
+    second = newest or history.run(LATEST if after is None else after)
     first = None if before is None else history.run(before)
     if first is not None and first.run_id == second.run_id:
         if after is not None:
@@ -180,7 +183,7 @@ def compare_stored(history: History, before: str | None = None, after: str | Non
     if first is None:
         first = history.run_before(second.run_id)
     if first is None:
-        problem = f"no run before {second.run_id} has cases of its sets; run them again, or name two runs"
+        problem = f"no run before {second.run_id} judged cases of its sets; run them again, or name two runs"
         raise StoreError(history.path, problem)
 
     def earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
@@ -245,8 +248,10 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
         scores={name: sum(values) / len(values) for name, values in scores.items()},
         deciding=frozenset().union(*(repeat.deciding for repeat in repeats)),
         duration_seconds=sum(repeat.job.duration_seconds for repeat in repeats) / len(repeats),
+        agent_seconds=sum(repeat.job.agent_seconds for repeat in repeats) / len(repeats),
         execution_key=newest.execution_key,
         scoring_key=newest.scoring_key,
+        misses_samples=any(repeat.job.misses_samples for repeat in repeats),
     )
 
 

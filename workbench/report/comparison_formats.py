@@ -10,7 +10,7 @@ from workbench.model.text import counted, one_line, redact
 from workbench.report.comparing import Change, ComparedCase, RunComparison, ScoreChange, Verdict
 from workbench.report.json_format import SCHEMA_VERSION, summary_record
 from workbench.report.table import Style, cell_length
-from workbench.report.wording import SYMBOLS, counts_text, cut_short, duration_text, when
+from workbench.report.wording import PARTLY_JUDGED, SYMBOLS, counts_text, cut_short, duration_text, when
 from workbench.store.history import StoredRun
 
 CHANGE_SYMBOLS = {
@@ -110,6 +110,9 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
     padding = " " * max(width - cell_length(name), 0)
     reason = f"  ({case.reason})" if case.reason else ""
     yield f"{word}  {name}{padding}  {verdict_text(case.before)} → {verdict_text(case.after)}{reason}"
+    for side, verdict in (("before", case.before), ("after", case.after)):
+        if verdict is not None and verdict.misses_samples:
+            yield f"    {side}: {PARTLY_JUDGED}"
     for score in case.changed_scores:
         yield f"    {_safe(score.name)}  {score_change_text(score)}"
     if case.asks_otherwise:
@@ -172,5 +175,7 @@ def _verdict_record(verdict: Verdict | None) -> dict[str, Any] | None:
         "status": verdict.status.value,
         "repeats": [status.value for status in verdict.statuses],
         "scores": dict(verdict.scores),
+        "partly_judged": verdict.misses_samples,
         "duration_seconds": verdict.duration_seconds,
+        "agent_seconds": verdict.agent_seconds,
     }

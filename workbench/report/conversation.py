@@ -47,7 +47,7 @@ def ending(result: CaseResult) -> str:
         cached = f" ({simulation.cached} cached)" if simulation.cached else ""
         by = "a script" if simulation.scripted else simulation.model
         parts.append(f"{counted(simulation.calls, 'answer')} of {by}{cached}")
-    parts.append(time_taken(result.duration_seconds))
+    parts.append(time_taken(result.agent_seconds))
     return " " * _NAME + one_line(f"{_why_ended(result)} · {' · '.join(parts)}")
 
 
@@ -71,6 +71,7 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
         "ended": None if simulation is None or simulation.end is None else simulation.end.value,
         "error": None if result.failure is None else redact(result.failure.message),
         "duration_seconds": result.duration_seconds,
+        "agent_seconds": result.agent_seconds,
         "user": None if simulation is None else simulation.model_dump(mode="json", exclude={"end"}),
         "turns": [
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from workbench.model.agreement import agreement_of, is_unsure
 from workbench.model.results import (
@@ -16,6 +16,7 @@ from workbench.model.results import (
     SentenceScore,
     were_asked_of_models,
 )
+from workbench.model.text import one_line
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
@@ -73,6 +74,12 @@ def samples_text(metric: MetricResult) -> str | None:
         return None
     place = f" in turn {count.turn}" if len(metric.per_invocation) > 1 else ""
     return f"judged by {count.read} of {count.asked} samples{place}"
+
+
+def missing_samples_lines(metrics: Iterable[MetricResult]) -> list[str]:
+    """A line for each metric that lacks samples: `own: judged by 2 of 3 samples`."""
+    texts = ((metric.name, samples_text(metric)) for metric in metrics)
+    return [f"{one_line(name)}: {text}" for name, text in texts if text is not None]
 
 
 def agreement_text(judgement: Judgement) -> str:

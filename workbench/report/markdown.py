@@ -62,7 +62,7 @@ def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
         status = f"{SYMBOLS[case.result.status]} {case.result.status.value}"
         name = _escape(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
         cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
-        seconds = case.result.duration_seconds
+        seconds = case.result.agent_seconds
         rows.append("| " + " | ".join([*cells, f"{seconds:.2f}" if seconds else "-"]) + " |")
     return rows
 

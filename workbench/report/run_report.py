@@ -12,10 +12,10 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
+from workbench.model.masking import without_secrets
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, TurnResult
-from workbench.model.text import one_line
 from workbench.report.differences import Difference, differences, state_differences, tell_calls
-from workbench.report.judging import samples_text, unsure_text
+from workbench.report.judging import missing_samples_lines, unsure_text
 
 if TYPE_CHECKING:
     from workbench.store.history import StoredRun
@@ -33,6 +33,10 @@ class ReportedCase:
 
     result: CaseResult
     expected: EvalCase | None
+
+    def __post_init__(self) -> None:
+        if self.expected is not None and not self.result.is_recorded:
+            object.__setattr__(self, "expected", without_secrets(self.expected))
 
     @property
     def name(self) -> str:
@@ -103,7 +107,6 @@ def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
     """Sum up a result; `config` holds the criteria of its eval set."""
     result, judged = case.result, case.judged
     unsure = (unsure_text(metric) for metric in judged)
-    samples = ((metric.name, samples_text(metric)) for metric in judged)
     passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
     return CaseOutcome(
         case=result.case,
@@ -112,7 +115,7 @@ def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
         status=result.status,
         metrics=_shared(tuple([metric.name for metric in shown_metrics(case, config)])),
         unsure=tuple([text for text in unsure if text is not None]),
-        partly_judged=tuple([f"{one_line(name)}: {text}" for name, text in samples if text is not None]),
+        partly_judged=tuple(missing_samples_lines(judged)),
         hints=_shared(tuple([f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None])),
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import counted, one_line, shorten
-from workbench.report.explain import explain, explain_at_length, safe, sample_lines_of, score_text
+from workbench.report.explain import ShownSetupFailures, explain, explain_at_length, safe, sample_lines_of, score_text
 from workbench.report.run_report import (
     NOT_GOOD,
     CaseOutcome,
@@ -73,12 +73,18 @@ class VerdictTable:
         self._group: tuple[str, str] | None = None
         self._columns: tuple[str, ...] = ()
         self._widths: list[int] = []
+        self._setup_failures = ShownSetupFailures()
 
     def lines(self, case: ReportedCase) -> list[str]:
         """The lines of one case, with a heading before them where another set begins."""
         group = (case.result.case.target, case.result.case.eval_set)
         heading = [] if group == self._group else self._heading(group, case)
-        return [*heading, self._row(case), *self._details(case)]
+        row, details = self._row(case), self._details(case)
+        eval_set = f"{case.result.case.eval_set}:"
+        shown = self._setup_failures.find(case, f"{eval_set}{row_name(case)}")
+        if shown is not None:
+            row, details = f"{row}  setup: see {one_line(shown.removeprefix(eval_set))}", details[1:]
+        return [*heading, row, *details]
 
     def closing(self, report: StreamedRun | RunReport) -> list[str]:
         """The metrics over the run, the unstable cases, what models cost, the totals."""
@@ -124,7 +130,7 @@ class VerdictTable:
         metrics = {metric.name: metric for metric in self._shown(case)}
         cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
         others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
-        time = f"{time_taken(result.duration_seconds):>{_TIME_WIDTH}}"
+        time = f"{time_taken(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workbench.model.evalset import FunctionCall, FunctionResponse, IntermediateData, Invocation, InvocationEvents
+from workbench.model.masking import without_secrets
 from workbench.model.text import mask_named
 from workbench.model.trajectory import ToolCall, trajectory_of
 from workbench.report.differences import (
@@ -70,6 +71,7 @@ def compare_turn(
     expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
 ) -> TurnComparison:
     """Both sides of a turn, aligned, with every difference in the order in which it is read."""
+    expected, actual = without_secrets(expected), without_secrets(actual)
     left, right = side_of(expected), side_of(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
     moved = moves(rows, left.calls, right.calls)

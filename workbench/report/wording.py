@@ -22,6 +22,9 @@ SYMBOLS = {
     CaseStatus.CANCELLED: "-",
 }
 
+PARTLY_JUDGED = "judged by fewer samples than asked"
+"""Of a verdict that lacks samples of a judge, where it is not said how many."""
+
 
 def heading(target: str, eval_set: str) -> str:
     """What stands above the cases of a set: who ran it, and its name. A dataset that was only judged is both."""
@@ -35,8 +38,6 @@ def total_line(report: RunFacts) -> str:
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
         parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
-    if summary.partly_judged:
-        parts.append(f"{summary.partly_judged} judged by fewer samples than asked")
     parts.append(f"in {duration_text(report.duration_seconds)}")
     if report.interrupted:
         parts.append("interrupted")
@@ -44,7 +45,7 @@ def total_line(report: RunFacts) -> str:
 
 
 def counts_text(summary: RunSummary) -> str:
-    """Cases by status, leaving out those that did not occur: `3 passed, 1 error`."""
+    """Cases by status, and those whose verdict lacks samples, leaving out what did not occur: `3 passed, 1 error`."""
     counts = {
         "passed": summary.passed,
         "failed": summary.failed,
@@ -52,6 +53,7 @@ def counts_text(summary: RunSummary) -> str:
         "not evaluated": summary.not_evaluated,
         "skipped": summary.skipped,
         "cancelled": summary.cancelled,
+        PARTLY_JUDGED: summary.partly_judged,
     }
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
 

@@ -68,4 +68,4 @@ def _asks_models(plan: Plan) -> bool:
     environments = (case.tools.environment for case in plan.cases if case.tools is not None)
     if any(environment is not None and environment.asks_model for environment in environments):
         return True
-    return any(case.case is not None and case.case.conversation_scenario is not None for case in plan.cases)
+    return any(case.scenario is not None for case in plan.cases)

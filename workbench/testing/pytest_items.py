@@ -18,10 +18,12 @@ from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, one_line, redact
 from workbench.report.aligned import aligned_lines
 from workbench.report.explain import explain, explain_at_length, reasons
+from workbench.report.judging import missing_samples_lines, samples_text
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS
 from workbench.store.errors import StoreError
 from workbench.testing.pytest_runs import SessionRuns
+from workbench.testing.session import ALL_REQUIRED
 
 _RUNS = pytest.StashKey[SessionRuns]()
 
@@ -53,7 +55,10 @@ class EvalSetFile(pytest.File):
                 name += f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
                 name += f"[{repeat + 1}]" if several else ""
                 job = JobKey(case=case.key, repeat=repeat)
-                yield EvalCaseItem.from_parent(self, name=name, runs=runs, job=job, planned=case)
+                required = plan.limits.require_all_samples
+                yield EvalCaseItem.from_parent(
+                    self, name=name, runs=runs, job=job, planned=case, requires_all_samples=required
+                )
 
     def _unusable(self, name: str, why: str) -> UnusableSetItem:
         runs = _runs_of(self.config)
@@ -101,12 +106,15 @@ class CaseNotPassed(Failed):
 class EvalCaseItem(pytest.Item):
     """One case of one repeat. Its run is one of many that go on in the background; here its result is waited for."""
 
-    def __init__(self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, **others: Any) -> None:
+    def __init__(
+        self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, requires_all_samples: bool, **others: Any
+    ) -> None:
         super().__init__(**others)
         self.job = job
         self.planned = planned
         self._runs = runs
-        self._is_kept = True
+        self._requires_all_samples = requires_all_samples
+        self._is_error = False
         self.case: ReportedCase | None = None
 
     def setup(self) -> None:
@@ -119,8 +127,14 @@ class EvalCaseItem(pytest.Item):
         self.user_properties += _properties(self.case, run_id=self._runs.run_id_of(self))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             pytest.skip(result.status.value.lower())
-        if result.status is CaseStatus.ERROR:
+        missing = missing_samples_lines(self.case.judged)
+        self._is_error = result.status is CaseStatus.ERROR
+        if self._is_error:
             raise CaseNotPassed(self.case)
+        if missing and result.status is CaseStatus.PASSED and self._requires_all_samples:
+            self._is_error = True
+            pytest.fail(_safe("\n".join((*missing, ALL_REQUIRED))), pytrace=False)
+        self._runs.note_missing_samples(self.nodeid, missing)
 
     def runtest(self) -> None:
         """Fail where the case did not pass."""
@@ -132,13 +146,14 @@ class EvalCaseItem(pytest.Item):
         """How long the case took, in the phase that has the verdict."""
         if self.case is None:
             return 0.0
-        decides = "setup" if self.case.result.status is CaseStatus.ERROR else "call"
-        return self.case.result.duration_seconds if phase == decides else 0.0
+        return self.case.result.duration_seconds if phase == ("setup" if self._is_error else "call") else 0.0
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
         """What went wrong, without a traceback of ours."""
         if isinstance(excinfo.value, CaseNotPassed):
-            return CaseRepr(excinfo.value.case, path=self._shown_path(), verbose=self.config.option.verbose > 0)
+            case, verbose = excinfo.value.case, self.config.option.verbose > 0
+            shown = self._runs.setup_failures.find(case, self.nodeid)
+            return CaseRepr(case, path=self._shown_path(), verbose=verbose, shown=shown)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
@@ -152,13 +167,14 @@ class EvalCaseItem(pytest.Item):
 class CaseRepr(ReprExceptionInfo):
     """Why a case did not pass. `reprcrash` has the sentence for the short summary.
 
-    `verbose`: what the agent wrote and the traceback of its exception, too. The lines stand for the traceback: what
+    `verbose`: what the agent wrote and the traceback of its exception, too. `shown`: the item that shows the same
+    setup failure. The lines stand for the traceback: what
     has none reaches the process that reports for those of pytest-xdist as text alone, and the sentence is lost.
     """
 
-    def __init__(self, case: ReportedCase, *, path: str, verbose: bool) -> None:
+    def __init__(self, case: ReportedCase, *, path: str, verbose: bool, shown: str | None) -> None:
         status = case.result.status
-        lines = _explained(case)
+        lines = _explained(case) if shown is None else [f"setup: see {_safe(shown)}"]
         summary = f"{status.value}: {lines[0]}" if lines else status.value
         lines += _at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
@@ -269,6 +285,8 @@ def _properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, objec
     yield "status", case.result.status.value
     for metric in case.result.metrics:
         yield _safe(metric.name), metric.status.value if metric.score is None else metric.score
+        if (text := samples_text(metric)) is not None:
+            yield _safe(f"{metric.name}: samples"), text
 
 
 def _safe(text: str) -> str:

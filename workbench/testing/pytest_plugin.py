@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from workbench.testing.session import RECORD_OPTION, ModelCalls, session
+from workbench.testing.session import RECORD_OPTION, REQUIRE_OPTION, ModelCalls, session
 
 if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Collect the eval cases of *.evalset.json and *.test.json (of files that are named they always are).",
     )
     parser.addini("workbench_collect", "Collect the eval cases of eval sets.", type="bool", default=False)
+    text = "Report a case as an error if a verdict on it rests on fewer samples of a judge than num_samples."
+    group.addoption(REQUIRE_OPTION, action="store_true", dest="workbench_require_all_samples", help=text)
+    parser.addini("workbench_require_all_samples", text, type="bool", default=False)
     for name, metavar, text in (
         ("target", "NAME", "The agent, instead of the one that belongs to the eval set."),
         ("config", "FILE", "Criteria for all eval sets, instead of their own."),
@@ -104,9 +107,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Say where models answer from in this test, and how long a case of it may take."""
+    """Say where models answer from in this test, how long a case of it may take, and which verdicts count."""
     session.calls = calls_of(item)
     session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
+    session.require_all_samples = requires_all_samples(item.config)
 
 
 def calls_of(item: pytest.Item | pytest.Session) -> ModelCalls:
@@ -137,6 +141,12 @@ def number_option(config: pytest.Config, name: str, read: type[int] | type[float
     if value is not None and not 0 < value < float("inf"):
         raise pytest.UsageError(f"--workbench-{name}: found {text!r}, expected {expected}")
     return value
+
+
+def requires_all_samples(config: pytest.Config) -> bool | None:
+    """True if no verdict may lack samples of a judge; None if the settings of the project decide."""
+    name = "workbench_require_all_samples"
+    return bool(config.getoption(name) or config.getini(name)) or None
 
 
 def path_option(config: pytest.Config, name: str) -> Path | None:

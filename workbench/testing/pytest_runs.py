@@ -21,6 +21,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult
+from workbench.report.explain import ShownSetupFailures
 from workbench.report.spending import spending_line
 from workbench.store.discovery import Project, discover
 from workbench.store.documents import EvalSetDocument
@@ -28,7 +29,7 @@ from workbench.store.errors import StoreError
 from workbench.store.files import relative_name
 from workbench.store.settings import load_settings
 from workbench.testing.model_calls import with_calls
-from workbench.testing.pytest_plugin import calls_of, number_option, path_option, text_option
+from workbench.testing.pytest_plugin import calls_of, number_option, path_option, requires_all_samples, text_option
 from workbench.testing.session import RECORD_OPTION, ModelCalls
 from workbench.testing.workspaces import shared_workspaces
 
@@ -50,6 +51,8 @@ class SessionRuns:
         self._chosen: Sequence[EvalCaseItem] = ()
         self._started: dict[JobKey, _Started | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
+        self._partly_judged: list[str] = []
+        self.setup_failures = ShownSetupFailures()
         self.unusable: dict[str, UnusableSetItem] = {}
         """The sets that cannot be used, by the node id of their item."""
 
@@ -85,10 +88,14 @@ class SessionRuns:
         assert isinstance(started, _Started)  # it had a result
         return started.run.run_id
 
+    def note_missing_samples(self, name: str, lines: Iterable[str]) -> None:
+        """Let the summary say which verdicts on the case with this name lack samples of a judge."""
+        self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
+
     def summary_lines(self) -> list[str]:
         """What to say at the end of the session."""
         runs = {id(each): each.run for each in self._started.values() if isinstance(each, _Started)}.values()
-        lines = list(self._notices)
+        lines = [*self._notices, *self._partly_judged]
         for run in runs:
             lines += [spending_line(spent) for spent in run.models]
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
@@ -228,6 +235,7 @@ def _options(config: pytest.Config) -> RunOptions:
             "config": path_option(config, "config"),
             "runs": number_option(config, "runs", int, "a number of at least 1"),
             "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
+            "require_all_samples": requires_all_samples(config),
             "command": "pytest",
             "adk_results": False,
         }

@@ -8,6 +8,12 @@ from pathlib import Path
 RECORD_OPTION = "--workbench-record"
 """The option of pytest that records what models answer."""
 
+REQUIRE_OPTION = "--workbench-require-all-samples"
+"""The option of pytest by which a verdict that lacks samples of a judge does not count."""
+
+ALL_REQUIRED = f"all samples are required ({REQUIRE_OPTION}, or require_all_samples under [judge] in workbench.toml)"
+"""Why such a verdict does not count."""
+
 
 @dataclass(frozen=True)
 class ModelCalls:
@@ -33,6 +39,7 @@ class TestSession:
     depth: int = 0
     calls: ModelCalls = ModelCalls()
     timeout_seconds: float | None = None  # for one case, where the session says so
+    require_all_samples: bool | None = None  # None: as the settings of the project say
 
     @property
     def is_open(self) -> bool:

@@ -93,6 +93,16 @@ def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> 
     assert text.endswith("; see `problems` of the result")
 
 
+def test_of_several_reasons_the_most_frequent_are_in_the_warning() -> None:
+    def agent(prompt: str) -> str:
+        raise OSError("no such model" if prompt == "a" else "no key")
+
+    task = EvalTask(dataset={"prompt": ["a", "b", "c"], "reference": ["a", "b", "c"]}, metrics=["exact_match"])
+
+    with pytest.warns(UserWarning, match=r"exact_match: 3 of 3 rows \(2: OSError: no key; 1: OSError: no such model\)"):
+        task.evaluate(runnable=agent)
+
+
 def test_missing_samples_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([gemini('{"score": 1}'), gemini_error(400, "down"), gemini('{"score": 1}'), gemini('{"score": 1}')])
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)

@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,25 @@ def test_a_plain_text_is_a_response() -> None:
 
     assert result.rows[0]["response"] == "A"
     assert result.summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_keys_in_the_environment_are_masked_in_what_an_agent_gives(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "abc-DEF-123456-ghi")
+    call = {"tool_name": "send", "tool_input": {"key": "abc-DEF-123456-ghi"}}
+
+    result = evaluate(
+        lambda prompt: {"response": "with abc-DEF-123456-ghi", "predicted_trajectory": [call]},
+        ["exact_match"],
+        {"prompt": ["a"], "reference": ["A"]},
+    )
+
+    assert result.rows[0]["response"] == "with [redacted]"
+    assert result.rows[0]["predicted_trajectory"] == [{"tool_name": "send", "tool_input": {"key": "[redacted]"}}]
+    stored = list((project / ".workbench").glob("history.db*"))
+    assert stored
+    assert not any(b"DEF-123456" in path.read_bytes() for path in stored)
 
 
 async def _answer(prompt: str) -> str:

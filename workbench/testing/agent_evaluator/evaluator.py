@@ -23,6 +23,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import neutralise, redact
+from workbench.report.explain import safe
 from workbench.report.run_report import ReportedCase
 from workbench.report.table import Style, VerdictTable, row_name, width_of_names
 from workbench.store.discovery import EvalSetEntry, Project
@@ -174,6 +175,7 @@ async def _evaluate(
     options = RunOptions(
         runs=num_runs,
         timeout_seconds=session.timeout_seconds,
+        require_all_samples=session.require_all_samples,
         adk_results=False,
         command=f"AgentEvaluator {agent_module}",
     )
@@ -189,7 +191,14 @@ async def _evaluate(
     runs: dict[CaseKey, list[ReportedCase]] = {}
     for case in cases:
         runs.setdefault(case.result.case, []).append(case)
-    verdicts = [case_verdict(f"{key.eval_set}: {key.eval_id}", of_case) for key, of_case in runs.items()]
+    required = plan.limits.require_all_samples
+    verdicts = [
+        case_verdict(f"{key.eval_set}: {key.eval_id}", of_case, requires_all_samples=required)
+        for key, of_case in runs.items()
+    ]
+    for verdict in verdicts:
+        if verdict.missing_samples and not required:
+            warnings.warn(f"{safe(verdict.name)}: {'; '.join(verdict.missing_samples)}", stacklevel=2)
     statuses = {verdict.status for verdict in verdicts}
     if statuses - {CaseStatus.PASSED}:
         message = failure_message(verdicts, agent=agent_module, runs=num_runs)

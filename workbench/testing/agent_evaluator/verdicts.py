@@ -15,9 +15,10 @@ from workbench.model.results import CaseStatus, MetricResult, MetricStatus, were
 from workbench.model.text import counted
 from workbench.report.aligned import aligned_lines
 from workbench.report.explain import describe_metric, explain, reasons, safe, score_text
-from workbench.report.judging import judging_lines
+from workbench.report.judging import judging_lines, missing_samples_lines
 from workbench.report.run_report import ReportedCase
 from workbench.report.wording import SYMBOLS
+from workbench.testing.session import ALL_REQUIRED
 
 _MOST_TOLD = 8
 """Scores that a line can hold."""
@@ -31,15 +32,22 @@ class EvaluationIncomplete(AssertionError):
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One case over all its runs. `lines` say why it did not pass; they are empty where it did."""
+    """One case over all its runs. `lines` say why it did not pass; they are empty where it did.
+
+    `missing_samples` has a line for each metric and run that lacks samples of a judge.
+    """
 
     name: str
     status: CaseStatus
     lines: tuple[str, ...] = ()
+    missing_samples: tuple[str, ...] = ()
 
 
-def case_verdict(name: str, runs: Sequence[ReportedCase]) -> CaseVerdict:
-    """The verdict on a case from its runs, of which there is at least one."""
+def case_verdict(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
+    """The verdict on a case from its runs, of which there is at least one.
+
+    With `requires_all_samples` a case is an ERROR instead of PASSED if samples of a judge are missing.
+    """
     errors = [run for run in runs if run.result.status in (CaseStatus.ERROR, CaseStatus.CANCELLED, CaseStatus.SKIPPED)]
     if errors:
         return CaseVerdict(name, CaseStatus.ERROR, tuple(_error_lines(errors, of=len(runs))))
@@ -61,7 +69,10 @@ def case_verdict(name: str, runs: Sequence[ReportedCase]) -> CaseVerdict:
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
     if status is not CaseStatus.PASSED:
         lines += _difference_lines(runs)
-    return CaseVerdict(name, status, tuple(lines))
+    missing = tuple(line for run in runs for line in missing_samples_lines(run.judged))
+    if status is CaseStatus.PASSED and missing and requires_all_samples:
+        return CaseVerdict(name, CaseStatus.ERROR, (*missing, ALL_REQUIRED), missing)
+    return CaseVerdict(name, status, tuple(lines), missing)
 
 
 def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from workbench.testing.session import session
 
 _MOST_METRICS = 3
 _WIDTH = 300  # characters that a warning says of one metric
+_MOST_REASONS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,12 +226,21 @@ def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
         alike.setdefault(tuple(found.items()), []).append(name)
     told = []
     for reasons, names in alike.items():
-        why = one_line(redact(reasons[0][1]), width=_WIDTH)
+        why = _reasons_in_words(reason for _, reason in reasons)
         told.append(f"{', '.join(names)}: {len(reasons)} of {counted(len(table.rows), 'row')} ({why})")
     parts = [f"errors left values out: {'; '.join(told)}; see `problems` of the result"] if told else []
     if partly_judged:
         parts.append(f"{counted(partly_judged, 'row')} judged by fewer samples than asked")
     return ". ".join(parts) or None
+
+
+def _reasons_in_words(reasons: Iterable[str]) -> str:
+    """The reason that all share, or else the most frequent ones with their counts."""
+    counts = Counter(one_line(redact(reason), width=_WIDTH) for reason in reasons)
+    if len(counts) == 1:
+        return next(iter(counts))
+    shown = [f"{count}: {reason}" for reason, count in counts.most_common(_MOST_REASONS)]
+    return "; ".join([*shown, *(["…"] if len(counts) > _MOST_REASONS else [])])
 
 
 def _results_of(run: Run) -> Sequence[CaseResult]:
