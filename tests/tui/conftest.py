@@ -97,6 +97,7 @@ def result(
         repeat=repeat,
         status=status,
         duration_seconds=0.25,
+        agent_seconds=0.25,
         failure=failure,
         metrics=tuple(metrics),
         execution=Execution(turns=tuple(turn_result(data) for data in turns), stdout_tail=stdout),
@@ -107,7 +108,8 @@ def stored_job(case_result: CaseResult) -> StoredJob:
     """What the history tells of a result without reading all of it."""
     job = JobKey(case=case_result.case, repeat=case_result.repeat)
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    return StoredJob("r0", job, case_result.status, case_result.duration_seconds, case_result.failure, at, "", "")
+    times = case_result.duration_seconds, case_result.agent_seconds
+    return StoredJob("r0", job, case_result.status, *times, case_result.failure, at, "", "")
 
 
 def turn_result(data: dict[str, Any]) -> TurnResult:
@@ -280,6 +282,13 @@ class FakeGateway:
         """Every verdict holds."""
         return
         yield
+
+    @property
+    def saved_files(self) -> FakeGateway:
+        return self
+
+    async def observe(self, report: Callable[[], object]) -> None:
+        """Nothing is saved."""
 
     @property
     def project(self) -> FakeGateway:

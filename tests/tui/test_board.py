@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus
-from workbench.tui.state.board import Board, CaseRecord
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+)
+from workbench.tui.state.board import Board, CaseRecord, ResultPlace
 from workbench.tui.state.standing import Standing
 
 
@@ -201,6 +210,26 @@ def test_a_stored_verdict_is_kept_and_can_be_read_while_the_case_runs(board: Boa
 
     assert (record.standing, record.outcomes[0].result) == (Standing.PASSED, old)
     assert record.stored_at is not None
+
+
+def test_missing_samples_are_known_of_every_verdict(board: Board, make: Any) -> None:
+    said = Judgement(model="m", prompt="p", samples=(JudgeSample(score=1.0), JudgeSample(problem="503")))
+    turn = InvocationScore(score=1.0, judgement=said)
+    metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(turn,))
+    key = make.key("a")
+    whole, partly = (make.result(key, CaseStatus.PASSED, metrics=metrics) for metrics in (None, [metric]))
+    stored, place = make.stored_job(partly)._replace(misses_samples=True), ResultPlace("r0", JobKey(case=key, repeat=0))
+    record = _record(board, key)
+
+    def seen_after(change: Callable[[], object]) -> bool:
+        change()
+        return record.misses_samples
+
+    assert seen_after(lambda: board.apply(_finished(partly)))
+    assert not seen_after(lambda: board.apply(_finished(whole)))
+    assert seen_after(lambda: board.show_again(partly, stored_at=stored.finished_at, place=place))
+    assert not seen_after(lambda: board.apply(_finished(whole)))
+    assert seen_after(lambda: board.show_current(key, {0: stored}))
 
 
 def test_events_of_cases_that_no_set_lists_change_nothing(board: Board, make: Any) -> None:

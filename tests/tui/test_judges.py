@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.engine.judged import judged_folder, judging
+from tests.engine.judged import METRIC, judged_folder, judging, verdict
+from tests.llm.servers import Call, Said, gemini_error
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.events import ModelsAsked
@@ -56,6 +59,34 @@ def test_the_run_says_what_was_asked_so_far() -> None:
     said = "12 model calls (+4 known) $0.0031 4.1k tokens"
     assert said in text(progress.line(now=1.0))
     assert said in text(summary_lines(progress, now=1.0, width=120)[1])
+
+
+async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_app: Any
+) -> None:
+    folder = judged_folder(tmp_path, good="good")
+    answers = itertools.count()
+
+    def answer(call: Call) -> Said:
+        return gemini_error(503, "down") if next(answers) == 1 else verdict(call)
+
+    with judging(monkeypatch, answer):
+        async with open_app(folder.root) as screen:
+            await screen.until("good")
+            await screen.press("R")
+            await screen.until("about 2 calls")
+            await screen.press("enter")
+            await screen.until("good †")
+            await screen.press("j", "j")
+            await screen.until("✓ PASSED †", f"† {METRIC}: judged by 1 of 2 samples")
+        async with open_app(folder.root) as screen:
+            await screen.until("good †", "stored")
+            await screen.press("j", "j", "t")
+            await screen.until("✓ passed †")
+            await screen.press("escape", "R")
+            await screen.until("about 2 calls")
+            await screen.press("enter")  # what the judge could not answer is asked again
+            await screen.until_gone("†")
 
 
 def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

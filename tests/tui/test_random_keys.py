@@ -20,6 +20,7 @@ from textual.app import App
 
 from workbench.tui.keys import KEY_ACTIONS
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.help import HelpScreen
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
 SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))
@@ -153,6 +154,16 @@ async def test_a_dialog_that_is_closed_twice_in_haste_closes_once(project: Path,
         await screen.pilot.pause()
 
         assert len(screen.app.screen_stack) == 1
+
+
+async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("passes")
+        screen.app.push_screen(HelpScreen([], [], keymap={}))
+        screen.app.exit()
+        await asyncio.sleep(0.1)
+
+    assert screen.app.fault is None
 
 
 async def test_a_dialog_that_ends_under_another_closes_when_that_one_has(

@@ -8,6 +8,7 @@ import pytest
 from textual.events import Key
 
 from workbench.engine.plan import Selection
+from workbench.tui.widgets.filter_input import FilterInput
 
 NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
 
@@ -27,3 +28,18 @@ async def test_what_is_run_is_what_the_keys_before_led_to(
         await screen.until("running")
 
     assert gateway.asked == [[Selection(eval_set="sets/lights.evalset.json", cases=(wanted,))]]
+
+
+async def test_keys_typed_during_the_start_do_not_land_in_the_filter(
+    running: Any, gateway: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    focused: list[FilterInput] = []
+    monkeypatch.setattr(FilterInput, "on_focus", lambda self, event: focused.append(self), raising=False)
+    gateway.add(make.case("case_0", make.turn("Hi", "Hello")))
+
+    async with running(gateway) as screen:
+        await screen.until("case_0")
+        assert focused == []
+
+        await screen.press("slash")
+        assert len(focused) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.engine.test_judge_metrics import LOUDER, answer
 from tests.engine.test_judges import METRIC, server, verdict
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watching
+from workbench.cli.watch_lines import TextLines
 
 __all__ = ["server"]  # a fixture
 
@@ -41,6 +43,46 @@ async def test_a_judge_that_is_out_is_not_asked_again_and_again(folder: Folder, 
         server.answer = verdict
         folder.write("agent.py", "def answer(prompt):\n    return prompt.upper() + ''\n")
         await watched.until_shown(good="PASSED", bad="FAILED")
+
+
+async def test_stored_verdicts_that_lack_samples_say_so(
+    folder: Folder, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.criteria(**{METRIC: {"threshold": 1.0, "judge_model_options": {"num_samples": 2}}})
+    folder.cases(good="good")
+    numbers = itertools.count()
+    server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "overloaded")
+    lines = TextLines(plain=True, verbose=False, said=())
+
+    async with watching(folder.root) as watched:
+        for event in (await watched.until_quiet()).events:
+            lines.show(event)
+    ran = capsys.readouterr().out
+    async with watching(folder.root) as watched:
+        for event in (await watched.until_quiet()).events:
+            lines.show(event)
+    held = capsys.readouterr().out
+
+    assert f"    {METRIC}: judged by 1 of 2 samples\n" in ran
+    assert "good  (stored)  judged by fewer samples than asked\n" in held
+    for shown in (ran, held):
+        assert "1 case: 1 passed, 1 judged by fewer samples than asked\n" in shown
+
+
+async def test_waiting_for_quota_is_said(folder: Folder, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.cases(good="good")
+    folder.write("workbench.toml", (folder.root / "workbench.toml").read_text().replace("tries = 1", "tries = 2"))
+    numbers = itertools.count()
+    busy = gemini_error(429, "slow down", retry_delay="1.2s")
+    server.answer = lambda call: busy if next(numbers) == 0 else verdict(call)
+    lines = TextLines(plain=True, verbose=False, said=())
+
+    async with watching(folder.root) as watched:
+        await watched.until_shown(good="PASSED")
+        for event in watched.events:
+            lines.show(event)
+
+    assert ": waiting 2 s for quota" in capsys.readouterr().err
 
 
 async def test_another_agent_that_says_the_same_is_judged_from_the_cache(folder: Folder, server: Server) -> None:

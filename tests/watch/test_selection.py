@@ -78,6 +78,7 @@ class Known:
             key=JOB,
             status=result.status,
             duration_seconds=0.1,
+            agent_seconds=0.1,
             failure=Failure(kind=failure, message="x") if failure else None,
             finished_at=ended,
             execution_key=asked,

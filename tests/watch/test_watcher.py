@@ -43,6 +43,21 @@ async def test_every_way_of_saving_is_told(project: Path, eyes: Eyes, save: Call
         await eyes.settle()
 
 
+async def test_a_start_that_is_cancelled_leaves_no_thread(project: Path) -> None:
+    async def watch() -> None:
+        async with Watcher(Folders(project)):
+            raise AssertionError("it was to be cancelled")
+
+    before = set(threading.enumerate())
+    starting = asyncio.create_task(watch())
+    await asyncio.sleep(0)  # its thread runs, and what that has found cannot have been taken up
+    starting.cancel()
+    await asyncio.wait({starting})
+
+    assert starting.cancelled()
+    assert set(threading.enumerate()) <= before
+
+
 async def test_a_save_names_the_file_and_nothing_else(project: Path, eyes: Eyes) -> None:
     save_by_renaming(project / "agent.py", "other")
 

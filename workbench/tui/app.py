@@ -195,9 +195,12 @@ class WorkbenchApp(App[None]):
         is_of_worker = isinstance(error, WorkerFailed)
         cause = error.error if isinstance(error, WorkerFailed) else error
         node = get_current_worker().node if is_of_worker else active_message_pump.get(None)
-        is_over = not self.is_running or (node is not None and is_leaving(node, self.screen_stack))
+        is_ending = self._exit or not self.is_running
+        is_over = is_ending or (node is not None and is_leaving(node, self.screen_stack))
         if isinstance(cause, NoMatches) and is_over:
-            return  # widgets go one by one, while work for those around them still comes to its end
+            # Widgets go one by one, while work for those around them still comes to its end. A screen that opens while
+            # the application ends gets no widgets at all.
+            return
         self.fault = self.fault or error
         super()._handle_exception(error)
 

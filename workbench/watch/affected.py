@@ -30,7 +30,7 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
         part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
     part = replace(part, cases=with_baselines(part.cases, workspace.history))  # now that it is known what is judged
     left = [case for job, case in part.jobs if job not in part.stored]
-    judged = sum(case.executed is not None or case.recorded is not None for case in left)
+    judged = sum(case.executed is not None or case.is_recorded for case in left)
     again = f", {judged} only judged" if judged else ""
     notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts still hold"
     return replace(part, notices=(*part.notices, notice))
@@ -94,7 +94,7 @@ def plan_of(
         each.job: each.verdict
         for each in wanted
         if each.verdict is not None
-        and (each.action is Action.NOTHING or (each.action is Action.JUDGE and each.planned.recorded is None))
+        and (each.action is Action.NOTHING or (each.action is Action.JUDGE and not each.planned.is_recorded))
     }
     stored = dict(results_of(history, needed))
     cases: list[PlannedCase] = []

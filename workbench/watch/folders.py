@@ -12,9 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workbench.watch import ignoring, repositories
 from workbench.watch.ignoring import Rules
+
+if TYPE_CHECKING:
+    from workbench.model.target import Target
 
 # A file without its content: mtime_ns, ctime_ns, size, inode. Or (-1,) for a folder, or a hash of the names in one.
 Signature = tuple[int, ...]
@@ -36,6 +40,12 @@ class Folders:
     """Files and folders that are watched as the project is, wherever they are: import roots, `watch = [...]`."""
     used: frozenset[Path] = frozenset()
     """Files and folders that cases depend on, a folder for its names: watched even where all around is left out."""
+
+    @classmethod
+    def of(cls, root: Path, targets: Iterable[Target]) -> Folders:
+        """Those of a project and of its targets."""
+        more = {path for target in targets for path in (target.path, *(target.path / each for each in target.watch))}
+        return cls(root, tuple(sorted(more, key=Path.as_posix)))
 
     def using(self, paths: Iterable[Path]) -> Folders:
         """The same, and these files and folders that cases depend on."""

@@ -80,7 +80,9 @@ class News:
             if self.shown.get(job) == place_of(verdict):
                 failure = verdict.job.failure
                 kind = None if failure is None else failure.kind
-                self.known[job] = Verdict(verdict.job.status, kind, scores.get(job, ()))
+                self.known[job] = Verdict(
+                    verdict.job.status, kind, scores.get(job, ()), is_partly_judged=verdict.job.misses_samples
+                )
 
     def decided(self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]) -> None:
         """How every job stands, which of them are to be run or judged now, and which wait for the user's word."""

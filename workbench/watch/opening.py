@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -29,8 +28,6 @@ def open_watch(
     `catches_up` cases without a verdict that holds run at the start. Raises StoreError where there is no history to be
     read.
     """
-    targets = workspace.project.targets.values()
-    more = {target.path for target in targets} | {target.path / each for target in targets for each in target.watch}
-    watcher = Watcher(Folders(workspace.root, tuple(sorted(more, key=Path.as_posix))))
+    watcher = Watcher(Folders.of(workspace.root, workspace.project.targets.values()))
     planning = Planning(workspace, select, options)
     return WatchSession(workspace, planning, watcher, off_loop=off_loop, catches_up=catches_up, first=first)

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from workbench.engine.plan import NoCases, Plan, PlanError, RunOptions, Selection
-from workbench.engine.recordings import recordings_in
 from workbench.engine.workspace import Workspace
 from workbench.model.events import Notice
 from workbench.model.results import FailureKind
-from workbench.store.discovery import Project
+from workbench.store.discovery import Project, recordings_in
 from workbench.store.discovery.pairing import claims
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import FILE_NAME

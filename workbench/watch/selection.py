@@ -181,7 +181,7 @@ class Selector:
         if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         for verdict in known:
-            if not _is_verdict(verdict) or (planned.recorded is None and self._reasons(verdict, folder)):
+            if not _is_verdict(verdict) or (not planned.is_recorded and self._reasons(verdict, folder)):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash
@@ -210,7 +210,7 @@ class Selector:
         """This was never asked, or never recorded."""
         is_new = self._verdicts.newest(job) is None
         never, action = (Why.NEVER_RAN, Action.RUN)
-        if planned.recorded is not None:
+        if planned.is_recorded:
             never, action = (Why.NEVER_JUDGED, Action.JUDGE)
         changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
         return Decision(job, planned, action, (Reason(never if is_new else changed),))

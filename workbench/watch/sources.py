@@ -25,8 +25,11 @@ class Sources:
         self._trees: set[Path] = set()
         self._of_plan: frozenset[Path] = frozenset()
 
-    async def watch_what_is_used(self) -> None:
-        """Files and folders that cases depend on, as far as that has become known since the last time."""
+    async def watch_what_is_used(self) -> bool:
+        """Files and folders that cases depend on, as far as that has become known since the last time.
+
+        Return True if there are any: they may have changed since the cases used them.
+        """
         first, self._rows_watched = self._rows_watched, self._verdicts.row_count
         rows = [self._verdicts.row(number) for number in range(first, self._rows_watched)]
         self._trees.update(Path(row.key) for row in rows if row.kind == DependencyKind.TREE)
@@ -34,6 +37,7 @@ class Sources:
         if paths:
             self._used.update(Path(path_of(row)) for row in rows if row.kind not in _OF_NAMES)
             await self._watcher.add(paths)
+        return bool(paths)
 
     def are_used(self, change: Change) -> bool:
         """Whether anything of it is source, or has ever been used by a case or the plan."""

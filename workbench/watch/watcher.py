@@ -83,7 +83,11 @@ class Watcher:
             thread.join()
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:  # a cancelled start too: its thread would go on
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(

@@ -88,9 +88,9 @@ def test_cases_are_sorted_within_their_set(listed: Any, make: Any, order: Order,
     project = listed(["c10", "c2", "c1"])
     results = {"c2": (CaseStatus.FAILED, 2.0), "c1": (CaseStatus.PASSED, 1.0)}
     for eval_id, (status, duration) in results.items():
-        result = make.result(project.key(eval_id), status)
+        result = make.result(project.key(eval_id), status).model_copy(update={"agent_seconds": duration})
         project.state.apply(
-            [CaseFinished(case=result.case, repeat=0, status=status, duration_seconds=duration, result=result)], now=0
+            [CaseFinished(case=result.case, repeat=0, status=status, duration_seconds=9.0, result=result)], now=0
         )
 
     project.browser.sort(order)

@@ -128,14 +128,15 @@ def test_an_answered_turn_shows_everything_in_its_order() -> None:
 
 
 def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> None:
-    failure = Failure(
-        kind=FailureKind.CRASH, message="it died", traceback="Traceback: api_key=abcdefghij", stderr_tail="last words"
-    )
+    library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run'
+    traceback = f'Traceback: api_key=abcdefghij\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'
+    failure = Failure(kind=FailureKind.CRASH, message="it died", traceback=traceback, stderr_tail="last words")
     made = take(conversation("x"), began(0, "x"), tool("slow", end=None), failed(0, failure=failure))
 
     text = shown(made)
 
     assert "! crash error  it died" in text and "last words" in text and "did not come back" in text
+    assert "… 1 frame in google.adk" in text and "runners.py" not in text and "look_up" in text
     assert "abcdefghij" not in text
 
 

@@ -399,6 +399,22 @@ def test_lines_know_their_difference_and_the_mark_is_drawn_at_the_current_one(ma
     assert lines.span_of(7) is None
 
 
+def test_frames_of_libraries_are_folded(make: Any) -> None:
+    library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run\n    step()'
+    traceback = f'Traceback (most recent call last):\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'
+    failure = Failure(kind=FailureKind.AGENT, message="no", traceback=traceback)
+    result = make.result(make.key("a"), CaseStatus.ERROR, failure=failure, metrics=[])
+
+    lines = _shown(_blocks(make.case("a", make.turn("hi", "hello")), result=result))
+
+    start = lines.index("traceback")
+    assert lines[start + 1 : start + 4] == [
+        "  Traceback (most recent call last):",
+        "    … 1 frame in google.adk",
+        '    File "/home/me/agent.py", line 3, in look_up',
+    ]
+
+
 @pytest.mark.parametrize("status", [CaseStatus.CANCELLED, CaseStatus.SKIPPED])
 def test_what_did_not_run_is_not_said_to_have_no_differences(make: Any, status: CaseStatus) -> None:
     state = DiffState()

@@ -64,7 +64,10 @@ async def idle(screen: Any) -> None:
     """Wait until everything that was asked for is done."""
     while True:
         try:
-            await screen.app.workers.wait_for_complete()
+            # What observes saved files ends with the application.
+            workers = [worker for worker in screen.app.workers if worker.group != "saved"]
+            if workers:  # an empty list means all of them
+                await screen.app.workers.wait_for_complete(workers)
         except WorkerCancelled:  # a newer one of its group has taken its place
             continue
         break

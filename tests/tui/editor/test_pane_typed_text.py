@@ -182,7 +182,10 @@ async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project:
         await screen.press("enter", *"soon", "escape", "q")
         await screen.until("keep it for the next start")
         await screen.press("down", "enter")
-        await screen.pilot.pause(0.3)
+        for _ in range(500):
+            if not screen.app.is_running:
+                break
+            await screen.pilot.pause(0.02)
         assert not screen.app.is_running
     (kept,) = (project / ".workbench" / "recovery").iterdir()
     content = json.loads(kept.read_text())

@@ -31,6 +31,38 @@ async def test_a_case_has_its_executions_newest_first_with_what_it_was_judged_by
         assert "✓ tool_trajectory_avg_score 1" in rows[1]
 
 
+async def test_the_execution_whose_verdict_counts_now_is_marked(make_ran: Open, open_app: Open) -> None:
+    project = make_ran("on")
+    project.run()
+    project.break_on("on")
+    project.run()
+
+    def marks(screen: Any) -> list[str]:
+        rows = [line for line in screen.text.splitlines() if "20" in line and "tool_trajectory_avg_score" in line]
+        return ["→" if "→" in row.partition("20")[0] else "" for row in rows]
+
+    async def until_marked(screen: Any, *wanted: str) -> None:
+        for _ in range(500):
+            if marks(screen) == list(wanted):
+                return
+            await screen.pilot.pause(0.02)
+        assert marks(screen) == list(wanted)
+
+    async with open_app(project.path) as screen:
+        await screen.until("0/1")
+        await screen.press("j", "j", "5")
+        await screen.until("2 executions", "→ its verdict counts now")
+        await until_marked(screen, "→", "")
+
+        project.break_on("nothing")
+        await screen.until("counts now, but is stale")
+        (project.path / "broken.txt").unlink()  # as before the first run
+        await until_marked(screen, "", "→")
+        await screen.press("j")
+        await screen.until("→ its verdict counts now")
+        assert "but is stale" not in screen.text
+
+
 async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_app: Open, make_case: Open) -> None:
     project = make_ran("on")
     project.run()

@@ -66,6 +66,7 @@ def result(eval_id: str, *metrics: MetricResult, repeat: int = 0, status: CaseSt
         repeat=repeat,
         status=status or (CaseStatus.FAILED if failed else CaseStatus.PASSED),
         duration_seconds=0.5,
+        agent_seconds=0.5,
         metrics=metrics,
     )
 
@@ -73,7 +74,7 @@ def result(eval_id: str, *metrics: MetricResult, repeat: int = 0, status: CaseSt
 def stored(given: CaseResult) -> StoredScores:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     key = JobKey(case=given.case, repeat=given.repeat)
-    return StoredScores(StoredJob("r", key, given.status, 0.5, None, at, "e", "s"), given.metrics)
+    return StoredScores(StoredJob("r", key, given.status, 0.5, 0.5, None, at, "e", "s"), given.metrics)
 
 
 def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:

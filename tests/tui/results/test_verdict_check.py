@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.state.standing import Standing
+from workbench.tui.state.watch.watch import WatchMode
 
 AGENT = """
 from tools import reply
@@ -130,6 +131,39 @@ async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path
         await screen.until("✓ passed")
         result = screen.state.subject().result
         assert result is not None and result.metrics[0].score == 1.0
+
+
+async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_runs(
+    project: Path, open_app: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "words.txt"
+    outside.write_text("")
+    path = f"import pathlib\npathlib.Path({str(outside)!r}).read_text()\n"
+    (project / "tools.py").write_text(path + GOOD)
+    criteria = (project / "test_config.json").read_text()
+
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+        results = screen.state.board.results
+
+        for file, broken, mended in (
+            (project / "tools.py", path + BAD, path + GOOD),
+            (project / "test_config.json", criteria.replace("0.8", "0.9"), criteria),
+            (outside, "other", ""),
+        ):
+            file.write_text(broken)
+            await until(lambda: stale(screen) == 3)
+            file.write_text(mended)
+            await until(lambda: stale(screen) == 0)
+        assert screen.state.board.results == results
+
+        await screen.press("w")  # the watch notices them by itself
+        await until(lambda: screen.state.watch.mode is WatchMode.ON)
+        await screen.press("alt+w")
+        await until(lambda: not screen.state.watch.is_on)
+        (project / "tools.py").write_text(path + BAD)
+        await until(lambda: stale(screen) == 3)
 
 
 async def test_a_verdict_of_this_session_is_checked_after_a_save(project: Path, open_app: Any) -> None:

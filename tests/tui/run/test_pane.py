@@ -140,6 +140,19 @@ async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_
         assert screen.state.board.counts()[Standing.CANCELLED] == 2
 
 
+async def test_X_on_the_row_of_an_agent_stops_all_its_cases(waiting: Path, open_app: Callable[..., Any]) -> None:
+    one_at_a_time(waiting)
+    async with open_app(waiting) as screen:
+        await screen.until("slow", "talk")
+        await screen.press("R")
+        await screen.until("○ talk", "○ quick")
+
+        await screen.press("g", "X")
+
+        await screen.until("finished")
+        assert screen.state.board.counts()[Standing.CANCELLED] == 5
+
+
 async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
     waiting: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

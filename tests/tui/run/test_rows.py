@@ -36,7 +36,13 @@ class Watched:
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, message=message) if status is CaseStatus.ERROR else None
         metrics = self.make.result(key, status).metrics if failure is None else ()
         result = CaseResult(
-            case=key, eval_set_id="s", status=status, failure=failure, metrics=metrics, execution=Execution()
+            case=key,
+            eval_set_id="s",
+            status=status,
+            agent_seconds=took,
+            failure=failure,
+            metrics=metrics,
+            execution=Execution(),
         )
         facts = {"case": key, "repeat": 0, "status": status, "duration_seconds": took, "result": result}
         self._apply(CaseFinished(**facts, failure=failure))

@@ -316,12 +316,14 @@ async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) ->
         shop.save("tools.py", SLOW)
         await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
 
+        (thread,) = [thread for thread in threading.enumerate() if thread.name == "watcher"]
+
         await watched.press("alt+w")
 
         await watched.until_true(lambda: not watched.watch.is_on and not watched.state.is_running)
         assert watched.standing("refund_1") is Standing.PASSED
         assert watched.is_stale("refund_1")  # what is known of it stays known
-        await watched.until_true(lambda: "watcher" not in {thread.name for thread in threading.enumerate()})
+        await watched.until_true(lambda: not thread.is_alive())
 
 
 async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, shop: Shop) -> None:

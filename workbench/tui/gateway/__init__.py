@@ -15,6 +15,7 @@ from workbench.tui.gateway.generating import Generating
 from workbench.tui.gateway.judging import Judging
 from workbench.tui.gateway.project import Projects
 from workbench.tui.gateway.runs import Runs
+from workbench.tui.gateway.saved_files import SavedFiles
 from workbench.tui.gateway.thread import WorkspaceThread
 from workbench.tui.gateway.typed_texts import TypedTexts
 from workbench.tui.gateway.verdict_check import VerdictCheck
@@ -44,6 +45,7 @@ class Gateway:
         self.archive = Archive(self.call)
         self.watching = Watching(path, self.call)
         self.verdict_check = VerdictCheck(self.call)
+        self.saved_files = SavedFiles(self.call)
 
     def close(self) -> None:
         """End what is running and let go of everything; unsaved edits stay in recovery files. Raises StoreError."""

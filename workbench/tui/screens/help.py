@@ -13,7 +13,7 @@ from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.pieces import Piece, Tone
-from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.state.standing import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
 from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.lines_view import LinesView
 
@@ -62,8 +62,7 @@ class HelpScreen(Dialog[None]):
                 yield _row(keys_of(item, self._keymap), item.help)
             yield BLANK
         yield Whole.of("What the symbols mean", Tone.HEADING)
-        for standing in Standing:
-            look = look_of(standing)
+        for look in (*map(look_of, Standing), STALE, PARTLY_JUDGED, MARKED, EDITED):
             yield Whole((Piece(f"{look.symbol:<{_KEY_WIDTH}}", look.tone), Piece(look.word)), indent=2)
         yield BLANK
         yield Whole.of("Keys are changed in [keys] of workbench.toml, by these names:", Tone.HEADING)

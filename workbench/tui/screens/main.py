@@ -33,6 +33,7 @@ from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.main_actions import MainActions
 from workbench.tui.screens.reader import Reader
 from workbench.tui.screens.running import Running
+from workbench.tui.screens.saved_files import SavedFiles
 from workbench.tui.screens.verdict_checker import VerdictChecker
 from workbench.tui.screens.watching import Watching
 from workbench.tui.widgets.case_list import CaseList
@@ -45,6 +46,8 @@ _TICK = 0.1  # seconds between two updates of what changes by itself
 
 class MainScreen(MainActions):
     """The one screen of the application."""
+
+    AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
 
     def __init__(self, hub: Hub, layout: Layout) -> None:
         super().__init__(hub, layout)
@@ -62,6 +65,7 @@ class MainScreen(MainActions):
         yield StatusLine(id="run-line")
         yield KeyLine()
         yield from (self._reader, self._keeper, self._runs, self._visits, self._watching, self._checker)
+        yield self._saved_files
 
     @property
     def layout_now(self) -> Layout:
@@ -169,10 +173,14 @@ class MainScreen(MainActions):
         self._keeper.offer_recoveries()
         if self._layout.watching and not self._watching.is_on:
             self._watching.toggle()
-        self._checker.check()
+        self._check_from_now_on()
 
     @on(Reader.Reread)
     def _on_reread(self) -> None:
+        self._check_from_now_on()
+
+    @on(SavedFiles.Saved)
+    def _on_saved_files(self) -> None:
         self._checker.check()
 
     @on(VerdictChecker.Checked)
@@ -222,6 +230,16 @@ class MainScreen(MainActions):
     @on(Watching.Turned)
     def _on_turned(self) -> None:
         self._shown.show_all()
+        if self._watching.is_on:
+            self._saved_files.stop()
+        else:
+            self._saved_files.observe()
+
+    def _check_from_now_on(self) -> None:
+        """Check all verdicts now, and after each save. A watch does so by itself."""
+        self._checker.check()
+        if not self._watching.is_on:
+            self._saved_files.observe()
 
     async def may_leave(self) -> bool:
         """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""

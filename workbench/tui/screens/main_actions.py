@@ -21,6 +21,7 @@ from workbench.tui.screens.frame import TABS, Frame
 from workbench.tui.screens.keeper import Keeper
 from workbench.tui.screens.reader import Reader
 from workbench.tui.screens.running import Running
+from workbench.tui.screens.saved_files import SavedFiles
 from workbench.tui.screens.shown import Shown
 from workbench.tui.screens.sides import Sides
 from workbench.tui.screens.verdict_checker import VerdictChecker
@@ -60,6 +61,7 @@ class MainActions(Screen[None]):
             in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
         )
         self._checker = VerdictChecker(hub)
+        self._saved_files = SavedFiles(hub)
         self._sides = Sides(self)
         self._shown = Shown(self, hub.state)
         self._drawer: str | None = None  # what is open in it

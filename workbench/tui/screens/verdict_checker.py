@@ -1,4 +1,4 @@
-"""Keeps up which of the shown verdicts hold while no watch does: checks them at start, on reload and after a save."""
+"""Keeps up which of the shown verdicts hold while no watch does: checks them at start, on reload and after saves."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from workbench.model.events import (
     UserSpoke,
 )
 from workbench.model.keys import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, TurnResult, misses_samples
 from workbench.model.trace import Span
 from workbench.store.history import StoredJob
 from workbench.tui.state.standing import Standing, standing_of
@@ -36,16 +36,18 @@ class Outcome:
     """How one repeat ended. A `result` that is in the history is read when it is looked at, and may be None before.
 
     `place` is where it is stored; None where that is not known, or it is not.
-    `is_played`: nothing was to judge it; it may have failed all the same.
+    `is_played`: nothing was to judge it; it may have failed all the same. `misses_samples`: a verdict on it rests on
+    fewer samples of a judge than were asked for.
     """
 
     status: CaseStatus
-    duration_seconds: float
+    agent_seconds: float
     result: CaseResult | None = None
     stored_at: datetime | None = None  # None for a result of this session
     in_history: bool = True
     is_played: bool = False
     place: ResultPlace | None = None
+    misses_samples: bool = False
 
 
 @dataclass(slots=True)
@@ -86,11 +88,11 @@ class CaseRecord:
         return self.is_only_played and any(each.status is CaseStatus.ERROR for each in self.outcomes.values())
 
     @property
-    def duration_seconds(self) -> float | None:
-        """How long the case took, the mean of its repeats; None before it has run."""
+    def agent_seconds(self) -> float | None:
+        """How long the agent's turns took, the mean of the repeats; None before the case has run."""
         if not self.verdicts:
             return None
-        return sum(outcome.duration_seconds for outcome in self.verdicts.values()) / len(self.verdicts)
+        return sum(outcome.agent_seconds for outcome in self.verdicts.values()) / len(self.verdicts)
 
     @property
     def repeats(self) -> list[int]:
@@ -106,6 +108,11 @@ class CaseRecord:
     def stored_at(self) -> datetime | None:
         """When what it stands by was stored, where that is of an earlier session."""
         return max((outcome.stored_at for outcome in self.verdicts.values() if outcome.stored_at), default=None)
+
+    @property
+    def misses_samples(self) -> bool:
+        """Whether the verdict on a repeat rests on fewer samples of a judge than were asked for."""
+        return any(outcome.misses_samples for outcome in self.verdicts.values())
 
     @property
     def lacks_results(self) -> bool:
@@ -253,7 +260,12 @@ class Board:
             return ()
         outcomes = record.judged if record.is_only_played else record.outcomes
         outcomes[result.repeat] = Outcome(
-            result.status, result.duration_seconds, result, stored_at=stored_at, place=place
+            result.status,
+            result.agent_seconds,
+            result,
+            stored_at=stored_at,
+            place=place,
+            misses_samples=misses_samples(result.metrics),
         )
         record.former = {}
         self._hold(result.case, result.repeat)
@@ -391,10 +403,11 @@ def _outcomes_of(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
 def _stored_outcome(job: StoredJob) -> Outcome:
     return Outcome(
         job.status,
-        job.duration_seconds,
+        job.agent_seconds,
         stored_at=job.finished_at,
         is_played=job.was_of_playing,
         place=ResultPlace(job.run_id, job.key),
+        misses_samples=job.misses_samples,
     )
 
 
@@ -403,11 +416,12 @@ def _outcome_of(event: CaseFinished, run_id: str) -> Outcome:
     place = ResultPlace(run_id, JobKey(case=event.case, repeat=event.repeat)) if run_id and event.in_history else None
     return Outcome(
         event.status,
-        event.duration_seconds,
+        event.result.agent_seconds,
         event.result,
         in_history=event.in_history,
         is_played=is_played,
         place=place,
+        misses_samples=misses_samples(event.result.metrics),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from workbench.model.results import misses_samples
+from workbench.report.judging import missing_samples_lines
 from workbench.store.names import name_of_file
 from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.blocks import BLANK, Block, Heading, Whole
@@ -13,7 +15,7 @@ from workbench.tui.state.browser import ListedSet, Query
 from workbench.tui.state.browser.listed import KeptRun
 from workbench.tui.state.browser.query import SYNTAX
 from workbench.tui.state.pieces import Piece, Tone, safe, safe_line
-from workbench.tui.state.standing import STALE, Standing, look_of, standing_of
+from workbench.tui.state.standing import PARTLY_JUDGED, STALE, Standing, look_of, standing_of
 from workbench.tui.state.subject import Subject
 
 _NOT_STORED = "No reference of this row is stored: here is what was answered, and how it was judged."
@@ -49,6 +51,10 @@ def case_head(subject: Subject) -> list[Block]:
         blocks.append(BLANK)
     if note := played_note(subject):
         blocks += [Whole.of(note, Tone.WARNING), BLANK]
+    missing = missing_samples_lines(subject.result.metrics) if subject.result is not None else []
+    if missing:
+        blocks += [Whole.of(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.tone) for line in missing]
+        blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
         blocks += _repeat_line(record, subject.repeat)
     if read is None:
@@ -162,8 +168,8 @@ def heading_of(subject: Subject) -> Heading:
     """What stands in the frame around the panes."""
     if subject.pinned is not None:
         result = subject.pinned.result
-        look = look_of(standing_of([result.status]))
-        return Heading(subject.pinned.title, f"{look.symbol} {look.word.upper()}", time_taken(result.duration_seconds))
+        status = _status(standing_of([result.status]), partly=misses_samples(result.metrics))
+        return Heading(subject.pinned.title, status, time_taken(result.agent_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
@@ -171,7 +177,9 @@ def heading_of(subject: Subject) -> Heading:
         name = row.eval_set if subject.is_kept else name_of_file(PurePosixPath(row.eval_set))
         title = f"{row.label} · {safe_line(name)}"
         why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
-        return Heading(title, _status(subject.record), _ran(subject.record), why_stale=why)
+        standing = subject.record.standing if subject.record is not None else Standing.NOT_RUN
+        partly = subject.record is not None and subject.record.misses_samples
+        return Heading(title, _status(standing, partly=partly), _ran(subject.record), why_stale=why)
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 
@@ -208,16 +216,17 @@ def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
         yield BLANK
 
 
-def _status(record: CaseRecord | None) -> str:
-    look = look_of(record.standing if record is not None else Standing.NOT_RUN)
-    return f"{look.symbol} {look.word.upper()}"
+def _status(standing: Standing, *, partly: bool) -> str:
+    """How it stands, marked if the verdict is `partly` that of a judge whose samples are missing."""
+    look = look_of(standing)
+    return f"{look.symbol} {look.word.upper()}{f' {PARTLY_JUDGED.symbol}' if partly else ''}"
 
 
 def _ran(record: CaseRecord | None) -> str:
-    if record is None or record.duration_seconds is None:
+    if record is None or record.agent_seconds is None:
         return ""
     stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
-    return f"{time_taken(record.duration_seconds)}{stored}"
+    return f"{time_taken(record.agent_seconds)}{stored}"
 
 
 def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:

@@ -306,11 +306,9 @@ class ProjectState:
 
     @property
     def wanted_cases(self) -> Collection[CaseKey]:
-        """The marked cases; where none are, the selected one."""
+        """The marked cases; where none are, those of the selected row."""
         marked = self.browser.marks
-        if len(marked):
-            return set(marked)
-        return () if self.selected_case is None else (self.selected_case,)
+        return set(marked) if len(marked) else self.browser.selected_cases
 
     def failing_cases(self) -> Sequence[CaseKey]:
         """The marked or listed cases that did not pass when they last ran, in the order of the list."""

@@ -13,7 +13,7 @@ from workbench.tui.state.browser import Browser, Row
 from workbench.tui.state.browser.listed import FETCHING, NOT_READ, READING
 from workbench.tui.state.layout import shorten
 from workbench.tui.state.pieces import Line, Piece, Tone
-from workbench.tui.state.standing import EDITED, MARKED, STALE, Look, Standing, look_of
+from workbench.tui.state.standing import EDITED, MARKED, PARTLY_JUDGED, STALE, Look, Standing, look_of
 
 _NOTHING = Piece("")
 _TONES_OF_UNREAD = {NOT_READ: Tone.MUTED, READING: Tone.MUTED, FETCHING: Tone.RUNNING}
@@ -24,8 +24,8 @@ class RowView:
     """A row as it is drawn.
 
     `flag` is one cell, or nothing: whether the row is marked. `mark` is one cell: how a case stands, or whether what is
-    below the row is hidden. `edited` follows the label where there are unsaved edits. `right` is always shown, `more`
-    stands before it where there is room.
+    below the row is hidden. `edited` follows the label where there are unsaved edits, `partly` where the verdict lacks
+    samples of a judge. `right` is always shown, `more` stands before it where there is room.
     """
 
     depth: int
@@ -36,6 +36,7 @@ class RowView:
     right: Piece
     more: Piece
     can_fold: bool
+    partly: Piece = _NOTHING
 
 
 def row_view(browser: Browser, board: Board, index: int) -> RowView:
@@ -46,19 +47,20 @@ def row_view(browser: Browser, board: Board, index: int) -> RowView:
         return _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
     record = board.record(row.case)
     look = _look(row, record)
-    right, more = Piece(look.word, look.tone), _NOTHING
+    right, more, partly = Piece(look.word, look.tone), _NOTHING, _NOTHING
     mark = Piece(look.symbol, look.tone)
     if row.problem:
         right = Piece("broken", look.tone)
     elif record is not None and _is_verdict(record):
         right = _time(record)
         more = Piece("stored", Tone.MUTED) if record.stored_at is not None else _NOTHING
+        partly = Piece(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.tone) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
             mark, more, right = Piece(STALE.symbol, STALE.tone), right, Piece(f"{look.symbol} {STALE.word}", STALE.tone)
     elif look is look_of(Standing.NOT_RUN):
         right, more = _NOTHING, right  # the symbol says it too
     flag = Piece(MARKED.symbol, MARKED.tone) if row.case in browser.marks else _NOTHING
-    return RowView(row.depth, flag, mark, Piece(row.label), edited, right, more, can_fold=False)
+    return RowView(row.depth, flag, mark, Piece(row.label), edited, right, more, can_fold=False, partly=partly)
 
 
 def border_title(browser: Browser) -> str:
@@ -92,7 +94,7 @@ def _time(record: CaseRecord) -> Piece:
         return Piece(look.word, look.tone)
     if len(record.verdicts) > 1:
         return Piece(f"{record.passed_repeats}/{len(record.verdicts)}", Tone.MUTED)
-    return Piece(time_taken(record.duration_seconds or 0.0), Tone.MUTED)
+    return Piece(time_taken(record.agent_seconds or 0.0), Tone.MUTED)
 
 
 def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: Piece) -> RowView:
@@ -124,7 +126,9 @@ def line_of(view: RowView, width: int) -> Line:
     lead = "  " * view.depth
     if view.flag.text:
         lead = lead[:-1]
-    fixed = len(lead) + cell_len(view.flag.text) + 2 + cell_len(view.edited.text) + cell_len(view.right.text) + 2
+    marks = (view.edited, view.partly)
+    width_of_marks = sum(cell_len(piece.text) for piece in marks)
+    fixed = len(lead) + cell_len(view.flag.text) + 2 + width_of_marks + cell_len(view.right.text) + 2
     room = width - fixed
     extra = (view.more, Piece(" " if view.right.text else "")) if view.more.text else ()
     width_of_extra = sum(cell_len(piece.text) for piece in extra)
@@ -135,6 +139,6 @@ def line_of(view: RowView, width: int) -> Line:
     label = [Piece(shorten(view.label.text, max(room, 4)), view.label.tone)]
     gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
     return (
-        Piece(lead), view.flag, view.mark, Piece(" "), *label, view.edited, Piece(" " * (gap + 1)), *extra, view.right,
+        Piece(lead), view.flag, view.mark, Piece(" "), *label, *marks, Piece(" " * (gap + 1)), *extra, view.right,
         Piece(" "),
     )  # fmt: skip

@@ -71,6 +71,9 @@ MARKED = Look("◆", "marked", Tone.HEADING)
 EDITED = Look("*", "unsaved edits", Tone.WARNING)
 """How a case or an eval set is shown that has edits which are not in its file."""
 
+PARTLY_JUDGED = Look("†", "judged by fewer samples than asked", Tone.WARNING)
+"""How a case is shown whose verdict lacks samples of a judge."""
+
 FALLS_SHORT = frozenset({Standing.FAILED, Standing.ERROR, Standing.NOT_EVALUATED})
 """Standings of a finished case that did not pass: what "run failed" runs and "next failing" finds."""
 

@@ -18,7 +18,7 @@ from workbench.tui.messages import CaseWanted, SessionWanted
 from workbench.tui.panes.pane import Pane
 from workbench.tui.state.blocks import BLANK, Whole
 from workbench.tui.state.browser import Place
-from workbench.tui.state.history.executions import Executions
+from workbench.tui.state.history.executions import CURRENT, Executions
 from workbench.tui.state.history.runs import GroupRuns
 from workbench.tui.state.pieces import Tone, safe_line
 from workbench.tui.state.scores.nothing import unreadable_blocks
@@ -34,8 +34,9 @@ class HistoryPane(Pane):
     TAB = "History"
     HELP = (
         "What became of the case in every run, newest first: how it ended, its scores, what it was judged by, and what "
-        "has changed since (△). Enter looks at that result in the other tabs, escape returns to the newest. Of an eval "
-        "set or an agent, its runs; enter shows one as a table. m marks a run, = compares another with it."
+        f"has changed since (△); {CURRENT} marks the verdict that counts now. Enter looks at that result in the other "
+        "tabs, escape returns to the newest. Of an eval set or an agent, its runs; enter shows one as a table. m marks "
+        "a run, = compares another with it."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("history",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
@@ -63,12 +64,25 @@ class HistoryPane(Pane):
         else:
             seen = -1 if self.hub.state.is_running else self.hub.state.board.results
         if (place, seen) == (self._place, self._seen):
+            if self._mark_current(subject) and self._shown is not None:
+                self.query_one(RowsAndText).show(self._shown, from_top=False)
             return
         if place != self._place:
             self._shown = None
             self.query_one(RowsAndText).show_text([Whole.of("reading the history …", Tone.MUTED)])
         self._place, self._seen = place, seen
         self._read(place)
+
+    def _mark_current(self, subject: Subject) -> bool:
+        """Mark the executions whose verdicts count now. Return True if others were marked before."""
+        shown, record = self._shown, subject.record
+        if not isinstance(shown, Executions) or record is None:
+            return False
+        before = shown.current, shown.is_stale
+        places = (outcome.place for outcome in record.verdicts.values())
+        shown.current = frozenset(place for place in places if place is not None)
+        shown.is_stale = bool(subject.why_stale)
+        return before != (shown.current, shown.is_stale)
 
     def focus_first(self) -> None:
         """The rows."""
@@ -152,6 +166,7 @@ class HistoryPane(Pane):
 
     def _take(self, rows: Executions | GroupRuns) -> None:
         old, self._shown = self._shown, rows
+        self._mark_current(self.hub.state.subject())
         self.refresh_bindings()
         if not len(rows):
             self.query_one(RowsAndText).show_text(

@@ -110,6 +110,13 @@ class Browser:
             yield from self.cases_in(self._sets[place])
 
     @property
+    def selected_cases(self) -> Collection[CaseKey]:
+        """The selected case, or all listed cases of the selected set or target."""
+        row = self.selected
+        rows = () if row is None else (row,) if row.case is not None else self._cases_below(row)
+        return {each.case for each in rows if each.case is not None}
+
+    @property
     def folded(self) -> Sequence[tuple[str, str]]:
         """Which targets (with an empty eval set) and eval sets hide what is below them."""
         return sorted(self._folded)

@@ -70,7 +70,7 @@ def _badness(record: CaseRecord | None) -> Any:
 
 
 def _slowness(record: CaseRecord | None) -> Any:
-    duration = None if record is None else record.duration_seconds
+    duration = None if record is None else record.agent_seconds
     return 1.0 if duration is None else -duration  # those without a time come last
 
 

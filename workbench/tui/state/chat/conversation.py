@@ -133,19 +133,21 @@ class Conversation:
         """The session as the result of a case that no file has."""
         lost = self.lost
         ended = self.ended or ChatEnded()
+        seconds = sum(turn.duration_seconds or 0.0 for turn in self.turns)
         failure = lost.failure if lost is not None else ended.failure
         return CaseResult(
             case=CaseKey(target=self.target, eval_set="", eval_id=f"chat {self.number}"),
             eval_set_id="",
             status=CaseStatus.NOT_EVALUATED,
-            duration_seconds=sum(turn.duration_seconds or 0.0 for turn in self.turns),
+            duration_seconds=seconds,
+            agent_seconds=seconds,
             failure=failure,
             execution=Execution(
                 turns=tuple(turn.result for turn in self.answered if turn.result is not None),
                 spans=tuple(step for turn in self.turns for step in turn.steps.values() if not step.is_under_way),
                 final_state=self.final_state,
                 failure=failure,
-                duration_seconds=sum(turn.duration_seconds or 0.0 for turn in self.turns),
+                duration_seconds=seconds,
                 stdout_tail=ended.stdout_tail,
                 stderr_tail=ended.stderr_tail,
             ),

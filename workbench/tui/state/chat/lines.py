@@ -12,6 +12,7 @@ from workbench.model.results import Failure
 from workbench.model.text import mask_named, redact
 from workbench.model.trace import Span, SpanKind, simulated_calls
 from workbench.model.trajectory import ToolCall
+from workbench.report.explain import failure_texts
 from workbench.report.turns import side_of
 from workbench.tui.state.amounts import duration
 from workbench.tui.state.blocks import BLANK, Block, Whole
@@ -194,10 +195,9 @@ def _end(turn: ChatTurn) -> Iterator[Block]:
 
 def _failure(failure: Failure) -> Iterator[Block]:
     yield Whole((Piece(f"! {failure.kind.value} error  ", Tone.ERROR), Piece(safe(redact(failure.message)))))
-    for name, text in (("traceback", failure.traceback), ("stderr, its end", failure.stderr_tail)):
-        if text and text.strip():
-            yield Whole.of(name, Tone.HEADING, indent=_INDENT)
-            yield Whole.of(safe(redact(text.rstrip())), Tone.MUTED, indent=2 * _INDENT)
+    for name, text in failure_texts(failure):
+        yield Whole.of(name, Tone.HEADING, indent=_INDENT)
+        yield Whole.of(safe(redact(text)), Tone.MUTED, indent=2 * _INDENT)
 
 
 def _call(name: str, args: Mapping[str, Any] | None, source: str | None) -> Whole:

@@ -12,7 +12,7 @@ from workbench.model.text import mask_named, redact
 from workbench.model.trace import simulated_calls
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference, DifferenceKind, name_at, state_differences
-from workbench.report.explain import describe_metric
+from workbench.report.explain import describe_metric, failure_texts
 from workbench.report.judging import samples_text
 from workbench.report.turns import Said, TurnComparison, side_of
 from workbench.tui.state.blocks import BLANK, Block, Both, Columns, Side, Whole
@@ -231,10 +231,9 @@ class _Diff:
         place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
         message = texts.of(redact(failure.message))
         yield Whole((Piece(f"! {failure.kind.value} error{place}  ", Tone.ERROR), *message))
-        for name, text in (("traceback", failure.traceback), ("stderr, its end", failure.stderr_tail)):
-            if text and text.strip():
-                yield Whole.of(name, Tone.HEADING)
-                yield Whole(texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+        for name, text in failure_texts(failure):
+            yield Whole.of(name, Tone.HEADING)
+            yield Whole(texts.of(redact(text), Tone.MUTED), indent=2)
         yield BLANK
 
     def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:

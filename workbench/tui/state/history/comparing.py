@@ -16,7 +16,7 @@ from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
-from workbench.tui.state.standing import look_of, standing_of
+from workbench.tui.state.standing import PARTLY_JUDGED, look_of, standing_of
 
 _TONES = {
     Change.REGRESSION: Tone.FAILED,
@@ -153,7 +153,7 @@ def _case_blocks(case: ComparedCase) -> Iterator[Block]:
         name = Piece(f"{safe_line(score.name)}  ", Tone.KEY)
         yield Whole((name, Piece(score_change_text(score), tone)), indent=2, hang=2)
     if case.before is not None and case.after is not None:
-        times = f"{time_taken(case.before.duration_seconds)} → {time_taken(case.after.duration_seconds)}"
+        times = f"{time_taken(case.before.agent_seconds)} → {time_taken(case.after.agent_seconds)}"
         yield Whole((Piece("duration  ", Tone.KEY), Piece(times)), indent=2)
 
 
@@ -163,7 +163,8 @@ def _verdict(verdict: Verdict | None) -> tuple[Piece, ...]:
     look = look_of(standing_of(verdict.statuses))
     passed = sum(status.value == "PASSED" for status in verdict.statuses)
     word = look.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
-    return (Piece(f"{look.symbol} {word:<{_VERDICT}}", look.tone),)
+    partly = f" {PARTLY_JUDGED.symbol}" if verdict.misses_samples else ""
+    return (Piece(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.tone),)
 
 
 def _score_text(case: ComparedCase) -> str:

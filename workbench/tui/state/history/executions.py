@@ -11,21 +11,25 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import MetricResult
 from workbench.model.text import redact
 from workbench.report.criteria_changes import run_changes
+from workbench.report.judging import samples_text
 from workbench.report.wording import cut_short, when
 from workbench.store.history import StoredJob, StoredRun, StoredScores
 from workbench.tui.state.amounts import duration, time_taken
 from workbench.tui.state.blocks import BLANK, Block, Whole
+from workbench.tui.state.board import ResultPlace
 from workbench.tui.state.charts import sparkline
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.history.run_facts import criteria_blocks, options_blocks
 from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe, safe_line
 from workbench.tui.state.scores.metric_lines import metric_row
-from workbench.tui.state.standing import look_of, look_of_metric, standing_of
+from workbench.tui.state.standing import PARTLY_JUDGED, STALE, look_of, look_of_metric, standing_of
 
 _SHOWN_IN_LINE = 60
 """How many of the newest executions a sparkline shows."""
 
+CURRENT = "→"
+"""The mark of an execution whose verdict counts now."""
 
 _KEPT = "These are stored results of a dataset, in memory or of a file: there is no eval case to run again."
 
@@ -59,6 +63,8 @@ class Executions(CursorRows):
     def __init__(self, history: CaseHistory) -> None:
         self.history = history
         self.marked: str | None = None  # the id of the run to compare with
+        self.current: frozenset[ResultPlace] = frozenset()  # those whose verdicts count now
+        self.is_stale = False  # whether those do not hold any longer
 
     def __len__(self) -> int:
         return len(self.history.executions)
@@ -68,12 +74,16 @@ class Executions(CursorRows):
         job, metrics = self.history.executions[index]
         look = look_of(standing_of([job.status]))
         mark = "●" if job.run_id == self.marked else " "
+        current = CURRENT if self._is_current(job) else " "
+        word = f"{look.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
-            Piece(f"{mark}{look.symbol} ", look.tone),
+            Piece(mark, Tone.HEADING),
+            Piece(current, Tone.KEY),
+            Piece(f"{look.symbol} ", look.tone),
             Piece(f"{when(job.finished_at)}{repeat} "),
-            Piece(f" {look.word:<9}", look.tone),
-            Piece(f"{time_taken(job.duration_seconds):>8}", Tone.MUTED),
+            Piece(f" {word:<9}", look.tone),
+            Piece(f"{time_taken(job.agent_seconds):>8}", Tone.MUTED),
             Piece("  △" if self._differs_from_older(index) else "   ", Tone.WARNING),
         ]
         for metric in metrics:
@@ -115,6 +125,10 @@ class Executions(CursorRows):
         run = self.history.runs[job.run_id]
         blocks = [*self._course(), BLANK]
         blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {cut_short(run)}"))))
+        if self._is_current(job):
+            counts = f"{CURRENT} its verdict counts now"
+            stale = Piece(f", but is stale {STALE.symbol}", STALE.tone) if self.is_stale else Piece("")
+            blocks.append(Whole((Piece(counts, Tone.KEY), stale), indent=2, hang=2))
         if run.command:
             blocks.append(Whole((Piece("command  ", Tone.KEY), Piece(safe(redact(run.command)))), indent=2, hang=2))
         if job.failure is not None:
@@ -134,7 +148,7 @@ class Executions(CursorRows):
             scores = [next((m.score for m in metrics if m.name == name), None) for _, metrics in shown]
             line = sparkline(scores, lowest=0.0, highest=1.0)
             yield Whole((Piece(line, Tone.KEY), Piece(f"  {safe_line(name)}", Tone.MUTED)), indent=2)
-        times = [job.duration_seconds or None for job, _ in shown]
+        times = [job.agent_seconds or None for job, _ in shown]
         if taken := [time for time in times if time is not None]:
             span = f"{duration(min(taken))} to {duration(max(taken))}"
             yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
@@ -160,6 +174,9 @@ class Executions(CursorRows):
         elif since := list(self._differing(job, self.history.now)):
             yield Whole.of("changed since then, up to now", Tone.HEADING)
             yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
+
+    def _is_current(self, job: StoredJob) -> bool:
+        return ResultPlace(job.run_id, job.key) in self.current
 
     def _only_this_set(self, run_id: str) -> StoredRun:
         run = self.history.runs[run_id]
@@ -222,5 +239,6 @@ def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
     for metric in metrics:
         pieces = metric_row(metric, [metric.score], width=56)
         yield Whole(pieces, indent=1)
-        if metric.reason:
-            yield Whole.of(safe(redact(metric.reason)), Tone.MUTED, indent=6)
+        for text in (metric.reason, samples_text(metric)):
+            if text:
+                yield Whole.of(safe(redact(text)), Tone.MUTED, indent=6)

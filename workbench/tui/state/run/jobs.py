@@ -124,7 +124,7 @@ class RunJobs:
         self.running.pop(key, None)
         self._forget(key)
         job = FinishedJob(
-            key, len(self._order), standing_of([event.status]), event.duration_seconds, event.source == "stored"
+            key, len(self._order), standing_of([event.status]), event.result.agent_seconds, event.source == "stored"
         )
         self._finished[key] = job
         self._order.append(job)

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from workbench.model.agreement import is_unsure
 from workbench.model.results import CaseResult, MetricResult
 from workbench.model.text import redact
+from workbench.report.explain import folded_details
 from workbench.report.judging import samples_text
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.charts import bar, share_of, sparkline
@@ -98,7 +99,7 @@ def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterat
     if metric.details:
         yield BLANK
         yield Whole.of("details", Tone.HEADING)
-        yield from value_blocks(metric.details, indent=2)
+        yield from value_blocks(folded_details(metric), indent=2)
     yield BLANK
     yield Whole.of("what it means", Tone.HEADING)
     yield from meaning_blocks(metric.name)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.pieces import Piece, Tone, safe_line
-from workbench.tui.state.standing import look_of, look_of_metric
+from workbench.tui.state.standing import PARTLY_JUDGED, look_of, look_of_metric
 from workbench.tui.state.table.rows import TableRow
 
 EVAL_SET = "eval_set"
@@ -38,7 +38,8 @@ def columns_of(metrics: Iterable[str]) -> list[Column]:
 def _status(row: TableRow) -> Piece:
     look = look_of(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
-    return Piece(f"{look.symbol} {look.word}{count}", look.tone)
+    partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
+    return Piece(f"{look.symbol} {look.word}{count}{partly}", look.tone)
 
 
 def _calls(row: TableRow) -> Piece:

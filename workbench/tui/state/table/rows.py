@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from workbench.model.evalset import EvalCase
 from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, misses_samples
 from workbench.model.text import redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.judging import samples_text
@@ -34,8 +34,8 @@ class TableRow:
 
     `actual_calls` is None where nobody knows which tools were called, `expected_calls` where nothing was expected.
     `passed` repeats passed; `repeat` is None for a row that stands for several repeats of its case, which
-    `repeat_numbers` names. `searched` is what a filter looks in, made once: it is read with every key that the user
-    writes.
+    `repeat_numbers` names. `misses_samples`: a verdict rests on fewer samples of a judge than it asked for. `searched`
+    is what a filter looks in, made once: it is read with every key that the user writes.
     """
 
     case: CaseKey
@@ -50,6 +50,7 @@ class TableRow:
     latency: float
     failure: str
     scores: Mapping[str, ShownScore]
+    misses_samples: bool
     searched: str
 
     @property
@@ -85,9 +86,10 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
         trajectory=trajectory,
         actual_calls=None if unknown else len(calls),
         expected_calls=None if wanted is None else sum(len(trajectory_of(turn)) for turn in wanted),
-        latency=result.duration_seconds,
+        latency=result.agent_seconds,
         failure=failure,
         scores={metric.name: _shown(metric) for metric in result.metrics},
+        misses_samples=misses_samples(result.metrics),
         searched=_searched(_name(result.case, result.repeat), status, response, trajectory, failure),
     )
 
@@ -120,6 +122,7 @@ def _merge(rows: Sequence[TableRow]) -> TableRow:
         latency=fmean(row.latency for row in rows),
         failure=failure,
         scores={name: _merge_scores([row.scores[name] for row in rows if name in row.scores]) for name in names},
+        misses_samples=any(row.misses_samples for row in rows),
         searched=_searched(_name(first.case, None), status, first.response, first.trajectory, failure),
     )
 
