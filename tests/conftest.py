@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # How long an example takes says how busy the machine is.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are CPUs: a quarter of the time tests wait for screens and processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +113,28 @@ def pytest_runtest_teardown() -> None:
         gc.collect()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _skip_what_lacks_something(items)
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes > 1:
+        items[:] = _waiting_first(items, processes)
+
+
+def _waiting_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Put files of tests that mostly wait first for each process: xdist gives each an equal part, in this order."""
+    waiting = list(dict.fromkeys(item.path for item in items if "watch" in item.path.parts))
+    others = [item for item in items if item.path not in waiting]
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        ordered += [item for item in items if item.path in waiting[number::processes]]
+        share = max(len(items) * (number + 1) // processes - len(ordered), 0)
+        ordered += others[:share]
+        del others[:share]
+    return ordered + others
+
+
+def _skip_what_lacks_something(items: list[pytest.Item]) -> None:
     required = {name for name in os.environ.get("WORKBENCH_REQUIRE", "").split(",") if name}
     unknown = required - set(NEEDS)
     if unknown:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from workbench.metrics.judge import JudgedCase, judge_case
-from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, TokenUsage, TurnResult
+from workbench.metrics.outcome import Rule, result_of_case
+from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
 
@@ -89,3 +90,10 @@ async def test_recorded_rows_know_only_what_their_columns_say(config: Any, judge
     assert (known["latency"].score, known["failure"].score) == (1.5, 0.0)
     assert unknown["latency"].reason == "no agent ran, and the row has no latency_in_seconds"
     assert unknown["failure"].score is None
+
+
+def test_results_that_no_other_case_shares_are_not_held() -> None:
+    rule = Rule(name="latency")
+
+    assert result_of_case(rule, Score(1.0)) is result_of_case(rule, Score(1.0))
+    assert result_of_case(rule, Score(0.123)) is not result_of_case(rule, Score(0.123))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -104,3 +105,15 @@ def test_lists_of_calls_do_not_tell_who_spoke_last() -> None:
     data = {"intermediate_responses": [["helper", [{"text": "soon"}]]]}
 
     assert final_author_of(invocation(data)) is None
+
+
+def test_many_calls_are_paired_in_linear_time() -> None:
+    names = [f"f{number}" for number in range(10_000)]
+    data = {"tool_uses": names, "tool_responses": [{"name": name} for name in reversed(names)]}
+    given = invocation(data)
+
+    began = time.process_time()
+    events = list(events_of(given))
+
+    assert time.process_time() - began < 2
+    assert [each.response.name for each in events if isinstance(each, GotResponse)] == names

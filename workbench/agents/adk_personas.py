@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _TIMEOUT_SECONDS = 120.0  # from a cold disk on a busy machine; else it takes a third of a second
-_BEFORE = "workbench-personas:"  # what libraries print while they are imported comes before it
+_BEFORE = "workbench-personas:"  # libraries print before it while they are imported, and after it at the end
 
 # The packages above the module are stand-ins: what their own code imports takes seconds, and nothing here needs it.
 _CODE = f"""
@@ -45,5 +45,6 @@ def read_adk_personas(python: Path | None = None) -> Mapping[str, Mapping[str, A
         )
     except (OSError, subprocess.SubprocessError):
         return {}
-    personas: Mapping[str, Mapping[str, Any]] = json.loads(done.stdout.decode().rpartition(_BEFORE)[2])
+    said = done.stdout.decode("utf-8", "replace").rpartition(_BEFORE)[2]
+    personas: Mapping[str, Mapping[str, Any]] = json.JSONDecoder().raw_decode(said)[0]
     return personas

@@ -83,7 +83,9 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
 
 def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that scores the case as a whole."""
-    return _result_of_case(rule, score, details) if details else _result_without_details(rule, score)
+    if details or (score.value is not None and score.value % 1):  # seconds are never the same twice
+        return _result_of_case(rule, score, details or {})
+    return _result_without_details(rule, score)
 
 
 @lru_cache(maxsize=4096)  # as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class SaidText(NamedTuple):
 
 
 class MadeCall(NamedTuple):
-    """A tool call; `author` is None if the recording does not tell who made it."""
+    """A tool call; `author` is None if the recording does not name it."""
 
     author: str | None
     call: FunctionCall
@@ -67,7 +68,7 @@ def events_of(invocation: Invocation) -> Iterator[TurnEvent]:
 
 
 def final_author_of(invocation: Invocation) -> str | None:
-    """Return the name of the agent that gave the final response; None if the recording does not tell."""
+    """Return the name of the agent that gave the final response; None if the recording does not name it."""
     data = invocation.intermediate_data
     event = _final_event(data) if isinstance(data, InvocationEvents) else None
     return None if event is None else event.author
@@ -109,17 +110,21 @@ def _events_of_event(event: InvocationEvent, *, with_text: bool) -> Iterator[Tur
 
 def _calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
     """Pair calls and responses by id, or by name where neither has one."""
-    left = list(data.tool_responses)
+    left = dict(enumerate(data.tool_responses))
+    numbers: defaultdict[tuple[bool, str | None], deque[int]] = defaultdict(deque)
+    for number, response in left.items():
+        numbers[_pair_of(response)].append(number)
     for call in data.tool_uses:
         yield MadeCall(None, call)
-        if call.id:
-            own = [response for response in left if response.id == call.id]
-        else:
-            own = [response for response in left if not response.id and response.name == call.name][:1]
-        for response in own:
-            left.remove(response)
-            yield GotResponse(response)
-    yield from map(GotResponse, left)
+        own = numbers[_pair_of(call)]
+        for _ in range(len(own) if call.id else min(len(own), 1)):
+            yield GotResponse(left.pop(own.popleft()))
+    yield from map(GotResponse, left.values())
+
+
+def _pair_of(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:
+    """Return what a call and its response have in common: the id, or the name where there is none."""
+    return (True, item.id) if item.id else (False, item.name)
 
 
 def _text_of(content: Content | None) -> str:

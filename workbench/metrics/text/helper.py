@@ -21,7 +21,9 @@ _LONGEST_ANSWER = 64 * 1024 * 1024  # bytes of one line: about a million compari
 _SECONDS_TO_END = 1.0
 
 SECONDS_TO_ANSWER = 60.0
-"""How long a helper that has something to do may be silent, its start included."""
+"""How long a helper that has something to do may be silent once it has started."""
+SECONDS_TO_START = 20.0
+"""How long its start may take where something waits for it: about 1 s on an idle machine."""
 
 
 class HelperDied(Exception):
@@ -91,10 +93,11 @@ class Helper:
         try:
             while not exchange.done():
                 silent = time.monotonic() - self._heard_at
-                if silent >= SECONDS_TO_ANSWER and not self._killed_for:
-                    self._killed_for = f"did not answer within {SECONDS_TO_ANSWER:g} s"
+                longest = SECONDS_TO_ANSWER if self._ready else SECONDS_TO_START
+                if silent >= longest and not self._killed_for:
+                    self._killed_for = f"did not answer within {longest:g} s"
                     self._process.kill()
-                await asyncio.wait([exchange], timeout=max(SECONDS_TO_ANSWER - silent, _SECONDS_TO_END))
+                await asyncio.wait([exchange], timeout=max(longest - silent, _SECONDS_TO_END))
             return [item if isinstance(item, str) else TextScore(*item) for item in exchange.result()]
         finally:
             exchange.cancel()
