@@ -168,6 +168,7 @@ def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: flo
         case=key(eval_id),
         eval_set_id="lights",
         status=status,
+        duration_seconds=0.25 * max(len(turns), 1),
         agent_seconds=0.25 * max(len(turns), 1),
         failure=failure,
         metrics=metrics,

@@ -24,11 +24,13 @@ def words_of(reason: Reason, *, root: Path, state: State | None = None) -> str:
 
 
 def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None = None) -> str:
-    """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`."""
-    counts: Counter[str] = Counter()
-    for decision in decisions:
-        if decision.action is not Action.NOTHING and decision.reasons:
-            counts[words_of(decision.reasons[0], root=root, state=state)] += 1
+    """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`.
+
+    Of equally frequent reasons functions come first: they say more than their module.
+    """
+    reasons = [each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons]
+    by_kind = sorted(reasons, key=lambda reason: reason.row is None or reason.row.kind != Kind.BLOCK)
+    counts = Counter(words_of(reason, root=root, state=state) for reason in by_kind)
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 
 

@@ -257,12 +257,16 @@ class Selector:
         return newest is not None and newest.execution not in (None, verdict.execution)
 
     def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
-        """The first few rows of a set that would be others today, but for what agents left in files `since`."""
+        """A few rows of a set that would be others today, but for what agents left in files `since`.
+
+        Functions come first: they say more than the rest of their module.
+        """
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._surroundings(number, folder)
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
-            known = tuple(self._verdicts.row(row) for row in islice(rows, _REASONS))
+            few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
+            known = tuple(sorted(few, key=lambda row: row.kind != Kind.BLOCK))
             self._mismatches[number, folder] = known
         states = (self._specials.get(number) or self._find_special(number)).states
         if known or not states:
