@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.judged import judging
 from tests.llm.servers import Call, Said, gemini, gemini_error
+from tests.pytest_plugin.conftest import PLAIN
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
 from workbench.testing.session import session
 
@@ -253,7 +254,7 @@ def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester:
     assert theirs in example
     project.write("test_example.py", example.replace(theirs, "from workbench.testing import AgentEvaluator"))
 
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pytester) -> None:
@@ -277,7 +278,7 @@ def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pyte
     tests = [f"async def test_{number}():\n    {call}\n" for number, call in enumerate(calls)]
     project.write("test_all.py", "from workbench.testing import AgentEvaluator\n\n" + "\n".join(tests))
 
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
+    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
 
     done.assert_outcomes(failed=len(calls))
     shown = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
@@ -304,7 +305,7 @@ def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytest
         """,
     )
 
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--workbench-timeout", "4")
+    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "--workbench-timeout", "4")
 
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines("*longer than 4 s*")

@@ -11,7 +11,11 @@ import pytest
 
 from tests.cli.conftest import AGENT, SETTINGS, TRAJECTORY_ONLY, turn
 
-__all__ = ["PytestProject", "turn"]
+__all__ = ["PLAIN", "PytestProject", "turn"]
+
+_NOT_NEEDED = ("anyio", "hypothesispytest", "langsmith_plugin", "syrupy", "textual-snapshot")
+PLAIN = tuple(word for name in _NOT_NEEDED for word in ("-p", f"no:{name}"))
+"""Options for pytest in a process of its own: other plugins take most of its time to start."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class PytestProject:
 
     def cached(self, *arguments: str) -> pytest.RunResult:
         """Run pytest with its cache, which knows what failed last."""
-        return self.pytester.runpytest_subprocess("-p", "no:langsmith_plugin", *arguments)
+        return self.pytester.runpytest_subprocess(*PLAIN, *arguments)
 
     def status_lines(self, *arguments: str) -> dict[str, str]:
         """How each test ended, by its node id."""

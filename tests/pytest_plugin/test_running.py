@@ -16,7 +16,7 @@ import pytest
 
 from workbench.store.history import History
 
-from .conftest import PytestProject, turn
+from .conftest import PLAIN, PytestProject, turn
 
 README = Path(__file__).parents[2] / "README.md"
 GOOD = [turn("light hall", room="hall")]
@@ -182,7 +182,7 @@ def test_what_failed_last_runs_alone(project: PytestProject) -> None:
 
 def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> None:
     project.add_set("home/slow.evalset.json", slow=[turn("sleep 61.5", "done: 61.5")])
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--workbench"]
+    command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:cacheprovider", "--workbench"]
     started = project.root / "started"
     project.write(
         "home/agent.py", f"import time\ndef answer(prompt):\n    open({str(started)!r}, 'w'); time.sleep(300)\n"
