@@ -123,6 +123,11 @@ class CommandLine:
 @pytest.fixture
 def workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A project with one function agent, and a set with a passing and a failing case."""
+    return make_project(tmp_path, monkeypatch)
+
+
+def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Make such a project in a folder; for fixtures that many tests share."""
     root = tmp_path / "project"
     root.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

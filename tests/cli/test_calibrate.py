@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, make_project, turn
 from tests.llm.servers import Call, Said, Server, gemini, serving
 
 METRIC = "final_response_match_v2"
@@ -31,30 +34,45 @@ def verdict(call: Call) -> Said:
     return gemini(json.dumps({"explanation": "friendly?", "score": 5 if said == "a" else 2}))
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serving(verdict) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield started
-
-
 TONE = {"criteria": {"Tone": "t"}, "rating_rubric": {str(number): "r" for number in range(1, 6)}}
 
 
+@contextmanager
+def judging() -> Iterator[Server]:
+    """A server that judges, and the variables by which it is asked."""
+    with serving(verdict) as started, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+        patch.setenv("GOOGLE_API_KEY", "key")
+        yield started
+
+
 @pytest.fixture
-def ran(workbench: CommandLine, server: Server, make_turn: Any) -> CommandLine:
+def server() -> Iterator[Server]:
+    with judging() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def project_that_ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose judge calls a, b and c valid and d not."""
     options = {"judge_model_options": {"num_samples": 2}}
     config = {
         "criteria": {METRIC: {"threshold": 1.0, **options}, "tone": {"threshold": 3, **options}},
         "judge_metrics": {"tone": TONE},
     }
-    workbench.write("home/test_config.json", config)
-    workbench.add_set(
-        "home/light.evalset.json", {name: [make_turn(f"say {name}", f"done: {name}")] for name in ("a", "b", "c", "d")}
-    )
-    workbench("run", "home")
+    cases = {name: [turn(f"say {name}", response=f"done: {name}")] for name in ("a", "b", "c", "d")}
+    with judging(), pytest.MonkeyPatch.context() as patch:
+        made = make_project(tmp_path_factory.mktemp("calibrate"), patch)
+        made.write("home/test_config.json", config)
+        made.add_set("home/light.evalset.json", cases)
+        made("run", "home")
+        return made.root
+
+
+@pytest.fixture
+def ran(workbench: CommandLine, server: Server, project_that_ran: Path) -> CommandLine:
+    """The same project: it runs once for all tests of this module."""
+    shutil.copytree(project_that_ran, workbench.root, dirs_exist_ok=True)
     return workbench
 
 
