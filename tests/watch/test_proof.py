@@ -1,6 +1,6 @@
 """The proof of watching: edits made at random, and after each one every claim held against a fresh run of all cases.
 
-In a normal run some 700 edits, over packages of their own in each test. `WORKBENCH_PROOF_EDITS` asks for more (2,000
+In a normal run 480 edits, over packages of their own in each test. `WORKBENCH_PROOF_EDITS` asks for more (2,000
 before anything lands; beyond that the packages are larger, too), `WORKBENCH_PROOF_SEED` for other packages than those
 of every day.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs_fork
 
 _TESTS = 8
 _EDITS_OF_A_PACKAGE = 30
-_WANTED = int(os.environ.get("WORKBENCH_PROOF_EDITS", "600"))
+_WANTED = int(os.environ.get("WORKBENCH_PROOF_EDITS", "480"))
 _FIRST_SEED = int(os.environ.get("WORKBENCH_PROOF_SEED", "1"))
 _PACKAGES = -(-_WANTED // (_TESTS * _EDITS_OF_A_PACKAGE))
 """In each test."""
