@@ -302,15 +302,13 @@ def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("without_keys")
-async def test_a_missing_key_of_the_model_is_a_failure_of_the_setup(
-    bench: Any, way: dict[str, Any], code: str, message: str
-) -> None:
+async def test_a_missing_key_of_the_model_is_a_failure_of_the_setup(bench: Any, code: str, message: str) -> None:
     bench.agent(f"""
         def answer(prompt):
             {code}
     """)
 
-    talk = await bench.talk_once("hi", **way)
+    talk = await bench.talk_once("hi")
 
     assert talk.kind == "setup"
     assert talk.message.startswith(message)
