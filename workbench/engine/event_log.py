@@ -41,7 +41,7 @@ class EventLog(Generic[E]):
             wake()
 
     async def let_listener_catch_up(self) -> None:
-        """Wait a moment while the one listener has too much to read. It never stops a run that nobody listens to."""
+        """Wait a moment while the one listener has too much to read. A run without a listener never stops here."""
 
     @property
     def held(self) -> int:

@@ -193,7 +193,7 @@ def _answer(record: Record, column: str, problems: list[StoreError]) -> str | No
 
 
 def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
-    """The calls; JSON text is read, and stands in the columns as what it says.
+    """The calls; JSON text is parsed, and replaced in the columns by its value.
 
     More calls than are judged are a problem of the row, and are not kept.
     """

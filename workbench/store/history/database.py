@@ -41,7 +41,7 @@ def file_of(root: Path) -> Path:
 
 
 _damaged: dict[Path, Path | None] = {}
-"""The files that proved damaged in this process, until the user is told, and where each was moved to if known."""
+"""The files that proved damaged in this process, until that is reported, and where each was moved to if known."""
 
 
 class Database:
@@ -91,7 +91,7 @@ class Database:
             raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
 
     def leave_damaged(self) -> None:
-        """From now on leave the file where it is if it proves damaged: whoever uses it next moves and reports it."""
+        """From now on leave the file where it is if it proves damaged: the next user of it moves and reports it."""
         self._moves_damaged = False
 
     def take_notice(self) -> str | None:

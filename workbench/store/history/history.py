@@ -177,7 +177,7 @@ class History:
     def forget_old(self, run_id: str) -> None:
         """Forget what the rules of retention do not keep after this run, the newest.
 
-        Nothing is read afterwards, and nobody hears of an error: a file that proves damaged stays where it is.
+        Nothing is read afterwards and errors are not reported: a file that proves damaged stays where it is.
         """
         self._database.leave_damaged()
         forget_old(self._database, self._runs.row(run_id))

@@ -120,8 +120,8 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
 
     They stand where they ran: what was called before them comes first.
     """
-    told: list[dict[str, Any]] = answer["tool_uses"]
-    left = _Calls(told)
+    reported: list[dict[str, Any]] = answer["tool_uses"]
+    left = _Calls(reported)
     ran_before: dict[int, list[dict[str, Any]]] = {}  # by the place of the call that came after them
     place = 0
     for tool in ran:
@@ -137,12 +137,12 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
             told_response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
             answer["tool_responses"].append(told_response)
     if ran_before:
-        places = range(len(told) + 1)
-        answer["tool_uses"] = [use for at in places for use in (*ran_before.get(at, ()), *told[at : at + 1])]
+        places = range(len(reported) + 1)
+        answer["tool_uses"] = [use for at in places for use in (*ran_before.get(at, ()), *reported[at : at + 1])]
 
 
 class _Calls:
-    """Calls that a model told of, each to be found once: by name, and by id where both sides have one.
+    """Calls that a model reported, each to be found once: by name, and by id where both sides have one.
 
     Ids may be used again by another agent below, and names by the same one: a call with the same arguments comes first.
     """
