@@ -82,6 +82,8 @@ def labels(*said: str, **more: Any) -> str:
         (labels("supported (by tool output)", "not supported - no source"), ["supported", "unsupported"]),
         (labels("✅ supported", "Label: contradictory"), ["supported", "contradictory"]),
         (labels("supported by the tool", "unsupported, as it is new"), ["supported", "unsupported"]),
+        (labels("supported\nEvidence: red", "不适用"), ["supported", "not_applicable"]),
+        ("sentence：Apples are red.\nlabel：supported", ["supported", None]),
         (labels("supported", "supported/unsupported"), ["supported", None]),
         (f"{labels('supported', 'disputed')} {labels('supported', 'supported')}", ["supported", None]),
         (labels("supported", "supported by one tool, contradicted by another"), ["supported", None]),

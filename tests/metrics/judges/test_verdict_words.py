@@ -63,6 +63,7 @@ EXPLANATIONS = (
         " since the agent asked",
         " (not applicable)",
         "\n\nIt is long.",
+        "\nReason: far too long",
     ),
     *(". My eyes ...", " — no calls were made, so", "| 3 of 4", " / the agent called it"),
 )

@@ -27,7 +27,7 @@ class Words(NamedTuple):
 
 _YES = ("yes", "true", "是", "是的")
 _NO = ("no", "false", "否", "不是")
-_NOT_APPLICABLE = ("not applicable", "n/a", "na", "不适用", "不適用")
+NOT_APPLICABLE = ("not applicable", "n/a", "na", "不适用", "不適用")
 
 
 def _words(yes: Sequence[str], no: Sequence[str], *, asides: Sequence[str] = ()) -> VerdictWords[float]:
@@ -52,7 +52,7 @@ SAFETY = Words(
 
 _OPPOSITES = _words(("no", "false", "valid", "否", "有效"), ("yes", "true", "invalid", "是", "无效"))
 _RUBRIC_VERDICTS = _words(
-    (*_YES, *_NOT_APPLICABLE, "valid", "有效"), (*_NO, "invalid", "无效", "無效"), asides=_NOT_APPLICABLE
+    (*_YES, *NOT_APPLICABLE, "valid", "有效"), (*_NO, "invalid", "无效", "無效"), asides=NOT_APPLICABLE
 )
 _GRADE_KEYS = ("grade", "score", "rating")
 LIKE_JSON = re.compile(r"[{\[]\s*[\"']")

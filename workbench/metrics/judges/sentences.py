@@ -9,7 +9,15 @@ from typing import Any
 
 from workbench.metrics.definition import Opinion, SentenceLabel, UnreadableReply
 from workbench.metrics.judges.conclusions import Sentence, score_of_label, share_of_sentences
-from workbench.metrics.judges.replies import as_text, by_plain_key, json_objects, plain_words, split_json, unread
+from workbench.metrics.judges.replies import (
+    NOT_APPLICABLE,
+    as_text,
+    by_plain_key,
+    json_objects,
+    plain_words,
+    split_json,
+    unread,
+)
 from workbench.metrics.judges.verdict_words import VerdictWords
 from workbench.model.text import one_line
 
@@ -20,21 +28,20 @@ _LEAST_COVERED = 0.8
 
 _SHOWN = 60  # characters of a sentence in a problem
 
-_NOT_APPLICABLE = ("not applicable", "not_applicable", "n/a", "na")
 _WORDS = VerdictWords(
     {
         **{label: label for label in LABELS},
         **dict.fromkeys(("not supported", "不支持"), "unsupported"),
         **dict.fromkeys(("contradicted", "contradicting"), "contradictory"),
-        **dict.fromkeys(_NOT_APPLICABLE, "not_applicable"),
+        **dict.fromkeys(NOT_APPLICABLE, "not_applicable"),
         "支持": "supported",
     },
-    asides=frozenset(_NOT_APPLICABLE),
+    asides=frozenset(NOT_APPLICABLE),
 )
 _TAGGED = re.compile(r"<sentence>(.*?)</sentence>", re.DOTALL | re.IGNORECASE)
 _TAG_END = re.compile("</sentence>", re.IGNORECASE)
 _BLOCK_LINE = re.compile(
-    r"^\W*(sentence|number|label|rationale|supporting[_ ]excerpt|contradicting[_ ]excerpt)\W{0,3}:\s*(.*)$",
+    r"^\W*(sentence|number|label|rationale|supporting[_ ]excerpt|contradicting[_ ]excerpt)\W{0,3}[:：]\s*(.*)$",
     re.IGNORECASE,
 )
 _NOTHING = frozenset({"null", "none", "n/a", "-"})

@@ -156,6 +156,7 @@ def _skip_decoration(normal: str, start: int = 0) -> int:
 
 
 def _explains(rest: str) -> bool:
-    """True if what follows a word leaves it a verdict: nothing, punctuation, or the beginning of an explanation."""
-    following = re.match(r"\s+(\w+)", rest)
+    """True if what follows a word leaves it a verdict: nothing, punctuation, a new line, or the beginning of an
+    explanation."""
+    following = re.match(r"[^\S\n]+(\w+)", rest)
     return following is None or _EXPLANATION.fullmatch(following[1]) is not None or not following[1].isascii()
