@@ -134,6 +134,22 @@ def test_a_judge_without_a_score_leaves_its_label_unjudged(
     assert criterion["reason"] == "the judge has no score of any label"
 
 
+def test_verdicts_that_lack_samples_are_marked(ran: CommandLine, server: Server) -> None:
+    once = iter([gemini(json.dumps({"verdict": "valid"}))])
+    server.answer = lambda _: next(once, gemini("I would rather not say."))
+    ran("judge", "--case", "d", "--no-cache")
+    ran.write("labels.jsonl", as_lines([{"eval_id": "d", "label": "fail"}]))
+
+    told = ran("calibrate", "labels.jsonl", "--criterion", METRIC)
+    (criterion,) = ran("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
+    judged = ran("judge", "--case", "d")
+
+    assert "people say fail, the judge pass (1, judged by 1 of 2 samples)" in told.out
+    for done in (told, judged):
+        assert "  samples    1 verdict judged by fewer samples than asked" in done.out
+    assert criterion["disagreements"][0]["judged_by"] == {"read": 1, "asked": 2}
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -67,6 +67,12 @@ def test_of_rubrics_each_is_a_verdict() -> None:
     assert found.flips == []
 
 
+def test_rubrics_of_a_turn_below_the_quorum_are_no_verdicts() -> None:
+    found = agreement(judged(1.0, rubrics=(("a", 1.0),)), judged(None, rubrics=(("a", 0.0),)))
+
+    assert (found.compared, found.unjudged) == (0, 1)
+
+
 def test_grades_count_by_whether_they_are_enough_and_have_a_spread() -> None:
     found = agreement(judged(4.0, 2.0, threshold=3), judged(5.0, 2.0, threshold=3))
 

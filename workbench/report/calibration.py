@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from workbench.model.agreement import cohen_kappa, is_unsure, weighted_kappa
 from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, InvocationScore, Judgement, MetricResult
+from workbench.model.results import CaseResult, InvocationScore, Judgement, MetricResult, SampleCount
 from workbench.model.text import did_you_mean
 from workbench.report.judging import reason_of
 from workbench.report.label_values import (
@@ -45,7 +45,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A label beside what the judge said. `unsure`: its samples disagree."""
+    """A label beside what the judge said.
+
+    `unsure`: its samples disagree. `missing_samples`: on how many its verdict rests, if some are missing.
+    """
 
     place: Place
     human: str
@@ -53,6 +56,7 @@ class Compared:
     score: float
     rationale: str
     unsure: bool
+    missing_samples: SampleCount | None
 
 
 class ClassQuality(NamedTuple):
@@ -124,6 +128,7 @@ class _Said(NamedTuple):
     rationale: str
     unsure: bool
     scores: Sequence[float]  # of the samples
+    missing_samples: SampleCount | None = None
 
 
 class _Pair(NamedTuple):
@@ -262,7 +267,7 @@ def _said_of_case(metric: MetricResult) -> _Said:
     lowest = min(turns, key=lambda turn: turn.score if turn.score is not None else best, default=None)
     why = "" if lowest is None else _rationale(lowest)
     scores = [turn.score for turn in turns if turn.score is not None]
-    return _Said(metric.score, passes, why, is_unsure(metric), scores)
+    return _Said(metric.score, passes, why, is_unsure(metric), scores, metric.missing_samples)
 
 
 def _said_of_turn(turn: InvocationScore, metric: MetricResult) -> _Said:
@@ -272,18 +277,22 @@ def _said_of_turn(turn: InvocationScore, metric: MetricResult) -> _Said:
     enough = judgement.best if metric.threshold is None else metric.threshold
     passes = None if enough is None else turn.score >= enough
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
-    unsure = is_unsure(metric.model_copy(update={"per_invocation": (turn,)}))
-    return _Said(turn.score, passes, _rationale(turn), unsure, scores)
+    alone = metric.model_copy(update={"per_invocation": (turn,)})
+    return _Said(turn.score, passes, _rationale(turn), is_unsure(alone), scores, alone.missing_samples)
 
 
 def _said_of_rubric(label: Label, turn: InvocationScore) -> _Said:
+    """What the judge said of a rubric; nothing if the turn as a whole was not judged, as below the quorum."""
     rubrics = {rubric.rubric_id: rubric for rubric in (turn.judgement.rubrics if turn.judgement is not None else ())}
     rubric = rubrics.get(label.rubric or "")
     if rubric is None:
         expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, as this turn was not judged by any"
         raise label.error(Fault("rubric", repr(label.rubric), expected))
-    passes = None if rubric.score is None else rubric.score == 1.0
-    return _Said(rubric.score, passes, rubric.rationale, 0 < rubric.yes < rubric.yes + rubric.no, ())
+    if turn.score is None or turn.judgement is None:
+        return _Said(None, None, "", False, ())
+    read, asked = rubric.yes + rubric.no, len(turn.judgement.samples)
+    missing = SampleCount(read, asked, label.turn or 1) if read < asked else None
+    return _Said(rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < read, (), missing)
 
 
 def _rationale(turn: InvocationScore) -> str:
@@ -312,6 +321,7 @@ def _calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibratio
                 score=said.score,
                 rationale=said.rationale,
                 unsure=said.unsure,
+                missing_samples=said.missing_samples,
             )
         )
     return Calibration(

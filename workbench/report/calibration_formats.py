@@ -9,6 +9,7 @@ from workbench.model.text import counted, one_line
 from workbench.report.calibration import Calibration, Compared, Place
 from workbench.report.explain import safe
 from workbench.report.json_format import SCHEMA_VERSION
+from workbench.report.wording import PARTLY_JUDGED
 
 
 def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Iterator[str]:
@@ -30,14 +31,18 @@ def _lines(each: Calibration) -> Iterator[str]:
             yield f"  weighted   {each.weighted:.2f} (Cohen, by the square of the difference)"
         if each.off_by is not None:
             yield f"  off by     {each.off_by:.2f} on average"
+        if partly_judged := sum(compared.missing_samples is not None for compared in each.compared):
+            yield f"  samples    {counted(partly_judged, 'verdict')} {PARTLY_JUDGED}"
         for verdict in each.classes:
             quality = each.quality(verdict)
             yield f"  {verdict:<9}  precision {_share(quality.precision)}  recall {_share(quality.recall)}"
     yield f"  {counted(len(each.disagreements), 'disagreement')}"
     for differing in each.disagreements:
+        count = differing.missing_samples
         unsure = ", unsure" if differing.unsure else ""
+        missing = "" if count is None else f", judged by {count.read} of {count.asked} samples"
         why = f": {safe(differing.rationale)}" if differing.rationale else ""
-        said = f"people say {differing.human}, the judge {differing.judge} ({differing.score:.3g}{unsure})"
+        said = f"people say {differing.human}, the judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
         yield f"    {_place_text(differing.place)}: {said}{why}"
 
 
@@ -74,12 +79,14 @@ def _record(each: Calibration) -> Mapping[str, Any]:
 
 
 def _compared_record(each: Compared) -> Mapping[str, Any]:
+    count = each.missing_samples
     return {
         **_place_record(each.place),
         "human": each.human,
         "judge": each.judge,
         "score": each.score,
         "unsure": each.unsure,
+        "judged_by": None if count is None else {"read": count.read, "asked": count.asked},
         "rationale": each.rationale,
     }
 

@@ -16,6 +16,7 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
 from workbench.model.text import counted, one_line
 from workbench.report.json_format import SCHEMA_VERSION
+from workbench.report.wording import PARTLY_JUDGED
 
 _ONE_VERDICT = "every verdict is the same: chance alone explains that they agree"
 
@@ -43,6 +44,7 @@ class CriterionAgreement:
     `compared` verdicts were made in each judgement, `unjudged` were not made in one of them. `agreement` is the share
     of pairs of judgements that agree, `kappa` the same beyond chance: Cohen's for two judgements, Fleiss' for more;
     both are None where nothing can be said. `spread` is the mean standard deviation of the scores of a turn.
+    `partly_judged` counts the verdicts on cases that rest on fewer samples of the judge than were asked for.
     """
 
     metric: str
@@ -52,6 +54,7 @@ class CriterionAgreement:
     agreement: float | None
     kappa: float | None
     spread: float | None
+    partly_judged: int
     flips: Sequence[Flip]
 
     @property
@@ -114,6 +117,7 @@ def _agreement(name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[Met
         agreement=observed_agreement(items),
         kappa=cohen_kappa(pairs) if judgements == 2 else fleiss_kappa(items),
         spread=fmean(deviations) if deviations else None,
+        partly_judged=sum(metric.missing_samples is not None for _, metrics in rows for metric in metrics),
         flips=flips,
     )
 
@@ -124,7 +128,8 @@ def _verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], st
         if turn.judgement is None:
             continue
         for rubric in turn.judgement.rubrics:
-            yield (number, rubric.rubric_id), None if rubric.score is None else ("yes" if rubric.score else "no")
+            is_judged = rubric.score is not None and turn.score is not None
+            yield (number, rubric.rubric_id), ("yes" if rubric.score else "no") if is_judged else None
         if not turn.judgement.rubrics:
             yield (number, None), None if turn.score is None else _verdict(turn.score, metric.threshold)
 
@@ -168,6 +173,8 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
         yield f"  kappa      {kappa}"
         if each.spread is not None:
             yield f"  spread     ±{each.spread:.2g} of a turn's score from judgement to judgement"
+        if each.partly_judged:
+            yield f"  samples    {counted(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
         yield f"  flips      {counted(len(each.flips), 'case') if each.flips else 'none'}"
         for flip in each.flips:
             repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
@@ -200,6 +207,7 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
                 "kappa_of": each.kappa_name.lower(),
                 "reason": each.why_no_kappa,
                 "spread": each.spread,
+                "partly_judged": each.partly_judged,
                 "flips": [
                     {
                         "target": flip.case.target,
