@@ -194,6 +194,22 @@ def test_validate_names_what_a_run_refuses_of_a_configuration(workbench: Command
     assert "home/test_config.json:" in named.out
 
 
+def test_a_variable_that_no_case_has_is_an_error_beside_an_eval_set(workbench: CommandLine) -> None:
+    metric = {"metric_prompt_template": "Good? {respons}"}
+    config = {"criteria": {"tone": 1, "response_match_score": -1}, "judge_metrics": {"tone": metric}}
+    workbench.write("home/test_config.json", {**config, "criteria": {"tone": 1}})
+    workbench.write("rows/config.json", config)
+
+    beside = workbench("eval-set", "validate", "home/test_config.json")
+    of_rows = workbench("eval-set", "validate", "rows/config.json")
+
+    assert [workbench("run", "home").status, workbench("doctor").status, beside.status] == [2, 2, 2]
+    said = "judge_metrics.tone.metric_prompt_template: found the unknown variable 'respons', expected 'response'"
+    assert f"error: {said}" in beside.out
+    assert f"warning: {said}" in of_rows.out  # a dataset may have this column
+    assert of_rows.out.count("criteria.response_match_score.threshold") == 1
+
+
 def test_sets_of_different_agents_may_have_the_same_id(workbench: CommandLine) -> None:
     agent = "from google.adk.agents import Agent\nroot_agent = Agent(name='x')\n"
     for name in ("one", "two"):

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from workbench.engine.criteria import criteria_below_every_score, problems_of, with_models
-from workbench.store.discovery import discover, find_root
+from workbench.metrics.registry import check_inputs
+from workbench.store.discovery import CRITERIA_FILE, discover, find_root
 from workbench.store.documents import Problem, config_in, files_below, is_config, read_json, validate
 from workbench.store.errors import StoreError
+from workbench.store.names import EVAL_SET_SUFFIXES
 from workbench.store.settings import Settings, load_settings
 
 
@@ -29,13 +31,25 @@ def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
     config = with_models(config_in(loaded), settings)
+    invalid = list(problems_of(config))
+    places = {each.place for each in invalid}
     for criterion, lowest in criteria_below_every_score(config):
+        if f"criteria.{criterion.metric}.threshold" in places:
+            continue
         message = f"{criterion.threshold:g} is below every score (from {lowest:g} on), so that every case passes"
         placed = loaded.error(f"criteria.{criterion.metric}.threshold", found="", expected="")
         yield Problem.of_error(placed, rule="low-threshold", severity="warning", message=message)
-    for invalid in problems_of(config):
-        error = loaded.error(invalid.place, found=invalid.found, expected=invalid.expected)
+    for each in invalid:
+        error = loaded.error(each.place, found=each.found, expected=each.expected)
         yield Problem.of_error(error, rule="criteria")
+    for each in check_inputs(config, ()):
+        error = loaded.error(each.place, found=each.found, expected=each.expected)
+        yield Problem.of_error(error, rule="inputs", severity="error" if _judges_eval_set(path) else "warning")
+
+
+def _judges_eval_set(path: Path) -> bool:
+    """True if a configuration is that of an eval set beside it, whose cases have no columns of a dataset."""
+    return path.name == CRITERIA_FILE and any(each.name.endswith(EVAL_SET_SUFFIXES) for each in path.parent.iterdir())
 
 
 def _settings_for(path: Path) -> Settings:

@@ -52,7 +52,7 @@ def threshold_out_of_range(criterion: Criterion, lowest: Any, highest: Any) -> l
     if not math.isinf(above) and not math.isinf(below):
         expected = f"a number from {lowest:g} to {above:g}, the range of the metric"
     place = f"criteria.{criterion.metric}.{THRESHOLD}"
-    return [InvalidConfig(place=place, found=f"the threshold {threshold:g}", expected=expected)]
+    return [InvalidConfig(place=place, found=f"the threshold {threshold:.10g}", expected=expected)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
