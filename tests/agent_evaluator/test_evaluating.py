@@ -226,6 +226,11 @@ async def test_variables_that_the_test_sets_reach_the_agent(
         ({"eval_dataset_file_path_or_dir": MODULE}, ValueError, "no \\*.test.json below this folder"),
         ({"eval_dataset_file_path_or_dir": "empty.test.json"}, ValueError, "no eval case in it"),
         ({"eval_dataset_file_path_or_dir": "broken.test.json"}, ValueError, "broken.test.json:1:"),
+        (
+            {"eval_dataset_file_path_or_dir": "twice.test.json"},
+            ValueError,
+            "twice.test.json:1:22: error: found a second",
+        ),
         ({"num_runs": 0}, ValueError, "num_runs: found 0, expected at least 1"),
         ({"artifact_service": object()}, ValueError, "artifact_service: "),
     ],
@@ -235,6 +240,7 @@ async def test_what_is_wrong_is_said_in_a_sentence(
 ) -> None:
     project.write("empty.test.json", {"eval_set_id": "empty", "eval_cases": []})
     project.write("broken.test.json", '{"eval_cases": ')
+    project.write("twice.test.json", '{"eval_cases": [{}], "eval_cases": []}')
     given = {"agent_module": MODULE, "eval_dataset_file_path_or_dir": "simple.test.json", **arguments}
     project.add_set("simple.test.json", off="Turn it off.")
 

@@ -147,14 +147,15 @@ def test_what_cannot_be_meant_is_one_message(documented: CommandLine, arguments:
 
 
 def test_a_feature_that_adk_does_not_know_is_reported(documented: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TOOL_CONFIRMATON", "GOOGLE_TOOL"):
+    for name in ("TOOL_CONFIRMATON", "tool_config", "GOOGLE_TOOL"):
         monkeypatch.delenv(f"ADK_ENABLE_{name}", raising=False)
-    features = "--enable_features=TOOL_CONFIRMATON,GOOGLE_TOOL"
+    features = "--enable_features=TOOL_CONFIRMATON,tool_config,GOOGLE_TOOL"
 
     done = documented("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1", features)
 
     assert "unknown feature 'TOOL_CONFIRMATON'" in done.error
-    assert "did you mean 'TOOL_CONFIRMATION'?" in done.error
+    for meant in ("TOOL_CONFIRMATION", "TOOL_CONFIG"):
+        assert f"did you mean {meant!r}?" in done.error
     assert "GOOGLE_TOOL" not in done.error
 
 

@@ -184,6 +184,7 @@ def test_the_range_of_a_custom_metric_is_the_one_that_it_declares(config: Any) -
     ("model", "named"),
     [
         ("gpt-4o", "openai/gpt-4o"), ("o3-mini", "openai/o3-mini"), ("o1", "openai/o1"), ("GPT-5", "openai/GPT-5"),
+        ("ft:gpt-4o:x", "openai/ft:gpt-4o:x"),
         ("claude-sonnet-4", "anthropic/claude-sonnet-4"), ("mistral-large-latest", "mistral/mistral-large-latest"),
         ("models/gpt-4o", "openai/gpt-4o"), ("models/claude-sonnet-4", "anthropic/claude-sonnet-4"),
     ],

@@ -71,5 +71,5 @@ def unknown_features(names: Iterable[str]) -> Iterator[str]:
 
     for name in names:
         if name not in ADK_FEATURES:
-            near = did_you_mean(name, ADK_FEATURES)
+            near = did_you_mean(name.upper(), ADK_FEATURES)
             yield f"unknown feature {name!r}: google-adk 2.13 has none of this name, and ignores it{near}"

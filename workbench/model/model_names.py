@@ -6,7 +6,7 @@ import re
 
 # What the names of a vendor's models begin with, and what LiteLLM calls the vendor.
 _VENDORS = (
-    (r"gpt-|chatgpt-|o[1-9](-|$)|davinci|text-embedding-", "openai"),
+    (r"(ft:)?gpt-|chatgpt-|o[1-9](-|$)|davinci|text-embedding-", "openai"),
     (r"claude-", "anthropic"),
     (r"mistral-|mixtral-|ministral-|magistral-|codestral-|open-mi[sx]tral-", "mistral"),
     (r"grok-", "xai"),

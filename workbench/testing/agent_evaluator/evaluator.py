@@ -28,7 +28,7 @@ from workbench.report.run_report import ReportedCase
 from workbench.report.table import Style, VerdictTable, row_name, width_of_names
 from workbench.store.discovery import EvalSetEntry, Project
 from workbench.store.discovery.project import CRITERIA_FILE
-from workbench.store.documents import EvalSetDocument, load_config, migrate, with_initial_session
+from workbench.store.documents import EvalSetDocument, format_problems, load_config, migrate, with_initial_session
 from workbench.store.errors import StoreError
 from workbench.store.files import relative_name
 from workbench.store.names import EVAL_SET_SUFFIX, TEST_SUFFIX
@@ -169,9 +169,11 @@ async def _evaluate(
     config: EvalConfig | None,
 ) -> None:
     __tracebackhide__ = True
-    empty = [name for name, document in sets.documents.items() if not len(document)]
+    empty = {name: document for name, document in sets.documents.items() if not len(document)}
     if empty:
-        raise ValueError(f"{', '.join(empty)}: no eval case in it, so that there is nothing to evaluate")
+        errors = [line for document in empty.values() for line in format_problems(document.errors)]
+        nothing = f"{', '.join(empty)}: no eval case in it, so that there is nothing to evaluate"
+        raise ValueError("\n".join((*errors, nothing)))
     options = RunOptions(
         runs=num_runs,
         timeout_seconds=session.timeout_seconds,
