@@ -13,13 +13,18 @@ from pathlib import Path
 
 from workbench.store.names import TEST_SUFFIX
 
+_QUOTE = rb"(?:[\"']|\xe2\x80[\x98-\x9f])"
+_KEY = _QUOTE + rb"(?:%b)" + _QUOTE + rb"\s*:"
 _SAYS_SO = re.compile(
-    rb'"(?:eval_?cases|eval_?set_?id|initial_?session)"\s*:|\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*"query"\s*:)'
-    rb'.*"(?:expected_tool_use|expected_intermediate_agent_responses|reference)"\s*:',
+    _KEY % rb"eval_?cases?|eval_?set_?id|initial_?session"
+    + rb"|\A(?:\xef\xbb\xbf)?\s*\[\s*\{(?=.*"
+    + _KEY % rb"query"
+    + rb").*"
+    + _KEY % rb"expected_tool_use|expected_intermediate_agent_responses|reference",
     re.IGNORECASE | re.DOTALL,
 )
-"""What an eval set says, broken or not. Those of the older formats are lists of objects that expect something: a
-`query` alone, in a list or not, may be one of GraphQL."""
+"""What an eval set says, broken or not, also in quotes that JSON does not have. Those of the older formats are lists of
+objects that expect something: a `query` alone, in a list or not, may be one of GraphQL."""
 _EXPECTED = frozenset({"expected_tool_use", "expected_intermediate_agent_responses", "reference"})
 _OF_EVALS = frozenset({"data", "initial_session"})
 
