@@ -194,6 +194,21 @@ def test_validate_names_what_a_run_refuses_of_a_configuration(workbench: Command
     assert "home/test_config.json:" in named.out
 
 
+def test_a_folder_has_the_configuration_that_the_settings_name(workbench: CommandLine) -> None:
+    settings = workbench.root / "workbench.toml"
+    settings.write_text(settings.read_text().replace("[targets.home]", "[targets.home]\nconfig = 'rules/own.json'"))
+    workbench.write("rules/own.json", {"criteria": {"tool_trajectory_avg_scor": 1.0}})
+
+    wrong = workbench("eval-set", "validate", "home", "home/light.evalset.json")
+    (workbench.root / "rules/own.json").unlink()
+    missing = workbench("eval-set", "validate", "home")
+
+    assert wrong.status == missing.status == workbench("run", "home").status == 2
+    assert "rules/own.json:3:" in wrong.out
+    assert "set id" not in wrong.out  # named twice, it is one file
+    assert "rules/own.json: error: cannot read it" in missing.out
+
+
 def test_a_variable_that_no_case_has_is_an_error_beside_an_eval_set(workbench: CommandLine) -> None:
     metric = {"metric_prompt_template": "Good? {respons}"}
     config = {"criteria": {"tone": 1, "response_match_score": -1}, "judge_metrics": {"tone": metric}}

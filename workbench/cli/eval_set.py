@@ -96,7 +96,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     from workbench.model.text import counted, neutralise
     from workbench.store.documents import first_of_each_kind, fix
 
-    files = [file for path in paths for file in _files_in(path)]
+    files = list({file.resolve(): file for path in paths for file in _files_in(path)}.values())
     if mend:
         for file in files:
             if fix(file):
@@ -123,9 +123,9 @@ def file_of(agent: Path, eval_set_id: str) -> Path:
 
 
 def _files_in(path: Path) -> list[Path]:
-    from workbench.store.documents import files_below
+    from workbench.engine.file_validation import files_to_validate
 
-    found = list(files_below([path]))
+    found = files_to_validate(path)
     if not found:
         names = "*.evalset.json, *.test.json or test_config.json"
         raise click.BadParameter(f"{path}: there is nothing to check below this folder ({names}).")

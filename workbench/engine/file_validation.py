@@ -8,17 +8,26 @@ from pathlib import Path
 
 from workbench.engine.criteria import criteria_below_every_score, problems_of, with_models
 from workbench.metrics.registry import check_inputs
-from workbench.store.discovery import CRITERIA_FILE, discover, find_root
+from workbench.store.discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
 from workbench.store.documents import Problem, config_in, files_below, is_config, read_json, validate
 from workbench.store.errors import StoreError
 from workbench.store.names import EVAL_SET_SUFFIXES
 from workbench.store.settings import Settings, load_settings
 
 
+def files_to_validate(path: Path) -> list[Path]:
+    """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
+    settings name for those sets."""
+    below = {file.resolve(): file for file in files_below([path])}
+    entries = _entries_of(below) if path.is_dir() else ()
+    configs = {each.config.resolve(): each.config for each in entries if each.config and each.path.resolve() in below}
+    return list({**configs, **below}.values())
+
+
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
     """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
     files = list(files_below(paths))
-    agents = _agents_of(files)
+    agents = {entry.path.resolve(): entry.target for entry in _entries_of(files)}
     problems = validate(files, strict=strict, agent_of=lambda path: agents.get(path.resolve()))
     for path in files:
         with contextlib.suppress(StoreError):  # reported already
@@ -59,11 +68,10 @@ def _settings_for(path: Path) -> Settings:
         return Settings()
 
 
-def _agents_of(files: Iterable[Path]) -> dict[Path, str | None]:
-    """The agents of the sets of the projects that files are in, as far as discovery finds them."""
-    agents: dict[Path, str | None] = {}
-    for root in {find_root(path) for path in files}:
+def _entries_of(files: Iterable[Path]) -> list[EvalSetEntry]:
+    """The eval sets of the projects that files are in, as far as discovery finds them."""
+    entries: list[EvalSetEntry] = []
+    for root in {find_root(path) for path in files if path.exists()}:
         with contextlib.suppress(StoreError):
-            entries = discover(root, load_settings(root)).eval_sets
-            agents |= {entry.path.resolve(): entry.target for entry in entries if entry.address is None}
-    return agents
+            entries += (entry for entry in discover(root, load_settings(root)).eval_sets if entry.address is None)
+    return entries
