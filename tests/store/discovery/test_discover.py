@@ -294,6 +294,25 @@ def test_no_other_agent_takes_the_sets_of_a_target_without_one(folder: ProjectFo
     assert "there is no such agent" in project.problems[0]
 
 
+def test_no_other_agent_takes_the_sets_in_the_folder_of_a_target_without_one(folder: ProjectFolder) -> None:
+    folder.write(
+        "workbench.toml",
+        "[targets.g]\nkind = 'adk'\ntarget = 'home'\n"
+        "[targets.h]\nkind = 'adk'\ntarget = 'missing'\npath = 'pkg'\neval_sets = ['x.evalset.json']\n",
+    )
+    folder.write_agent("other")
+    for name in ("home/x", "pkg/x", "pkg/y"):
+        folder.write_set(f"{name}.evalset.json")
+
+    project = folder.discover()
+
+    found = {entry.relative: (entry.target, entry.unpaired_reason) for entry in project.eval_sets}
+    assert found["pkg/y.evalset.json"] == ("other", None)
+    assert found["pkg/x.evalset.json"] == (None, project.unusable["h"])
+    target, reason = found["home/x.evalset.json"]
+    assert target is None and project.unusable["g"] in (reason or "")
+
+
 def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",

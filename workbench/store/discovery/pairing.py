@@ -36,12 +36,13 @@ class ByLocation:
     """Pairs by climbing from the set to the first folder with agents in or below it.
 
     Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
-    the one that lives in that very folder. A set beside files that look like an agent and are none belongs to no agent
-    elsewhere, unless the cases name it.
+    the one that lives in that very folder. A set beside files that look like an agent and are none, or in the folder of
+    an unusable target, belongs to no agent elsewhere, unless the cases name it. `unusable` has the problems by folder.
     """
 
-    def __init__(self, targets: Iterable[Target], *, root: Path) -> None:
+    def __init__(self, targets: Iterable[Target], *, unusable: Mapping[Path, str] | None = None, root: Path) -> None:
         self._root = root
+        self._unusable = unusable or {}
         self._agents: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
         for target in targets:
             folder = folder_of(target)
@@ -56,6 +57,7 @@ class ByLocation:
             agents = self._agents.get(folder)
             if agents:
                 return self._choose(eval_set, folder, agents, lacking)
+            lacking = lacking or self._unusable.get(folder)
             reason = why_no_agent(folder) if lacking is None else None
             if reason is not None:
                 lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason
@@ -105,7 +107,7 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
         if is_address(pattern):
             continue
         matches = []
-        for base, rule in _rules(target, pattern, root):
+        for base, rule in _rules(target.path, pattern, root):
             matches += [path for relative, path in found.items() if rule.fullmatch(relative)]
             if not matches:
                 names = glob.glob(pattern, root_dir=base)  # noqa: PTH207 - Path.glob refuses absolute patterns
@@ -117,15 +119,17 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
     return list(claimed), unmatched
 
 
-def match_sets(patterns: Iterable[str], found: Iterable[str], *, root: Path) -> Iterator[str]:
-    """The sets that patterns relative to the root match."""
-    rules = [_rule(_relative_pattern(root, pattern, root)) for pattern in patterns if not is_address(pattern)]
+def match_sets(patterns: Iterable[str], found: Iterable[str], *, path: Path, root: Path) -> Iterator[str]:
+    """The sets that patterns relative to the path of a target or to the root match."""
+    rules = [rule for pattern in patterns if not is_address(pattern) for _, rule in _rules(path, pattern, root)]
     return (relative for relative in found if any(rule.fullmatch(relative) for rule in rules))
 
 
 def claims(target: Target, relative: str, *, root: Path) -> bool:
     """Whether a pattern of a target matches a path that need not be there."""
-    return any(rule.fullmatch(relative) for pattern in target.eval_sets for _, rule in _rules(target, pattern, root))
+    return any(
+        rule.fullmatch(relative) for pattern in target.eval_sets for _, rule in _rules(target.path, pattern, root)
+    )
 
 
 def paths_claimed(target: Target, *, name: str, root: Path) -> Iterator[str]:
@@ -151,9 +155,10 @@ def _filled(pattern: str, name: str) -> str | None:
     return None
 
 
-def _rules(target: Target, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
-    """What a pattern of a target means: as a rule for paths from the root, for each folder it may be relative to."""
-    for base in dict.fromkeys((target.path, root)):
+def _rules(path: Path, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
+    """What a pattern of a target with this path means: as a rule for paths from the root, for each folder it may be
+    relative to."""
+    for base in dict.fromkeys((path, root)):
         yield base, _rule(_relative_pattern(base, pattern, root))
 
 

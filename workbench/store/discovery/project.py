@@ -70,11 +70,15 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
     targets |= _discovered(findings, targets.values(), root, problems)
     found = {relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
     pairings = _claimed(targets.values(), found, root, problems)
+    folders: dict[Path, str] = {}
     for name, problem in unusable.items():  # no other agent may answer in place of the one that was named
-        patterns = loaded.settings.targets[name].eval_sets or ()
-        for relative in match_sets(patterns, found, root=root):
+        settings = loaded.settings.targets[name]
+        path = root / (settings.path or "")
+        for relative in match_sets(settings.eval_sets or (), found, path=path, root=root):
             pairings.setdefault(relative, Pairing(None, problem))
-    by_location = ByLocation((target for target in targets.values() if not target.eval_sets), root=root)
+        folders |= {root / settings.target: problem, path / settings.target: problem}
+    pairable = (target for target in targets.values() if not target.eval_sets)
+    by_location = ByLocation(pairable, unusable=folders, root=root)
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
