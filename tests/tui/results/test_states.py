@@ -104,7 +104,7 @@ def test_metrics_that_decide_come_first_and_the_heading_is_no_place_for_the_curs
 def test_no_row_is_wider_than_its_list(width: int) -> None:
     turns = tuple(InvocationScore(score=0.5) for _ in range(30))
     given = result(NASTY, metric(f"空 {NASTY}", 0.25, per_invocation=turns), metric("latency", 1e9, None))
-    group, table = GroupScores(spread_of([stored(given)])), ResultTable()
+    group, table = GroupScores(spread_of([stored(given)]), stale=0), ResultTable()
     group.toggle()
     table.add([table_row(given, None)])
     table.arrange()

@@ -59,7 +59,9 @@ async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Pa
 
     async with open_app(project) as screen:
         await until(lambda: stale(screen) == 3)
-        await screen.press("j", "j")
+        await screen.press("j")
+        await screen.until("● stale  3 of these", "no run in this session   ● 3 stale", "●3 ✓ 3/3")
+        await screen.press("j")
         await screen.until("STALE", "tools.py: reply() changed")
 
         (project / "tools.py").write_text(GOOD)
@@ -126,8 +128,12 @@ async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path
         await screen.until("✓ 3 passed")
         await screen.press("t")
         await screen.until("✓ 3 passed", "deviation", "three")
-        assert "✗" not in screen.text
-        await screen.press("escape", "h", "j", "2")
+        assert "✗" not in screen.text and "stale" not in screen.text
+        (project / "tools.py").write_text(GOOD.replace("prompt\n", "prompt * 2\n"))
+        await screen.until("3 rows   ● 3 stale   ✓ 3 passed", "✓ stale")
+        await screen.press("escape")
+        await screen.until("✓ 3 passed   ● 3 cases stale")
+        await screen.press("h", "j", "2")
         await screen.until("✓ passed")
         result = screen.state.subject().result
         assert result is not None and result.metrics[0].score == 1.0

@@ -31,6 +31,7 @@ from workbench.tui.widgets.row_list import RowList
 from workbench.tui.widgets.saying import say
 
 _REFRESH = 0.5  # seconds between two looks at rows that are still being read
+_LOOK = 1.0  # seconds between two looks at which verdicts are stale
 
 
 class TableScreen(ResultScreen[CaseKey | None]):
@@ -69,6 +70,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self.query_one(Input).display = False
         self.query_one(RowList).focus()
         self._read()
+        self.set_interval(_LOOK, self._arrange_if_stale)
 
     def on_resize(self) -> None:
         """Other columns fit now."""
@@ -213,8 +215,16 @@ class TableScreen(ResultScreen[CaseKey | None]):
         return self._scope.cases(self._hub.state.browser) if self._scope is not None else ()
 
     def _arrange(self) -> None:
+        self._mark_stale()
         self._table.arrange()
         self._show()
+
+    def _mark_stale(self) -> bool:
+        return self._run_id is None and self._table.mark_stale(self._hub.state.browser.freshness.stale)
+
+    def _arrange_if_stale(self) -> None:
+        if self._mark_stale():
+            self._arrange()
 
     def _show(self) -> None:
         if not self.is_mounted:

@@ -64,7 +64,7 @@ def case_head(subject: Subject) -> list[Block]:
     return blocks
 
 
-def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block, ...]:
+def set_detail(listed: ListedSet, counts: Mapping[Standing, int], *, stale: int) -> tuple[Block, ...]:
     """An eval set: where it is, how its cases stand, and what is wrong with it."""
     blocks: list[Block] = []
     if listed.kept is None:
@@ -76,7 +76,7 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
         blocks.append(_fact("agent", listed.target))
     if listed.config:
         blocks.append(_fact("criteria", listed.config))
-    blocks += [BLANK, *_count_blocks(counts)]
+    blocks += [BLANK, *_count_blocks(counts, stale=stale)]
     if listed.cases == ():
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
         blocks.append(Whole.of(empty, Tone.WARNING))
@@ -107,7 +107,12 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int]) -> tuple[Block
 
 
 def target_detail(
-    target: str, facts: Iterable[tuple[str, str]], sets: Sequence[ListedSet], counts: Mapping[Standing, int]
+    target: str,
+    facts: Iterable[tuple[str, str]],
+    sets: Sequence[ListedSet],
+    counts: Mapping[Standing, int],
+    *,
+    stale: int,
 ) -> tuple[Block, ...]:
     """A target: what it is and how its cases stand."""
     blocks: list[Block] = [_fact(name, value) for name, value in facts]
@@ -122,7 +127,7 @@ def target_detail(
                 "[targets.NAME] eval_sets."
             ),
         ]
-    blocks += [BLANK, *_count_blocks(counts)]
+    blocks += [BLANK, *_count_blocks(counts, stale=stale)]
     return tuple(blocks)
 
 
@@ -229,13 +234,15 @@ def _ran(record: CaseRecord | None) -> str:
     return f"{time_taken(record.agent_seconds)}{stored}"
 
 
-def _count_blocks(counts: Mapping[Standing, int]) -> Iterator[Block]:
+def _count_blocks(counts: Mapping[Standing, int], *, stale: int) -> Iterator[Block]:
     total = sum(counts.values())
     yield _fact("cases", f"{total:,}")
     for standing in Standing:
         if count := counts.get(standing, 0):
             look = look_of(standing)
             yield Whole((Piece(f"{look.symbol} {look.word}  ", look.tone), Piece(f"{count:,}")), indent=2)
+    if stale:
+        yield Whole((Piece(f"{STALE.symbol} {STALE.word}  ", STALE.tone), Piece(f"{stale:,} of these")), indent=2)
     yield BLANK
 
 

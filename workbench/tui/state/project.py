@@ -32,7 +32,7 @@ from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
-from workbench.tui.state.standing import FALLS_SHORT, look_of
+from workbench.tui.state.standing import FALLS_SHORT, STALE, look_of
 from workbench.tui.state.subject import Pinned, ReadCase, Subject, shown_repeat
 from workbench.tui.state.verdict_check import CheckedVerdicts
 from workbench.tui.state.watch.watch import WatchState
@@ -366,13 +366,14 @@ class ProjectState:
         if row is None or not self.browser.sets:
             return empty_detail(self.project.root, list(self.project.targets), self.project.problems)
         counts = self.board.counts(row.target, row.eval_set or None)
+        stale = self.browser.freshness.count(row.target, row.eval_set)
         listed = self.browser.eval_set(row.target, row.eval_set)
         if listed is not None:
-            return set_detail(listed, counts)
+            return set_detail(listed, counts, stale=stale)
         if self.is_only_kept(row.target):
-            return set_detail(self.browser.sets_of(row.target)[0], counts)
+            return set_detail(self.browser.sets_of(row.target)[0], counts, stale=stale)
         facts = self.project.targets.get(row.target, ())
-        return target_detail(row.target, facts, self.browser.sets_of(row.target), counts)
+        return target_detail(row.target, facts, self.browser.sets_of(row.target), counts, stale=stale)
 
     def row_view(self, index: int) -> RowView:
         """One row of the browser as it is drawn now."""
@@ -414,6 +415,8 @@ class ProjectState:
         if self.progress is not None:
             return self.progress.line(now=now, can_resume=self.stopped is not None)
         pieces = [Piece(" no run in this session", Tone.MUTED)]
+        if stale := len(self.browser.freshness.stale):
+            pieces += [Piece(f"   {STALE.symbol} {stale:,}", STALE.tone), Piece(f" {STALE.word}", Tone.MUTED)]
         for standing, count in self.board.counts().items():
             if count:
                 look = look_of(standing)

@@ -101,9 +101,10 @@ def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edit
     """A target or a set: how many of its cases passed, marked by the worst of them, and how many are stale."""
     fold = Piece("▸" if browser.is_folded(row) else "▾")
     stale = browser.freshness.count(row.target, row.eval_set)
-    more = Piece(f"{STALE.symbol}{stale:,}", STALE.tone) if stale else _NOTHING
     right = _roll_up(row, counts)
-    return RowView(row.depth, _NOTHING, fold, Piece(row.label, Tone.STRONG), edited, right, more, can_fold=True)
+    if stale:
+        right = Piece(f"{STALE.symbol}{stale:,} {right.text}", STALE.tone)
+    return RowView(row.depth, _NOTHING, fold, Piece(row.label, Tone.STRONG), edited, right, _NOTHING, can_fold=True)
 
 
 def _roll_up(row: Row, counts: Mapping[Standing, int]) -> Piece:

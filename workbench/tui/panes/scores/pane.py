@@ -57,7 +57,7 @@ class ScoresPane(Pane):
         self._note = ""  # what stands above the criteria of a case
         self._group: GroupScores | None = None
         self._place: Place | None = None  # of the set or target that is shown or gathered
-        self._gathered: tuple[int, int] | None = None  # how much there was when the set was gathered
+        self._gathered: tuple[int, int, int] | None = None  # what there was when the set was gathered
         self._gathering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -172,7 +172,7 @@ class ScoresPane(Pane):
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
                 return
             self._gathered = there_is
-            self._take(spread)
+            self._take(spread, stale=there_is[-1])
             await asyncio.sleep(_PAUSE)
 
     def _stop_gathering(self) -> None:
@@ -180,20 +180,21 @@ class ScoresPane(Pane):
         self.workers.cancel_group(self, "gather")
         self._place = None
 
-    def _there_is(self, place: Place) -> tuple[int, int]:
-        """How many results this session has brought, and how many cases are listed: changes where there is more."""
+    def _there_is(self, place: Place) -> tuple[int, int, int]:
+        """How many results this session has brought, how many cases are listed, and how many of them are stale."""
         board, (target, eval_set, _) = self.hub.state.board, place
-        return board.results, sum(board.counts(target, eval_set or None).values())
+        stale = self.hub.state.browser.freshness.count(target, eval_set)
+        return board.results, sum(board.counts(target, eval_set or None).values()), stale
 
-    def _take(self, spread: GroupSpread) -> None:
+    def _take(self, spread: GroupSpread, *, stale: int) -> None:
         if not spread.statuses:
             self.query_one(RowsAndText).show_text(nothing_ran_blocks())
             return
         is_new = self._group is None
         if self._group is None:
-            self._group = GroupScores(spread)
+            self._group = GroupScores(spread, stale=stale)
         else:
-            self._group.take(spread)
+            self._group.take(spread, stale=stale)
         self.query_one(RowsAndText).show(self._group, from_top=is_new)
 
 

@@ -7,7 +7,7 @@ judged or checked again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from workbench.model.keys import CaseKey
 from workbench.tui.state.browser.content import Hashes
@@ -29,6 +29,11 @@ class Freshness:
     def is_stale(self, key: CaseKey) -> bool:
         """Whether the newest verdict of a case is of another content or other criteria; False where that is unknown."""
         return key in self._stale
+
+    @property
+    def stale(self) -> Collection[CaseKey]:
+        """The cases whose verdicts are stale."""
+        return self._stale
 
     def why(self, key: CaseKey) -> Sequence[str]:
         """Why the newest verdict of a case is stale, in words; nothing where it is not."""

@@ -14,7 +14,7 @@ from workbench.tui.state.layout import fit
 from workbench.tui.state.pieces import Line, Piece, Tone, plural, safe_line
 from workbench.tui.state.scores.meaning import meaning_blocks
 from workbench.tui.state.scores.spread import GroupSpread, MetricSpread, WorstCase
-from workbench.tui.state.standing import look_of, standing_of
+from workbench.tui.state.standing import STALE, look_of, standing_of
 
 _NUMBERS = 23
 _BAR = 12
@@ -32,8 +32,10 @@ class _Row:
 class GroupScores(CursorRows):
     """Rows for a list."""
 
-    def __init__(self, spread: GroupSpread) -> None:
+    def __init__(self, spread: GroupSpread, *, stale: int) -> None:
+        """`stale` is how many of the cases have a verdict that no longer holds."""
         self.spread = spread
+        self._stale = stale
         self._unfolded: set[str] = set()
         self._rows: list[_Row] = []
         self._list()
@@ -50,9 +52,9 @@ class GroupScores(CursorRows):
             return _worst_line(row.worst, width=width)
         return _metric_line(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
 
-    def take(self, spread: GroupSpread) -> None:
+    def take(self, spread: GroupSpread, *, stale: int) -> None:
         """The same set or target, gathered anew: cursor and what is unfolded stay."""
-        self.spread = spread
+        self.spread, self._stale = spread, stale
         self._list()
         self.move_to(self.cursor)
 
@@ -97,6 +99,8 @@ class GroupScores(CursorRows):
             if count := self.spread.statuses[status]:
                 look = look_of(standing_of([status]))
                 pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
+        if self._stale:
+            pieces.append(Piece(f"   {STALE.symbol} {plural(self._stale, 'case')} {STALE.word}", STALE.tone))
         return Whole(tuple(pieces))
 
     def _list(self) -> None:

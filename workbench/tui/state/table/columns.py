@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from workbench.tui.state.amounts import time_taken
 from workbench.tui.state.pieces import Piece, Tone, safe_line
-from workbench.tui.state.standing import PARTLY_JUDGED, look_of, look_of_metric
+from workbench.tui.state.standing import PARTLY_JUDGED, STALE, look_of, look_of_metric
 from workbench.tui.state.table.rows import TableRow
 
 EVAL_SET = "eval_set"
@@ -39,7 +39,8 @@ def _status(row: TableRow) -> Piece:
     look = look_of(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
-    return Piece(f"{look.symbol} {look.word}{count}{partly}", look.tone)
+    shown = STALE if row.is_stale else look
+    return Piece(f"{look.symbol} {shown.word}{count}{partly}", shown.tone)
 
 
 def _calls(row: TableRow) -> Piece:

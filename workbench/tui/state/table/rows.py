@@ -35,7 +35,8 @@ class TableRow:
     `actual_calls` is None where nobody knows which tools were called, `expected_calls` where nothing was expected.
     `passed` repeats passed; `repeat` is None for a row that stands for several repeats of its case, which
     `repeat_numbers` names. `misses_samples`: a verdict rests on fewer samples of a judge than it asked for. `searched`
-    is what a filter looks in, made once: it is read with every key that the user writes.
+    is what a filter looks in, made once: it is read with every key that the user writes. `is_stale`: the verdict no
+    longer holds.
     """
 
     case: CaseKey
@@ -52,6 +53,7 @@ class TableRow:
     scores: Mapping[str, ShownScore]
     misses_samples: bool
     searched: str
+    is_stale: bool = False
 
     @property
     def name(self) -> str:
@@ -124,6 +126,7 @@ def _merge(rows: Sequence[TableRow]) -> TableRow:
         scores={name: _merge_scores([row.scores[name] for row in rows if name in row.scores]) for name in names},
         misses_samples=any(row.misses_samples for row in rows),
         searched=_searched(_name(first.case, None), status, first.response, first.trajectory, failure),
+        is_stale=first.is_stale,
     )
 
 

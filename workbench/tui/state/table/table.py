@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from math import sqrt
 
 from rich.cells import cell_len
 
+from workbench.model.keys import CaseKey
 from workbench.tui.state.cursor import CursorRows
 from workbench.tui.state.layout import fit, shorten
 from workbench.tui.state.pieces import Line, Piece, Tone, plural
-from workbench.tui.state.standing import Standing, look_of
+from workbench.tui.state.standing import STALE, Standing, look_of
 from workbench.tui.state.table.columns import EVAL_SET, Column, columns_of
 from workbench.tui.state.table.rows import TableRow, merged
 
@@ -40,6 +42,7 @@ class ResultTable(CursorRows):
         self._has_repeats = False
         self._longest_name = 0  # in cells
         self._standings: Counter[Standing] = Counter()
+        self._stale = 0  # rows that are listed
         self._figures: dict[str, tuple[float | None, float | None]] = {}  # mean and deviation by column
 
     def __len__(self) -> int:
@@ -84,6 +87,13 @@ class ResultTable(CursorRows):
         if len(self._metrics) != before:
             self.all_columns = columns_of(self._metrics)
 
+    def mark_stale(self, stale: Collection[CaseKey]) -> bool:
+        """Mark the rows of these cases, and no others, for `arrange`. Return False if they were marked before."""
+        changed = [index for index, row in enumerate(self._all) if row.is_stale != (row.case in stale)]
+        for index in changed:
+            self._all[index] = replace(self._all[index], is_stale=not self._all[index].is_stale)
+        return bool(changed)
+
     def arrange(self) -> None:
         """List what there is now: one row a case or a repeat, filtered and sorted. The same row stays selected."""
         selected = self.selected
@@ -93,6 +103,7 @@ class ResultTable(CursorRows):
             rows = [row for row in rows if all(word in row.searched for word in words)]
         self._found = list(rows)
         self._standings = Counter(row.status for row in rows)
+        self._stale = sum(row.is_stale for row in rows)
         self._figures.clear()
         self._order(selected)
 
@@ -156,6 +167,8 @@ class ResultTable(CursorRows):
     def counts(self) -> list[Piece]:
         """How many rows are listed, and how they stand."""
         pieces = [Piece(plural(len(self._rows), "row"), Tone.STRONG)]
+        if self._stale:
+            pieces.append(Piece(f"   {STALE.symbol} {self._stale:,} {STALE.word}", STALE.tone))
         for standing in Standing:
             count = self._standings[standing]
             if count:
