@@ -255,10 +255,11 @@ def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
 
 
 def test_a_long_id_is_shortened_in_its_middle(make_report: MakeReport, make_case: MakeCase) -> None:
-    ids = "start" + "x" * 300_000 + "end", "short"
+    ids = "start" + "x" * 300_000 + "end", "short", "开始" + "关" * 72 + "结束", "字" * 60 + "x" * 200 + "字" * 60
     cases = [make_case(eval_id, CaseStatus.PASSED) for eval_id in ids]
 
     lines = table_of(cases, make_report(cases))
 
     assert any("startxxx" in line and "xxxend" in line for line in lines)
-    assert max(map(len, lines)) < 250
+    assert any("开始关" in line and "关结束" in line for line in lines)
+    assert max(map(cell_length, lines)) < 150

@@ -33,7 +33,7 @@ _SCORE_WIDTH = 8
 _NARROW = 6
 """Width of a score below a number instead of the name of its metric."""
 _TIME_WIDTH = 8
-_NAME_WIDTH = 100  # characters of an id; longer ones lose their middle
+_NAME_WIDTH = 100  # terminal cells of an id; longer ones lose their middle
 _MOST_LISTED = 20
 """How many verdicts are listed that samples disagree on, or that lack samples."""
 _MOST_HINTS = 20
@@ -204,12 +204,19 @@ def _name_of(outcome: CaseOutcome) -> str:
 
 
 def _row_name(name: str, repeat: int) -> str:
-    return shorten(one_line(f"{name} [{repeat + 1}]" if repeat else name), _NAME_WIDTH)
+    return _shorten_name(one_line(f"{name} [{repeat + 1}]" if repeat else name))
 
 
 def width_of_names(names: Sequence[str]) -> int:
     """The terminal cells that a column of these names needs, long ones shortened."""
-    return max((cell_length(shorten(name, _NAME_WIDTH)) for name in names), default=0)
+    return max((cell_length(_shorten_name(name)) for name in names), default=0)
+
+
+def _shorten_name(name: str) -> str:
+    length = len(name)
+    while (cells := cell_length(shown := shorten(name, length))) > _NAME_WIDTH:
+        length = length * _NAME_WIDTH // cells
+    return shown
 
 
 def cell_length(text: str) -> int:
