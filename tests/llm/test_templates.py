@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from workbench.llm.templates import TemplateProblem, names_in, render_text
@@ -42,6 +44,17 @@ def test_a_template_that_cannot_be_read_within_limits_is_a_problem_too() -> None
         names_in("{{ 10 ** (10 ** 8) }}")
     with pytest.raises(TemplateProblem, match="too deeply nested"):
         names_in("{{" + "(" * 5000 + ")" * 5000 + "}}")
+    with pytest.raises(TemplateProblem, match="integer"):
+        names_in("{{ " + "1" * 5000 + " }}")
+    with pytest.raises(TemplateProblem, match="has 700,000 characters, expected 100,000 at most"):
+        names_in("{{ a }}" * 100_000)
+
+
+def test_a_template_that_fails_is_rendered_once_for_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        with pytest.raises(TemplateProblem, match="takes longer than"):
+            render_text("{% for a in range(99998) %}{% for b in range(99998) %}{% endfor %}{% endfor %}", {})
+        monkeypatch.setattr(subprocess, "run", None)
 
 
 @pytest.mark.parametrize(

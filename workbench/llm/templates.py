@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _SECONDS_TO_WAIT = 60  # for a process that the system may be slow to start; its own limits are far below
+_LENGTH_AT_MOST = 100_000  # of a template, in characters: parsing cannot be interrupted
 _TOO_SLOW = f"takes longer than {template_process.SECONDS_AT_MOST} s; loops within loops must be short"
 
 
@@ -76,6 +77,8 @@ def _simple_names(text: str) -> frozenset[str] | None:
     """The names in a template that only fills in names; None if it does more. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, nodes
 
+    if len(text) > _LENGTH_AT_MOST:
+        raise TemplateProblem(f"has {len(text):,} characters, expected {_LENGTH_AT_MOST:,} at most")
     try:
         tree = _environment().parse(text)
         found = list(tree.find_all(nodes.Node))
@@ -83,14 +86,24 @@ def _simple_names(text: str) -> frozenset[str] | None:
         raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
     except RecursionError:
         raise TemplateProblem("too deeply nested") from None
+    except ValueError as error:  # an integer that Python refuses to read
+        raise TemplateProblem(str(error)) from None
     if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in found):
         return None
     return frozenset(node.name for node in found if isinstance(node, nodes.Name))
 
 
-@lru_cache(maxsize=256)  # a plan asks for the same ones with each case
 def _in_process(text: str, data: str | None) -> Mapping[str, Any]:
     """What the process answers about a template, `data` being JSON. Raises TemplateProblem."""
+    answer = _ask_process(text, data)
+    if "problem" in answer:
+        raise TemplateProblem(answer["problem"])
+    return answer
+
+
+@lru_cache(maxsize=256)  # a plan asks for the same ones with each case
+def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
+    """The answer of the process; a template that takes too long is a `problem`. Raises TemplateProblem."""
     request = json.dumps({"text": text, "data": None if data is None else json.loads(data), "path": _search_path()})
     try:
         done = subprocess.run(
@@ -107,12 +120,10 @@ def _in_process(text: str, data: str | None) -> Mapping[str, Any]:
         raise TemplateProblem(f"the process that renders it could not be started: {error}") from error
     if done.returncode:
         if done.returncode < 0:
-            raise TemplateProblem(_TOO_SLOW)
+            return {"problem": _TOO_SLOW}
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise TemplateProblem(f"the process that renders it ended with exit status {done.returncode}: {last}")
     answer: Mapping[str, Any] = json.loads(done.stdout)
-    if "problem" in answer:
-        raise TemplateProblem(answer["problem"])
     return answer
 
 
