@@ -106,6 +106,13 @@ def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == ""
 
 
+def test_messages_that_cannot_be_written_change_no_status() -> None:
+    code = "from workbench.cli.streams import *\nimport sys\nmessage('lost'); sys.exit(3)"
+
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run([sys.executable, "-c", code], stderr=full, check=False).returncode == 3
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
 def test_a_closed_stream_is_no_error_and_no_file_takes_its_place(tmp_path: Path, closed: str) -> None:
     (tmp_path / "program.py").write_text(

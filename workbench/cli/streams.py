@@ -40,7 +40,7 @@ def _replace_closed_streams() -> None:
 
 def message(text: str, *, prefix: str = "workbench: ") -> None:
     """Tell people something on standard error. The text may hold anything: it is made safe here."""
-    with contextlib.suppress(BrokenPipeError, ValueError):
+    with contextlib.suppress(OSError, ValueError):
         print(prefix + redact(neutralise(text)), file=sys.stderr, flush=True)
 
 
