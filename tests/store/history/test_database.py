@@ -87,6 +87,16 @@ def test_a_full_disk_is_said_and_loses_nothing_stored(history: History) -> None:
     assert len(history.jobs("r")) == 2
 
 
+def test_an_error_that_ends_the_transaction_of_a_migration_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = ("CREATE TABLE t (a UNIQUE)", "INSERT INTO t VALUES (1)", "INSERT OR ROLLBACK INTO t VALUES (1)")
+    monkeypatch.setattr(schema, "MIGRATIONS", [failing])
+
+    with pytest.raises(StoreError, match="UNIQUE constraint failed"):
+        History.open(tmp_path)
+
+
 def test_a_read_only_file_is_said(history: History) -> None:
     history._database.execute("PRAGMA query_only = 1")
 

@@ -146,7 +146,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:  # Ctrl-C too: half a migration must not stay
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself ends a transaction after an error of the disk
+            connection.execute("ROLLBACK")
         raise
 
 
