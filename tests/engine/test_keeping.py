@@ -230,6 +230,24 @@ def spoil(project: Project, *tables: str) -> None:
             opened.write(b"x" * size)
 
 
+def test_damage_from_outside_is_noticed_at_the_end_of_the_run(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add_set({"a": [turn("a")]})
+    end_run = History.end_run
+
+    def end_and_spoil(history: History, *arguments: Any, **named: Any) -> None:
+        end_run(history, *arguments, **named)
+        spoil(project, "run")
+
+    monkeypatch.setattr(History, "end_run", end_and_spoil)
+    run = project.run()
+
+    assert run.exit_status == 2
+    (message,) = errors_of(run)
+    assert "not kept in the history: " in message and "has been moved to history.db.corrupt-1" in message
+
+
 def test_a_run_that_finds_the_history_damaged_at_its_begin_is_kept_in_a_new_one(project: Project) -> None:
     project.add_set({"a": [turn("a")]})
     project.run()

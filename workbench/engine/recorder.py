@@ -127,6 +127,8 @@ class HistoryRecorder:
                 interrupted=finished.interrupted,
             )
         )
+        if self._history is not None:
+            self._check_file()
 
     def tidy(self) -> None:
         """Forget what is old, once everybody knows how the run came out; what cannot be now is after a later run."""
@@ -191,6 +193,16 @@ class HistoryRecorder:
             f"{shown_path(new.path)} was deleted or replaced during this run: the run is kept in a new file; "
             "earlier runs are no longer there"
         )
+
+    def _check_file(self) -> None:
+        """Read the run as another process would: the open connection need not notice damage from outside."""
+        try:
+            with History.open(self._root) as reader:
+                if (notice := reader.take_notice()) is not None:
+                    self._warn(notice)
+                reader.run(self._run_id)
+        except StoreError as error:
+            self._give_up(error)
 
     def _report_lost_results(self) -> None:
         if self._has_results:

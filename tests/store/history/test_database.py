@@ -114,6 +114,20 @@ def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+def test_a_new_file_shares_no_log_with_one_that_was_deleted_and_is_still_open(tmp_path: Path) -> None:
+    with History.open(tmp_path) as deleted:
+        deleted.begin_run(make_record("r"))
+        deleted.finish_jobs("r", [FinishedJob(make_result(str(number))) for number in range(200)])
+        file_of(tmp_path).unlink()
+        with History.open(tmp_path) as history:
+            assert history.runs() == []
+            history.begin_run(make_record("r"))
+            history.copy_jobs(deleted, "r")
+
+    with History.open(tmp_path) as history:
+        assert len(history.jobs("r")) == 200
+
+
 def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
     (tmp_path / ".workbench").write_text("")
     with pytest.raises(StoreError, match=r"\.workbench: cannot create it"):

@@ -22,6 +22,8 @@ from workbench.store.history.schema import migrate
 _FOLDER = ".workbench"
 _FILE_NAME = "history.db"
 
+_BESIDE = ("-wal", "-shm")  # other files of the same database
+
 _BUSY_SECONDS = 10.0
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -154,6 +156,9 @@ def _connect(path: Path, prepare: Prepare) -> Database:
     # Only a new file: to close one that exists would undo the locks that SQLite holds on it in this process. Its other
     # files take the mode of this one; what is wrong SQLite says better.
     with contextlib.suppress(OSError):
+        if not path.exists():  # these belong to a file that was deleted, which may still be open
+            for suffix in _BESIDE:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
@@ -196,7 +201,7 @@ def _move_aside(path: Path) -> Path:
         number += 1
     try:
         path.rename(aside)
-        for suffix in ("-wal", "-shm"):
+        for suffix in _BESIDE:
             beside = path.with_name(path.name + suffix)
             if beside.exists():
                 beside.rename(aside.with_name(aside.name + suffix))
