@@ -118,7 +118,7 @@ async def test_a_long_wait_or_an_empty_account_ends_the_asking_at_once(
 
 
 @pytest.mark.needs_litellm
-@pytest.mark.parametrize("status", [400, 422, 501])
+@pytest.mark.parametrize("status", [400, 422, 500, 501])
 async def test_a_server_that_refuses_response_format_is_asked_without_it_and_each_try_is_booked(
     serve: Serve, open_models: OpenModels, status: int
 ) -> None:

@@ -69,6 +69,20 @@ def test_keys_are_told_by_their_form(secret: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("answered 500: ghp_" + "b" * 20 + "...", "answered 500: [redacted]..."),
+        ("it said sk-proj-abc…", "it said [redacted]…"),
+        ("token eyJhbGciOi.eyJzdWIi.abc... end", "token [redacted]... end"),
+        ("key -----BEGIN RSA PRIVATE KEY-----\nabc\ndef...", "key [redacted]"),
+        ("a task-force-report...", "a task-force-report..."),
+    ],
+)
+def test_keys_are_told_by_their_form_also_where_an_agent_cut_them(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("password=hunter22", "password=[redacted]"),
         ('"GOOGLE_API_KEY": "abcdefgh"', '"GOOGLE_API_KEY": "[redacted]"'),
         ("https://host/?api_key=abcdefgh&x=1", "https://host/?api_key=[redacted]&x=1"),
@@ -89,7 +103,7 @@ def test_secrets_are_told_by_their_name(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 
-@pytest.mark.parametrize("part", ["aB3_x9-", "secret:", "secret: ", "bearer ", "password"])
+@pytest.mark.parametrize("part", ["aB3_x9-", "secret:", "secret: ", "bearer ", "password", "eyJ.", "sk-"])
 def test_a_long_text_is_read_once(part: str) -> None:
     """An encoded picture in a trace: with a search that starts again at each of its parts, this would take minutes."""
     text = part * 100_000 + ", and the end"

@@ -23,6 +23,8 @@ _NO_KEY = re.compile(r"missing (credentials|[\w ]*api[ _]key)|unable to locate c
 """What libraries of providers say where they find no key, under whichever status LiteLLM gives that."""
 _NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low", re.I)
 """What OpenAI (429) and Anthropic (400) say of an account without credit."""
+_NO_SCHEMA = re.compile(r"response_format|json_schema", re.I)
+"""What servers at home say of a format that they do not know, some of them under status 500."""
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
@@ -149,6 +151,8 @@ def _error(error: Exception, model: str) -> ModelError:
     trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
     if trouble is not Trouble.REFUSED and _NO_KEY.search(str(error)):
         return failed(Trouble.NO_KEY, model, str(error))
+    if trouble is Trouble.UNAVAILABLE and _NO_SCHEMA.search(str(error)):
+        trouble = Trouble.REFUSED
     if trouble in (Trouble.LIMITED, Trouble.REFUSED) and _NO_CREDIT.search(f"{error} {getattr(error, 'body', None)}"):
         trouble = Trouble.NO_CREDIT
     # LiteLLM replaces the response of most errors by one without headers, and adds the headers of the provider.

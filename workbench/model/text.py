@@ -37,7 +37,8 @@ _SECRETS = re.compile(
     | ya29\.[0-9A-Za-z_\-.]{20,}              # Google OAuth token
     | xox[abprs]-[0-9A-Za-z\-]{10,}           # Slack
     | eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{5,}   # JSON web token
-    | -----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?-----END[ A-Z]*PRIVATE\ KEY-----
+    | (?<![A-Za-z0-9_\-.])(?:AIza|sk-|gh[pousr]_|AKIA|ya29\.|xox[abprs]-|eyJ)[A-Za-z0-9_\-.]{6,}?(?=\.\.\.|…)  # cut
+    | -----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?(?:-----END[ A-Z]*PRIVATE\ KEY-----|\Z)
     """,
     re.VERBOSE | re.DOTALL,
 )
