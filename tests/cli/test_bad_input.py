@@ -291,6 +291,10 @@ def test_nothing_is_lost_when_one_turn_fails(workbench: CommandLine, make_turn: 
             ("eval", "home", "light", "home/light.evalset.json"),
             "files and ids cannot be mixed, and the first eval set, light, is an id; did you mean 'light'?",
         ),
+        (
+            ("eval", "home", "home/light.evalset.json", "ligth:on"),
+            "ligth:on: there is no such eval-set file; did you mean 'home/light.evalset.json'?",
+        ),
         (("run", "light"), "no such file, folder or target; did you mean 'home/light.evalset.json'?"),
         (("run", "ligth:on"), "; did you mean 'home/light.evalset.json:on'?"),
         (("run", "light.evalset.json"), "; did you mean 'home/light.evalset.json'?"),

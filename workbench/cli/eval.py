@@ -138,10 +138,12 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
         else:
             name = text.rpartition(":")[0] or text
             place = "" if by_path else f", nor an eval set {path_of(name)}"
-            known = [str(file) for file in Path(name).parent.glob("*.json")]
+            is_mixed = by_path and Path(name).name == name and not name.endswith(".json")  # an id among files
+            nearest = str(path_of(name)) if is_mixed else name
+            known = [str(file) for file in Path(nearest).parent.glob("*.json")]
             if not by_path:
                 known += [name_of_file(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
-            problems.append(f"{text}: there is no such eval-set file{place}{did_you_mean(name, known)}")
+            problems.append(f"{text}: there is no such eval-set file{place}{did_you_mean(nearest, known)}")
     if problems:
         raise PlanError(*problems)
     return found
