@@ -251,6 +251,28 @@ OTHERS: dict[str, list[Any]] = {
         },
         {"role": "assistant", "content": "done"},
     ],
+    "openai's responses": [
+        {"role": "user", "content": "light"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "function_call", "id": "fc_1", "call_id": "1", "name": "set_light",
+            "arguments": json.dumps(CALL.args),
+        },
+        {"type": "function_call_output", "call_id": "1", "output": '{"ok": true}'},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
+    ],
+    "ai sdk 6, with an approval": [
+        {"role": "user", "content": "light"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool-call", "toolCallId": "1", "toolName": "set_light", "input": CALL.args},
+                {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "1"},
+            ],
+        },
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "1", "output": {"ok": True}}]},
+        {"role": "assistant", "content": "done"},
+    ],
 }  # fmt: skip
 
 
@@ -270,6 +292,11 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
         ({"role": "assistant", "content": [{"type": "invoke", "tool": "x"}]}, "messages[1].content[0]"),
         ({"role": "assistant", "content": [{"run": {"name": "x"}}]}, "messages[1].content[0]"),
         ({"role": "assistant", "content": [7]}, "messages[1].content[0]"),
+        (
+            {"role": "model", "parts": [{"text": "x", "tool_request": {"name": "f"}}]},
+            "messages[1].parts[0].tool_request",
+        ),
+        ({"type": "custom_tool_call", "name": "f", "input": "print(1)"}, "messages[1]"),
         ({"role": "assistant", "content": "", "tools_used": ["x"]}, "messages[1].tools_used"),
         ({"role": "assistant", "parts": {"text": "hi"}}, "messages[1].parts"),
         ({"role": "assistant", "content": "x", "actions": [{"name": "f"}]}, "messages[1].actions"),

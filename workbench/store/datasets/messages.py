@@ -1,8 +1,9 @@
 """Message lists, as OpenAI and LangChain write them: the turns of a conversation with the tool calls in each.
 
-Read are OpenAI's chat messages, Anthropic's, Gemini's contents, those of Bedrock and of the AI SDK, and LangChain's in
-each of the forms that it writes: `message_to_dict`, `dumpd`, the fields of its types, and pairs of role and text. What
-an assistant says in any other shape may be a call: it is refused, so that it never counts as "no tool was called".
+Read are OpenAI's chat messages and the items of its Responses, Anthropic's messages, Gemini's contents, those of
+Bedrock and of the AI SDK, and LangChain's in each of the forms that it writes: `message_to_dict`, `dumpd`, the fields
+of its types, and pairs of role and text. What an assistant says in any other shape may be a call: it is refused, so
+that it never counts as "no tool was called".
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SAYING = frozenset(
     }
 )  # fmt: skip
 _MAY_BE_CALLS = re.compile("tool|function|call", re.IGNORECASE)
-_NO_CALL_FIELDS = frozenset({"tool_call_id", "toolCallId", "tool_call_chunks", "tool_choice"})
+_NO_CALL_FIELDS = frozenset({"tool_call_id", "toolCallId", "tool_call_chunks", "tool_choice", "tool_plan"})
 _NAMED_FIELDS = frozenset(
     {"attachments", "experimental_attachments", "annotations", "citations", "sources", "files", "images"}
 )
@@ -61,6 +62,7 @@ _NO_CALLS = frozenset(
         "thinking", "redacted_thinking", "refusal", "media", "document", "file", "step-start", "container_upload",
         "thought", "inline_data", "inlineData", "file_data", "fileData", "thought_signature", "thoughtSignature",
         "cachePoint", "citationsContent", "guardContent", "reasoningContent", "tool_call_chunk",
+        "tool-approval-request", "mcp_list_tools", "mcp_approval_request",
     }
 )  # fmt: skip
 """Parts of an assistant's message, by type or key, that are no call of a tool."""
@@ -154,6 +156,7 @@ class _Reader:
         self._speaking = False  # the user has begun a turn that nobody has answered yet
 
     def take(self, message: Any, *, place: str) -> None:
+        message = _with_role(message)
         role = _role_of(message)
         if role is None:
             raise MessageError(place=place, found=kind_of(message), expected="a message with a role")
@@ -216,6 +219,18 @@ def _is_message(value: Any) -> bool:
     if _role_of(value) is None:
         return False
     return not isinstance(value, Mapping) or not _SAYING.isdisjoint(_fields_of(value))
+
+
+def _with_role(message: Any) -> Any:
+    """The message that an item of OpenAI's Responses would be: calls, outputs and reasoning have a type and no role."""
+    kind = message.get("type") if isinstance(message, Mapping) and "role" not in message else None
+    if not isinstance(kind, str):
+        return message
+    if kind.endswith("_call_output"):
+        return {"role": "tool", "content": [message]}
+    if kind.endswith("_call") or kind in ("reasoning", "mcp_list_tools", "mcp_approval_request"):
+        return {"role": "assistant", "content": [message]}
+    return message
 
 
 def _role_of(message: Any) -> Role | None:
@@ -315,11 +330,13 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
         read.results.append(_result_of(inner, read)._replace(name=_CODE_EXECUTION))
     elif kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
         read.results.append(_result_of(inner, read))
-    elif kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call"):
+    elif kind not in _NO_CALLS and (kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call")):
         read.calls.append(_call_of(inner, place=place, kind=kind))
         if any(inner.get(key) is not None for key in ("output", "result", "errorText")):
             read.results.append(_result_of(inner, read))
     elif isinstance(part.get("text"), str) and kind in _TEXTS and not part.get("thought"):
+        if role == "assistant":
+            _refuse_unknown_fields(part, place=place)
         texts.append(part["text"])
     elif role != "assistant" or kind in _NO_CALLS or not _NO_CALLS.isdisjoint(part) or kind.startswith(_OTHERS):
         read.left_out.append(kind or next(iter(part), "part"))
@@ -422,6 +439,11 @@ def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
     if _SAYING.isdisjoint(fields):
         found = f"a message with {', '.join(map(str, fields))}"
         raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
+    _refuse_unknown_fields(fields, place=place)
+
+
+def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
+    """Raise MessageError for a field of an assistant's message, or of a text in it, that may hold calls."""
     for key, value in fields.items():
         if value and key not in _SAYING and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
             raise MessageError(place=f"{place}.{key}", found=kind_of(value), expected="calls in tool_calls or content")
