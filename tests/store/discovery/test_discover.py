@@ -313,6 +313,17 @@ def test_no_other_agent_takes_the_sets_in_the_folder_of_a_target_without_one(fol
     assert target is None and project.unusable["g"] in (reason or "")
 
 
+def test_a_set_beside_an_agent_whose_settings_name_others_has_that_reason(folder: ProjectFolder) -> None:
+    folder.write("workbench.toml", "[targets.b]\nkind = 'adk'\ntarget = 'bot'\neval_sets = ['x.evalset.json']\n")
+    folder.write_agent("bot")
+    folder.write_set("x.evalset.json")
+    folder.write_set("bot/y.evalset.json")
+
+    reason = folder.entry("bot/y.evalset.json").unpaired_reason or ""
+
+    assert reason.startswith("no agent was found: the target b has eval_sets, which do not name this set; ")
+
+
 def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",

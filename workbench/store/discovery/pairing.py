@@ -36,13 +36,13 @@ class ByLocation:
     """Pairs by climbing from the set to the first folder with agents in or below it.
 
     Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
-    the one that lives in that very folder. A set beside files that look like an agent and are none, or in the folder of
-    an unusable target, belongs to no agent elsewhere, unless the cases name it. `unusable` has the problems by folder.
+    the one that lives in that very folder. A set beside files that look like an agent and are none, or in a folder of
+    `reasons`, which say why its agent is not that of the set, belongs to no agent elsewhere, unless the cases name it.
     """
 
-    def __init__(self, targets: Iterable[Target], *, unusable: Mapping[Path, str] | None = None, root: Path) -> None:
+    def __init__(self, targets: Iterable[Target], *, reasons: Mapping[Path, str] | None = None, root: Path) -> None:
         self._root = root
-        self._unusable = unusable or {}
+        self._reasons = reasons or {}
         self._agents: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
         for target in targets:
             folder = folder_of(target)
@@ -57,7 +57,7 @@ class ByLocation:
             agents = self._agents.get(folder)
             if agents:
                 return self._choose(eval_set, folder, agents, lacking)
-            lacking = lacking or self._unusable.get(folder)
+            lacking = lacking or self._reasons.get(folder)
             reason = why_no_agent(folder) if lacking is None else None
             if reason is not None:
                 lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason

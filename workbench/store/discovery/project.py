@@ -70,15 +70,19 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
     targets |= _discovered(findings, targets.values(), root, problems)
     found = {relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
     pairings = _claimed(targets.values(), found, root, problems)
-    folders: dict[Path, str] = {}
+    reasons = {
+        folder: f"the target {target.name} has eval_sets, which do not name this set"
+        for target in targets.values()
+        if target.eval_sets and (folder := folder_of(target)) is not None
+    }
     for name, problem in unusable.items():  # no other agent may answer in place of the one that was named
         settings = loaded.settings.targets[name]
         path = root / (settings.path or "")
         for relative in match_sets(settings.eval_sets or (), found, path=path, root=root):
             pairings.setdefault(relative, Pairing(None, problem))
-        folders |= {root / settings.target: problem, path / settings.target: problem}
+        reasons |= {root / settings.target: problem, path / settings.target: problem}
     pairable = (target for target in targets.values() if not target.eval_sets)
-    by_location = ByLocation(pairable, unusable=folders, root=root)
+    by_location = ByLocation(pairable, reasons=reasons, root=root)
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
