@@ -156,6 +156,23 @@ async def test_a_dialog_that_is_closed_twice_in_haste_closes_once(project: Path,
         assert len(screen.app.screen_stack) == 1
 
 
+async def test_a_command_for_a_dialog_that_has_closed_does_nothing(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("passes")
+        await screen.press("j", "j", "c")
+        await screen.until("response_match_score")
+        commands = list(screen.app.get_system_commands(screen.app.screen))
+        await screen.press("escape")
+        await screen.until_gone("response_match_score")
+
+        for command in commands:
+            if command.help.startswith("key"):
+                command.callback()
+        await screen.pilot.pause()
+
+        assert screen.app.fault is None
+
+
 async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("passes")

@@ -268,7 +268,7 @@ class WorkbenchApp(App[None]):
 
     def _doing(self, action: str, node: DOMNode) -> Callable[[], None]:
         def do() -> None:
-            self.call_next(self.run_action, action, node)
+            node.call_next(self.run_action, action, node)
 
         return do
 
