@@ -104,7 +104,7 @@ async def test_a_function_that_leaves_is_told_as_the_metric(bench: Any, way: dic
     with pytest.raises(AgentError) as raised:
         await _score(bench, "import sys\ndef f(instance): sys.exit(3)", way=way)
 
-    assert raised.value.failure.message == "mine: the metric called sys.exit(3)"
+    assert raised.value.failure.message == "mine: the metric called sys.exit(3) (metrics.py:2)"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ async def test_sys_exit_is_told_as_such(bench: Any, way: dict[str, Any]) -> None
 
     talk = await bench.talk_once("hi", **way)
 
-    assert (talk.kind, talk.message) == ("agent", "the agent called sys.exit('enough')")
+    assert (talk.kind, talk.message) == ("agent", "the agent called sys.exit('enough') (agent.py:2)")
 
 
 @pytest.mark.parametrize(

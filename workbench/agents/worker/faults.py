@@ -47,7 +47,7 @@ def describe_failure(error: BaseException, *, loading: bool = False, raised_by: 
         return {"kind": error.kind, "message": str(error), "traceback": None}
     if isinstance(error, SystemExit):
         when = " while it was imported" if loading else ""
-        message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}"
+        message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}{_place(error)}"
         return {"kind": "setup" if loading else "agent", "message": message, "traceback": _traceback(error)}
     missing = _describe_missing_key(error)
     if missing is not None:
