@@ -110,6 +110,8 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
             "home: agent.py:3: not readable as Python: '(' was never",
         ),
         ("root_agent.yaml", "name: home", "home: root_agent.yaml alone is not read: add agent.py with root_agent"),
+        ("root_agnet.yaml", "name: home", "home: root_agnet.yaml alone is not read: add agent.py with root_agent"),
+        ("root_agent.yml", "name: home", "home: root_agent.yml alone is not read: add agent.py with root_agent"),
     ],
 )
 def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(

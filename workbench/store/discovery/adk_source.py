@@ -78,12 +78,14 @@ def why_no_agent(folder: Path) -> str | None:
         if not module.imports_adk:
             return f"{name} imports nothing of google.adk, so it is no ADK agent"
         return f"{name} binds none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
-    if (folder / "root_agent.yaml").is_file():
-        return (
-            "root_agent.yaml alone is not read: add agent.py with root_agent = "
-            "config_agent_utils.from_config(PATH) of google.adk.agents"
-        )
-    return None
+    found = (path.name for path in folder.glob("*.y*ml"))
+    written = get_close_matches("root_agent.yaml", found, n=1, cutoff=0.85)  # ADK reads this name only
+    if not written:
+        return None
+    return (
+        f"{written[0]} alone is not read: add agent.py with root_agent = "
+        "config_agent_utils.from_config(PATH) of google.adk.agents"
+    )
 
 
 def holds_adk_agent(path: Path, *, root: Path) -> bool:
