@@ -191,6 +191,34 @@ def test_calls_as_chat_completions_have_them_are_read() -> None:
     assert told["tool_responses"] == [{"id": "1", "name": "look", "response": {"result": "seen"}}]
 
 
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        ({"type": "server_tool_use", "id": "1", "name": "look", "input": {"at": "moon"}}, "look"),
+        ({"type": "tool_use", "id": "1", "name": "look", "input": {"at": "moon"}}, "look"),
+        ({"toolUse": {"toolUseId": "1", "name": "look", "input": {"at": "moon"}}}, "look"),
+        ({"type": "mcp_call", "id": "1", "name": "look", "arguments": '{"at": "moon"}'}, "look"),
+        ({"type": "web_search_call", "id": "1", "action": {"at": "moon"}}, "web_search"),
+    ],
+)
+def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: str) -> None:
+    said = {"role": "assistant", "content": [block, {"type": "text", "text": "done"}]}
+
+    told = read_output({"messages": [{"role": "user", "content": "hi"}, said]}, is_stream=False)
+
+    assert told["predicted_trajectory"] == [{"id": "1", "name": name, "args": {"at": "moon"}}]
+    assert told["response"] == "done"
+
+
+def test_calls_of_a_field_are_not_counted_again_in_the_content() -> None:
+    call = {"id": "1", "name": "look", "args": {}}
+    said = {**CALL, "tool_calls": [call], "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]}
+
+    told = read_output({"messages": [said]}, is_stream=False)
+
+    assert told["predicted_trajectory"] == [call]
+
+
 @pytest.mark.needs_fork
 async def test_sessions_without_a_stream_are_named_with_what_was_expected(bench: Any, engine: Any) -> None:
     bench.agent("""

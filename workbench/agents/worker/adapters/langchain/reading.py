@@ -15,6 +15,9 @@ from ...values import describe
 from ..base import AgentFault
 
 _TEXT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
+_KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
+_IN_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call"})
+"""Types of content that say again what a message has in `tool_calls`."""
 _SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_TEXT_KEYS[:4])}"
 
 
@@ -52,7 +55,7 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
             use = _read_call(call)
             names[use["id"]] = use["name"]
             uses.append(use)
-        uses += _calls_of_the_provider(message)
+        uses += _calls_in_content(message)
         # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
         for call in getattr(message, "invalid_tool_calls", None) or ():
             uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
@@ -110,16 +113,22 @@ def _read_call(call: Any) -> dict[str, Any]:
     return {"id": call.get("id"), "name": told["name"], "args": as_json(args or {})}
 
 
-def _calls_of_the_provider(message: Any) -> list[dict[str, Any]]:
-    """Calls of tools that ran on the server of the model: only the content has them."""
-    content = message.content if isinstance(message.content, list) else []
-    return [
-        {"id": block.get("id"), "name": block["name"], "args": as_json(block.get("input", block.get("args")) or {})}
-        for block in content
-        if isinstance(block, dict)
-        and block.get("type") in ("server_tool_use", "server_tool_call", "mcp_tool_use")
-        and isinstance(block.get("name"), str)
-    ]
+def _calls_in_content(message: Any) -> list[dict[str, Any]]:
+    """Calls that only the content has: of tools that ran on the server of the model, or of another SDK's message."""
+    has_field = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
+    uses = []
+    for block in message.content if isinstance(message.content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        keyed = next((block[key] for key in _KEYS_OF_CALLS if isinstance(block.get(key), dict)), None)
+        kind = "tool_use" if keyed is not None else str(block.get("type"))
+        if (has_field and kind in _IN_TOOL_CALLS) or not kind.endswith(("tool_use", "_call")):
+            continue
+        call = block if keyed is None else keyed
+        name = call.get("name", kind.removesuffix("_call"))  # OpenAI's type names the tool: `web_search_call`
+        args = next((call[key] for key in ("input", "args", "arguments", "action") if key in call), None)
+        uses.append(_read_call({"id": call.get("id", call.get("toolUseId")), "name": name, "args": args}))
+    return uses
 
 
 def message_text(message: Any) -> str:
