@@ -210,6 +210,14 @@ def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: s
     assert told["response"] == "done"
 
 
+def test_a_block_that_looks_like_a_call_of_an_unknown_kind_is_an_error() -> None:
+    block = {"type": "invoke", "tool": "look", "input": {}}
+    said = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
+
+    with pytest.raises(AgentFault, match="a dict with the keys input, tool, type in its content"):
+        read_output({"messages": [said]}, is_stream=False)
+
+
 def test_calls_of_a_field_are_not_counted_again_in_the_content() -> None:
     call = {"id": "1", "name": "look", "args": {}}
     said = {**CALL, "tool_calls": [call], "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]}

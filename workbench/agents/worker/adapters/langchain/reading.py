@@ -18,6 +18,8 @@ _TEXT_KEYS = ("output", "response", "answer", "result", "text", "generation", "c
 _KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
 _IN_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call"})
 """Types of content that say again what a message has in `tool_calls`."""
+_NAMES_OF_TOOLS = frozenset({"name", "tool", "toolName", "tool_name"})
+_ARGUMENTS = frozenset({"args", "input", "arguments", "parameters"})
 _SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_TEXT_KEYS[:4])}"
 
 
@@ -122,7 +124,11 @@ def _calls_in_content(message: Any) -> list[dict[str, Any]]:
             continue
         keyed = next((block[key] for key in _KEYS_OF_CALLS if isinstance(block.get(key), dict)), None)
         kind = "tool_use" if keyed is not None else str(block.get("type"))
-        if (has_field and kind in _IN_TOOL_CALLS) or not kind.endswith(("tool_use", "_call")):
+        if has_field and kind in _IN_TOOL_CALLS:
+            continue
+        if not kind.endswith(("tool_use", "_call")):
+            if _NAMES_OF_TOOLS & block.keys() and _ARGUMENTS & block.keys():
+                raise AgentFault(f"the agent's message has {describe(block)} in its content, expected a known call")
             continue
         call = block if keyed is None else keyed
         name = call.get("name", kind.removesuffix("_call"))  # OpenAI's type names the tool: `web_search_call`
