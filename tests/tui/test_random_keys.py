@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from textual import events
 from textual.app import App
+from textual.command import CommandList
+from textual.geometry import Region
 
 from workbench.tui.keys import KEY_ACTIONS
 from workbench.tui.screens.confirm import ConfirmScreen
@@ -171,6 +173,21 @@ async def test_a_command_for_a_dialog_that_has_closed_does_nothing(project: Path
         await screen.pilot.pause()
 
         assert screen.app.fault is None
+
+
+async def test_a_key_for_a_list_of_commands_without_a_place_does_nothing(
+    project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("passes")
+        await screen.press("ctrl+p")
+        commands = screen.app.screen.query_one(CommandList)
+        with monkeypatch.context() as patch:
+            patch.setattr(CommandList, "scrollable_content_region", Region())
+            commands.clear_options().add_options(["one", "two"])
+            done = await screen.app.run_action("command_list('page_down')", screen.app.screen)
+
+        assert not done and screen.app.fault is None
 
 
 async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:

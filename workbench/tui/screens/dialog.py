@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from textual import on
 from textual.app import App
 from textual.await_complete import AwaitComplete
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 from textual.dom import DOMNode
 from textual.events import ScreenResume
 from textual.message_pump import MessagePump
@@ -56,6 +56,12 @@ class Dialog(ModalScreen[Result], ResultScreen[Result]):
 
 class Palette(CommandPalette, Dialog[None]):
     """Textual's list of commands."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys for the list do nothing before it has its place on the screen: Textual fails on them."""
+        if action == "command_list":
+            return bool(self.query_one(CommandList).scrollable_content_region)
+        return super().check_action(action, parameters)
 
 
 async def wait_until_built(app: App[Any]) -> None:
