@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.documents import migrate, validate
+from workbench.store.documents import EvalSetDocument, migrate, validate
 from workbench.store.errors import StoreError
 
 CASE = '{"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
@@ -39,6 +39,17 @@ def test_damage_is_read_in_linear_time(file: Callable[..., Path], text: str) -> 
     assert problems
     # It takes well below a second; in quadratic time it took minutes.
     assert time.process_time() - started < 15
+
+
+def test_the_line_of_a_fault_is_found_once(file: Callable[..., Path]) -> None:
+    unreadable, typed = '{"eval_id" "a"}', '{"eval_id": "b", "conversation": {}}'
+    document = EvalSetDocument.open(file(f"{START}{unreadable}, {typed}]}}"))
+
+    for index in (0, 1, 0, 1):
+        with pytest.raises(StoreError) as caught:
+            document.case(index)
+
+        assert caught.value is document.entries[index].problem
 
 
 def test_cases_after_many_broken_ones_are_still_read(file: Callable[..., Path]) -> None:

@@ -179,9 +179,8 @@ class DocumentView:
     def case(self, index: int) -> EvalCase:
         """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
         data = self.raw_case(index)
-        fault = self._pieces.cases[index].head.fault
-        if fault is not None:
-            raise self.error_in(index, fault)
+        if self._pieces.cases[index].head.fault is not None:
+            raise self._listed_problem(index)
         return read_case(data, format=self.format, eval_id=name_of_file(self.path))
 
     def case_recipe(self, index: int) -> Recipe[EvalCase]:
@@ -192,7 +191,7 @@ class DocumentView:
         """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
         piece = self._pieces.cases[index]
         if piece.broken is not None:
-            raise self.error_in(index, piece.broken)
+            raise self._listed_problem(index)
         return decode_tolerantly(piece.data.decode())[0]
 
     def case_text(self, index: int) -> str:
@@ -254,6 +253,12 @@ class DocumentView:
     def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is, with its line and column in the file."""
         return self.case_errors().error(index, fault)
+
+    def _listed_problem(self, index: int) -> StoreError:
+        """The problem of a case as it is listed: to find its line anew for each of many cases takes quadratic time."""
+        problem = self.entries[index].problem
+        assert problem is not None, "the case can be read"
+        return problem.with_traceback(None)
 
     def case_errors(self) -> CaseErrors:
         """What places the faults of many cases at the cost of one pass."""
