@@ -308,3 +308,19 @@ def test_mistyped_sets_and_cases_have_a_suggestion(
 
     assert done.status == 2
     assert said in done.error
+
+
+@pytest.mark.parametrize("command", [("run",), ("eval", "home"), ("explain",), ()])
+def test_an_argument_too_long_for_a_path_is_not_found(workbench: CommandLine, command: tuple[str, ...]) -> None:
+    done = workbench(*command, "z" * 5000)
+
+    assert done.status == 2
+    assert "no such" in done.error and "fault of workbench" not in done.error
+    assert len(done.error) < 1000
+
+
+def test_many_cases_of_a_set_may_be_named(workbench: CommandLine) -> None:
+    done = workbench("run", f"home/light.evalset.json:on,{','.join(['on'] * 200)}")
+
+    assert done.status == 0
+    assert "1 case: 1 passed" in done.out

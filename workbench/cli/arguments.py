@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+LONGEST_NAME = 300
+"""Characters of an argument that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,16 @@ class Named:
     def path(self) -> Path:
         """The name as a path."""
         return Path(self.name)
+
+
+def path_exists(text: str) -> bool:
+    """Return True if this is a path of something; a text too long for a path, such as a list of cases, is none."""
+    return os.path.exists(text)  # noqa: PTH110 - Path.exists raises OSError for such a text
+
+
+def is_file(text: str) -> bool:
+    """As `path_exists`, for files."""
+    return os.path.isfile(text)  # noqa: PTH113 - as above
 
 
 def split_argument(text: str, *, exists: Callable[[str], bool]) -> Named | None:

@@ -104,22 +104,19 @@ def evaluate(
 
 def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
-    from workbench.cli.arguments import Named, split_argument
+    from workbench.cli.arguments import LONGEST_NAME, Named, is_file, path_exists, split_argument
     from workbench.engine.plan import PlanError
-    from workbench.model.text import did_you_mean
+    from workbench.model.text import did_you_mean, shorten
     from workbench.store.names import EVAL_SET_SUFFIX, name_of_file
 
     def path_of(text: str) -> Path:
         return agent / f"{text}{EVAL_SET_SUFFIX}"
 
     def is_id(text: str) -> bool:
-        return bool(text) and "/" not in text and "\\" not in text and path_of(text).is_file()
-
-    def is_file(text: str) -> bool:
-        return Path(text).is_file()
+        return bool(text) and "/" not in text and "\\" not in text and is_file(str(path_of(text)))
 
     arguments = list(sets)
-    by_path = split_argument(arguments[0], exists=lambda text: Path(text).exists()) is not None
+    by_path = split_argument(arguments[0], exists=path_exists) is not None
     found: list[Named] = []
     problems = []
     for text in arguments:
@@ -131,19 +128,20 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
             wanted = str(path_of(other.name)) if by_path else name_of_file(other.path)
             first = f"the first eval set, {arguments[0]}, is {'a file' if by_path else 'an id'}"
             problems.append(f"{text}: files and ids cannot be mixed, and {first}; did you mean {wanted!r}?")
-        elif by_path and Path(text).is_dir():
+        elif by_path and path_exists(text) and Path(text).is_dir():
             problems.append(
                 f"{text}: it is a folder, expected an eval-set file (`workbench run {text}` runs all below)"
             )
         else:
             name = text.rpartition(":")[0] or text
-            place = "" if by_path else f", nor an eval set {path_of(name)}"
+            place = "" if by_path else shorten(f", nor an eval set {path_of(name)}", LONGEST_NAME)
             is_mixed = by_path and Path(name).name == name and not name.endswith(".json")  # an id among files
             nearest = str(path_of(name)) if is_mixed else name
             known = [str(file) for file in Path(nearest).parent.glob("*.json")]
             if not by_path:
                 known += [name_of_file(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
-            problems.append(f"{text}: there is no such eval-set file{place}{did_you_mean(nearest, known)}")
+            shown = shorten(text, LONGEST_NAME)
+            problems.append(f"{shown}: there is no such eval-set file{place}{did_you_mean(nearest, known)}")
     if problems:
         raise PlanError(*problems)
     return found

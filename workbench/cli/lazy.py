@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from workbench.cli.arguments import LONGEST_NAME, path_exists
+
 COMMANDS = {
     "run": ("workbench.cli.run:run", "Run eval cases and report the verdicts."),
     "watch": ("workbench.cli.watch:watch", "Watch the project and run what a change affects."),
@@ -67,7 +69,7 @@ class LazyGroup(click.Group):
         """The command that the arguments begin with; a path that exists is opened."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            if not Path(name).exists():
+            if not path_exists(name):
                 ctx.fail(_no_such_command_or_path(name))
             return "open", open_command, args
         return super().resolve_command(ctx, args)
@@ -101,7 +103,10 @@ def _no_such_command_or_path(name: str) -> str:
     looks_like_path = "/" in name or "." in name
     if close and not looks_like_path:
         return f"no such command or path: {name!r}; did you mean `workbench {close[0]}`?"
-    return f"no such {'file or folder' if looks_like_path else 'command or path'}: {name!r}"
+    from workbench.model.text import shorten
+
+    shown = shorten(name, LONGEST_NAME)
+    return f"no such {'file or folder' if looks_like_path else 'command or path'}: {shown!r}"
 
 
 def normalise_option(token: str) -> str:

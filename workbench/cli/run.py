@@ -97,9 +97,10 @@ def run(
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
     """
+    from workbench.cli.arguments import path_exists
     from workbench.engine.plan import RunOptions
 
-    if resume is not None and resume != _LATEST and Path(resume).exists():
+    if resume is not None and resume != _LATEST and path_exists(resume):
         what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: the value is optional
     options = RunOptions.model_validate(
         {"config": config, **execution, **tools, **judging, **calls, "resume": resume},
@@ -152,13 +153,13 @@ def open_workspace(
 
     `begin` may start something as soon as it is known what there is.
     """
-    from workbench.cli.arguments import split_argument
+    from workbench.cli.arguments import path_exists, split_argument
     from workbench.cli.selecting import only_target, split_names
     from workbench.engine.named import root_of, with_named_sets
     from workbench.store.discovery import discover
     from workbench.store.settings import load_settings
 
-    splits = (split_argument(text, exists=lambda name: Path(name).exists()) for text in what)
+    splits = (split_argument(text, exists=path_exists) for text in what)
     root = root_of([named.path for named in splits if named is not None])
     loaded = load_settings(root)
     project = discover(root, loaded)

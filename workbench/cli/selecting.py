@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from workbench.cli.arguments import Named, split_argument
+from workbench.cli.arguments import LONGEST_NAME, Named, path_exists, split_argument
 from workbench.engine.named import require_target
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.model.text import did_you_mean, shorten
@@ -14,9 +14,6 @@ from workbench.store.discovery import EvalSetEntry, Project, missing_files, reco
 from workbench.store.errors import NotRead
 from workbench.store.files import relative_name
 from workbench.store.names import name_of_file
-
-_LONGEST_NAME = 300
-"""How many characters of an argument a message repeats."""
 
 
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
@@ -34,9 +31,9 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     for text in arguments:
         if not text:  # a variable of the shell that is not set; as a path it would be the whole folder
             raise PlanError("an argument is empty, expected a file, folder or target")
-        name = split_argument(text, exists=lambda text: Path(text).exists() or text in by_name)
+        name = split_argument(text, exists=lambda text: path_exists(text) or text in by_name)
         if name is None:
-            shown = shorten(text, _LONGEST_NAME)
+            shown = shorten(text, LONGEST_NAME)
             raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
             raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
@@ -99,7 +96,7 @@ def only_cases(
     if missing and all_read:
         raise PlanError(
             *(
-                f"no eval case {shorten(repr(case), _LONGEST_NAME)} in the eval sets named{did_you_mean(case, known)}"
+                f"no eval case {shorten(repr(case), LONGEST_NAME)} in the eval sets named{did_you_mean(case, known)}"
                 for case in missing
             )
         )
