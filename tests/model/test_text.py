@@ -221,6 +221,7 @@ def test_names_of_secrets(name: str, is_secret: bool) -> None:
 
 def test_joiners_that_join_nothing_are_shown() -> None:
     assert neutralise("zwj\u200d") == "zwj\\u200d"
+    assert neutralise("on\ufe0f, on\u034f") == "on\\ufe0f, on\\u034f"
     assert neutralise("a\u200cb \u200d漢") == "a\\u200cb \\u200d漢"
     assert neutralise("می\u200cخواهم") == "می\u200cخواهم"
 

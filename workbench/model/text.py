@@ -18,15 +18,16 @@ _CONTROL.update({code: f"\\x{code:02x}" for code in range(0x80, 0xA0)})
 _CONTROL.update({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)})
 _CONTROL.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
 # What has no width: two ids that differ by it alone would look the same. Joiners, which scripts need, stay.
-_INVISIBLE = (0xAD, 0x115F, 0x1160, 0x180E, 0x200B, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0)
+_INVISIBLE = (0xAD, 0x34F, 0x115F, 0x1160, 0x180E, 0x200B, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0)
 _CONTROL.update({code: f"\\u{code:04x}" for code in _INVISIBLE})
 _CONTROL.update({code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)})
 # What joins, widens or tints the character before it: terminals do not agree on how wide the whole is then, and a row
 # that is wider than was reckoned shifts all that stands beside it.
 _CONTROL.update(dict.fromkeys((0x200D, 0x20E3, 0xFE0F, *range(0x1F3FB, 0x1F400)), ""))
 
-# Joiners work between letters of other scripts, and emoji: beside anything else they are only invisible.
-_LONE_JOINER = re.compile("(?<![^\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\0-\x7f])")
+# Joiners work between letters of other scripts, and emoji, and the last one after emoji and in keycaps: beside anything
+# else they are only invisible.
+_LONE_JOINER = re.compile("(?<![^\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\0-\x7f])|(?<![^\0-\x7f])\ufe0f(?!\u20e3)")
 
 _SECRETS = re.compile(
     r"""
@@ -87,7 +88,7 @@ def neutralise(text: str) -> str:
 
     Emoji that are put together of several are taken apart, so that every terminal gives them the same room.
     """
-    if "\u200c" in text or "\u200d" in text:  # to look for it at every place takes far longer
+    if "\u200c" in text or "\u200d" in text or "\ufe0f" in text:  # to look for it at every place takes far longer
         text = _LONE_JOINER.sub(_escaped, text)
     return text.replace("\r\n", "\n").translate(_CONTROL)
 
