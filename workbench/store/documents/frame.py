@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from workbench.store.documents.jsontext import BrokenJson, Masked, decode_at, found_at, mask, skip_space
+from workbench.store.documents.jsontext import (
+    UNCLOSED,
+    BrokenJson,
+    Decoded,
+    Masked,
+    decode_at,
+    found_at,
+    mask,
+    skip_space,
+)
 
 if TYPE_CHECKING:
     from workbench.store.documents.recovering import CaseEnds
@@ -220,7 +229,7 @@ class _Reader:
             return position + 1
         while True:
             try:
-                value, end = decode_at(text, position, level=level)
+                value, end = self._decode_case(position, level=level)
                 spans.append(CaseSpan(position, end, read_head(value)))
             except BrokenJson as broken:
                 if not self.recover:
@@ -239,6 +248,23 @@ class _Reader:
             if closing != "{":
                 self.frame.cases_end = position
                 raise fault
+
+    def _decode_case(self, start: int, *, level: int) -> Decoded:
+        """Decode the case that begins at `start`. Raises BrokenJson.
+
+        After a broken case it is decoded apart from the rest: json counts the lines before each error.
+        """
+        end = None if self.ends is None else self.ends.matched_end(start)
+        if end is None:
+            return decode_at(self.text, start, level=level)
+        case = self.text[start:end]
+        try:
+            decoded = decode_at(case, 0, level=level)
+        except BrokenJson as broken:
+            if broken.offset >= len(case) or broken.found == UNCLOSED:  # brackets in its texts may have been counted
+                return decode_at(self.text, start, level=level)
+            raise BrokenJson(start + broken.offset, found=broken.found, expected=broken.expected) from None
+        return Decoded(decoded.value, start + decoded.end)
 
     def _close_broken_case(self, start: int, broken: BrokenJson) -> int:
         from workbench.store.documents.recovering import CaseEnds

@@ -25,6 +25,8 @@ _NOT_BLANK = re.compile(r"[^\r\n\t]")
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\.)*"?|[\[\]{},:]|[^\s\[\]{},:"]+|.', re.DOTALL)
 _SHOWN_WIDTH = 40
 
+UNCLOSED = "a string without its closing quote"
+
 MOST_LEVELS = 200
 """Objects and lists inside each other; pydantic reads 201 levels (so does google-adk) and writes 255.
 
@@ -207,7 +209,7 @@ def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
     message = error.msg.rstrip(":")
     expected = next((words for known, words in _EXPECTED.items() if message.startswith(known)), "JSON")
     if message.startswith("Unterminated string"):
-        found = "a string without its closing quote"
+        found = UNCLOSED
     elif message.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, before it at what follows
         offset = skip_space(text, offset + 1)
         found = found_at(text, offset)

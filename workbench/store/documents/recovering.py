@@ -41,11 +41,15 @@ class CaseEnds:
         self._next_named = _Search(self._find_named)
         self._next_indented = _Search(self._find_indented)
 
-    def end_of(self, start: int) -> CaseEnd:
-        """The end of the broken case that begins at `start`; always greater than `start`."""
+    def matched_end(self, start: int) -> int | None:
+        """The end of the object or list that begins at `start` by its brackets; None if they do not match."""
         if self._ends is None:
             self._ends = _match_brackets(self._text, start)
-        end = self._ends.get(start)
+        return self._ends.get(start)
+
+    def end_of(self, start: int) -> CaseEnd:
+        """The end of the broken case that begins at `start`; always greater than `start`."""
+        end = self.matched_end(start)
         if end is not None:
             after = skip_space(self._text, end)
             if self._text[after : after + 1] in (",", "]"):
