@@ -136,7 +136,8 @@ def test_a_judge_without_a_score_leaves_its_label_unjudged(
 
 def test_verdicts_that_lack_samples_are_marked(ran: CommandLine, server: Server) -> None:
     once = iter([gemini(json.dumps({"verdict": "valid"}))])
-    server.answer = lambda _: next(once, gemini("I would rather not say."))
+    silent = gemini("I would rather not say.")
+    server.answer = lambda call: next(once, silent) if "<agent_answer>" in json.dumps(call.body) else silent
     ran("judge", "--case", "d", "--no-cache")
     ran.write("labels.jsonl", as_lines([{"eval_id": "d", "label": "fail"}]))
 
