@@ -11,14 +11,16 @@ from functools import partial
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.model import text as text_module
 from workbench.model.text import (
     REDACTED,
     add_secrets,
     mask_data,
     mask_secrets,
+    may_be_redacted,
     may_hold_secret,
     names_secret,
     neutralise,
@@ -217,6 +219,30 @@ def test_a_line_of_json_that_may_hold_a_secret_is_told_without_reading_it() -> N
 )
 def test_names_of_secrets(name: str, is_secret: bool) -> None:
     assert names_secret(name) is is_secret
+
+
+_FRAGMENTS = st.sampled_from(
+    [
+        *("AIza", "sk-", "ghp_", "AKIA", "ya29.", "xoxb-", "eyJ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "basic "),
+        *("api_key", "APIKEY", "private-key", "secret", "Password", "passwd", "passphrase", "access_token"),
+        *("auth-token", "Authorization", "=", ": ", '": "', "a1" * 9, "A" * 31, ".", "...", " ", "\n", "é", "\u017f"),
+    ]
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(_FRAGMENTS, max_size=12).map("".join))
+def test_a_text_without_a_sign_of_secrets_has_none(text: str) -> None:
+    found = any(
+        pattern.search(text) for pattern in (text_module._SECRETS, text_module._ASSIGNED_SECRETS, text_module._BEARER)
+    )
+
+    assert may_be_redacted(text) or not found
+
+
+@given(st.from_regex(text_module._NAMES_SECRET, fullmatch=True))
+def test_names_of_secrets_are_signs_of_them(name: str) -> None:
+    assert may_be_redacted(name)
 
 
 def test_joiners_that_join_nothing_are_shown() -> None:

@@ -26,7 +26,7 @@ from workbench.model.results import (
     TurnResult,
     were_asked_of_models,
 )
-from workbench.model.text import mask_named, names_secret, redact
+from workbench.model.text import mask_named, may_be_redacted, names_secret, redact
 from workbench.model.trajectory import trajectory_of
 from workbench.report.differences import Difference, name_at
 from workbench.report.run_report import ReportedCase, RunFacts, RunReport
@@ -226,11 +226,20 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
     }
 
 
+_STRICT: Any = {"ensure_ascii": False, "allow_nan": False}
+_encode = json.JSONEncoder(**_STRICT).encode
+
+
 def dump(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON text that any reader takes and no terminal obeys."""
+    try:
+        text = (_encode if indent is None else json.JSONEncoder(indent=indent, **_STRICT).encode)(value)
+    except (TypeError, ValueError):  # it is more than JSON has a way to write
+        pass
+    else:
+        if text.isascii() and "\x7f" not in text and not may_be_redacted(text):  # most are so, and need no cleaning
+            return text
     text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=indent, default=str)
-    if text.isascii() and "\x7f" not in text:  # most are
-        return text
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

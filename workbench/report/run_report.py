@@ -8,12 +8,20 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.model.by_identity import by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.events import RunSummary
 from workbench.model.keys import CaseKey
 from workbench.model.masking import without_secrets
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, TurnResult
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    MetricResult,
+    MetricStatus,
+    TurnResult,
+    were_asked_of_models,
+)
 from workbench.report.differences import Difference, differences, state_differences, tell_calls
 from workbench.report.judging import missing_samples_lines, unsure_text
 
@@ -72,14 +80,31 @@ class ReportedCase:
     @property
     def judged(self) -> tuple[MetricResult, ...]:
         """The metrics that decide: those with a threshold, and those that could not be computed."""
-        return tuple(metric for metric in self.result.metrics if _decides(metric))
+        return _judged_of(self.result.metrics)
 
 
-def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> list[MetricResult]:
+@by_identity(at_most=256, but=were_asked_of_models)
+def _judged_of(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
+    return tuple(metric for metric in metrics if _decides(metric))
+
+
+def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> tuple[MetricResult, ...]:
     """The metrics that were asked for or decide; those that are always reported are left out."""
+    return _finder_of_shown(config)(case.result.metrics)
+
+
+@by_identity(at_most=64)
+def _finder_of_shown(
+    config: EvalConfig | None,
+) -> Callable[[tuple[MetricResult, ...]], tuple[MetricResult, ...]]:
     wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
-    # One criterion may have several results, which begin with its name.
-    return [metric for metric in case.result.metrics if _decides(metric) or metric.name.startswith(wanted)]
+
+    @by_identity(at_most=256, but=were_asked_of_models)
+    def find_shown(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
+        # One criterion may have several results, which begin with its name.
+        return tuple(metric for metric in metrics if _decides(metric) or metric.name.startswith(wanted))
+
+    return find_shown
 
 
 def _decides(metric: MetricResult) -> bool:
@@ -105,19 +130,34 @@ class CaseOutcome(NamedTuple):
 
 def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
     """Sum up a result; `config` holds the criteria of its eval set."""
-    result, judged = case.result, case.judged
-    unsure = (unsure_text(metric) for metric in judged)
-    passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
+    result = case.result
+    unsure, partly_judged, hints = _texts_of(case.judged)
     return CaseOutcome(
         case=result.case,
         repeat=result.repeat,
         eval_set_id=result.eval_set_id,
         status=result.status,
-        metrics=_shared(tuple([metric.name for metric in shown_metrics(case, config)])),
-        unsure=tuple([text for text in unsure if text is not None]),
-        partly_judged=tuple(missing_samples_lines(judged)),
-        hints=_shared(tuple([f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None])),
+        metrics=_names_of(shown_metrics(case, config)),
+        unsure=unsure,
+        partly_judged=partly_judged,
+        hints=hints,
     )
+
+
+@by_identity(at_most=256, but=were_asked_of_models)
+def _texts_of(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    unsure = (unsure_text(metric) for metric in judged)
+    passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
+    return (
+        tuple(text for text in unsure if text is not None),
+        tuple(missing_samples_lines(judged)),
+        _shared(tuple(f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None)),
+    )
+
+
+@by_identity(at_most=256, but=were_asked_of_models)
+def _names_of(metrics: tuple[MetricResult, ...]) -> tuple[str, ...]:
+    return _shared(tuple(metric.name for metric in metrics))
 
 
 @lru_cache(maxsize=256)

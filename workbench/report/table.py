@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from workbench.model.by_identity import by_identity
 from workbench.model.criteria import EvalConfig
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus, were_asked_of_models
 from workbench.model.text import counted, one_line, shorten
 from workbench.report.explain import ShownSetupFailures, explain, explain_at_length, safe, sample_lines_of, score_text
 from workbench.report.run_report import (
@@ -73,6 +74,7 @@ class VerdictTable:
         self._group: tuple[str, str] | None = None
         self._columns: tuple[str, ...] = ()
         self._widths: list[int] = []
+        self._cells_of: Callable[[tuple[MetricResult, ...]], tuple[list[str], list[str]]] = self._make_cells
         self._setup_failures = ShownSetupFailures()
 
     def lines(self, case: ReportedCase) -> list[str]:
@@ -120,6 +122,7 @@ class VerdictTable:
             heads = [_number(position) for position in range(len(heads))]
         smallest = _NARROW if legend else _SCORE_WIDTH
         self._widths = [max(cell_length(head), smallest) for head in heads]
+        self._cells_of = by_identity(at_most=256, but=were_asked_of_models)(self._make_cells)
         names = "  ".join(map(_pad, heads, self._widths))
         faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
         return [*lines, self._style.paint(title, "1"), *faint]
@@ -127,16 +130,21 @@ class VerdictTable:
     def _row(self, case: ReportedCase) -> str:
         result = case.result
         status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
-        metrics = {metric.name: metric for metric in self._shown(case)}
-        cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
-        others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
+        cells, others = self._cells_of(self._shown(case))
         time = f"{time_taken(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()
 
-    def _shown(self, case: ReportedCase) -> list[MetricResult]:
+    def _shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:
         return shown_metrics(case, self._criteria.get(case.result.case.eval_set))
+
+    def _make_cells(self, shown: tuple[MetricResult, ...]) -> tuple[list[str], list[str]]:
+        """The scores of a row in the columns, and those that have none."""
+        metrics = {metric.name: metric for metric in shown}
+        cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
+        others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
+        return cells, others
 
     def _cell(self, metric: MetricResult | None, width: int) -> str:
         text = f"{'-' if metric is None else _score(metric):<{width}}"
