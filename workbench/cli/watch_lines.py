@@ -16,7 +16,7 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus, MetricStatus
 from workbench.model.text import counted, one_line
 from workbench.report.explain import explain, explain_at_length
-from workbench.report.json_format import case_record, dump
+from workbench.report.json_format import case_line, dump
 from workbench.report.judging import missing_samples_lines
 from workbench.report.run_report import ReportedCase
 from workbench.report.spending import quota_wait_text, spending_line
@@ -83,7 +83,7 @@ class JsonLines(Lines):
 
     def _verdict(self, source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> None:
         told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
-        _write({**told, **case_record(case)})
+        write_document(case_line(case, told))
 
 
 class TextLines(Lines):

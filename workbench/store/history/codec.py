@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -108,7 +109,12 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
-    """The metrics of a case."""
+    """The metrics of a case: the same ones for the same blob, unless that is large."""
+    return _metrics_of_small(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
+
+
+@lru_cache(maxsize=256)
+def _metrics_of_small(blob: bytes) -> tuple[MetricResult, ...]:
     return _METRICS.validate_python(_from_blob(blob))
 
 
