@@ -17,6 +17,7 @@ from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
 from workbench.engine.leftovers import LeftFiles, _Work
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
+from workbench.watch import state
 from workbench.watch.selection import Selector
 from workbench.watch.state import Question, State, Surroundings
 
@@ -94,27 +95,26 @@ def _with_docstrings_in_bodies(patch: pytest.MonkeyPatch) -> None:
     right = State._answer
 
     def changed(kind: str, key: str, fingerprint: str) -> str:
-        path = key if kind == Kind.MODULE else key.rpartition("::")[0]
+        path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
         try:
             tree = ast.parse(Path(path).read_bytes())
         except (OSError, SyntaxError, ValueError):
             return fingerprint
         docstrings = dict(_docstrings(tree, ""))
         if kind == Kind.BLOCK:
-            return fingerprint + str(docstrings.get(key.rpartition("::")[2]))
+            return fingerprint + str(docstrings.get(name))
         for node in _functions(tree):
             if ast.get_docstring(node) is not None:
                 node.body[0] = ast.Pass()
-        return read_blocks(ast.unparse(tree).encode(), path).module
+        return state._part_of(read_blocks(ast.unparse(tree).encode(), path), kind, name)
 
     def answer(self: State, question: Question) -> str:
         found = right(self, question)
-        return changed(question.kind, question.key, found) if question.kind in (Kind.MODULE, Kind.BLOCK) else found
+        return changed(question.kind, question.key, found) if question.kind in state.OF_SOURCE else found
 
     def change(rows: list[Dependency]) -> Iterable[Dependency]:
         for kind, key, fingerprint in rows:
-            is_code = kind in (Kind.MODULE, Kind.BLOCK)
-            yield Dependency(kind, key, changed(kind, key, fingerprint) if is_code else fingerprint)
+            yield Dependency(kind, key, changed(kind, key, fingerprint) if kind in state.OF_SOURCE else fingerprint)
 
     _told(change)(patch)
     patch.setattr(State, "_answer", answer)
@@ -198,7 +198,10 @@ def _was_ever_left(self: LeftFiles, path: str, *, left: str, now: str, since: fl
 
 VARIANTS = (
     Variant("no blocks", _without(Kind.BLOCK), likely=("body",)),
-    Variant("no modules", _without(Kind.MODULE), ("constant", "documentation")),
+    Variant("no modules", _without(Kind.MODULE, Kind.REST, Kind.NAME), ("constant", "documentation")),
+    Variant("no names", _without(Kind.NAME), ("constant", "class_attribute"), ("constant", "class_attribute")),
+    Variant("nothing beside names", _without(Kind.REST), likely=("patched_from_outside", "decorator")),
+    Variant("no look at all names", _without(Kind.MODULE), ("documentation", "all_names"), ("docstring",)),
     Variant("docstrings in bodies", _with_docstrings_in_bodies, ("documentation", "all_names"), ("docstring",)),
     Variant("no imports", _without(Kind.IMPORT), ("optional", "optional_late", "dynamic")),
     Variant(
@@ -217,7 +220,7 @@ VARIANTS = (
     Variant("no listed variables", _without(Kind.VARIABLES), ("variable_all",)),
     Variant(".env unseen", _env_file_unseen, ("variable", "variable_get")),
     Variant("coarse stat cache", _coarse_stat_cache, likely=("equal_length",)),
-    Variant("only modules", _holding(lambda row: row.kind != Kind.MODULE)),
+    Variant("only modules", _holding(lambda row: row.kind not in (Kind.MODULE, Kind.REST, Kind.NAME))),
     Variant(
         "no files that agents write",
         lambda patch: patch.setattr(Selector, "_is_as_left", lambda *_: True),

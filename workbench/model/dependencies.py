@@ -16,6 +16,8 @@ class DependencyKind(StrEnum):
     """What a row is about. `agents/PROTOCOL.md` says for each kind what its key and its fingerprint are."""
 
     MODULE = "module"
+    REST = "rest"
+    NAME = "name"
     BLOCK = "block"
     FILE = "file"
     FOLDER = "folder"

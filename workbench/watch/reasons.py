@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.text import neutralise
 from workbench.watch.selection import Action, Decision, Reason, Why, path_of
-from workbench.watch.state import State
+from workbench.watch.state import OF_SOURCE, State
 
 Kind = DependencyKind
 
@@ -26,10 +27,10 @@ def words_of(reason: Reason, *, root: Path, state: State | None = None) -> str:
 def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None = None) -> str:
     """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`.
 
-    Of equally frequent reasons functions come first: they say more than their module.
+    Of equally frequent reasons functions and names come first: they say more than their module.
     """
     reasons = [each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons]
-    by_kind = sorted(reasons, key=lambda reason: reason.row is None or reason.row.kind != Kind.BLOCK)
+    by_kind = sorted(reasons, key=lambda reason: reason.row is None or reason.row.kind not in (Kind.BLOCK, Kind.NAME))
     counts = Counter(words_of(reason, root=root, state=state) for reason in by_kind)
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 
@@ -45,6 +46,7 @@ def _relation(row: Dependency) -> str:
     relations = {
         Kind.BLOCK: "called by",
         Kind.MODULE: "imported by",
+        Kind.REST: "imported by",
         Kind.IMPORT: "looked for by",
         Kind.VARIABLE: "read by",
         Kind.FOLDER: "listed by",
@@ -54,6 +56,8 @@ def _relation(row: Dependency) -> str:
 
 _NOUNS: dict[str, tuple[str, str]] = {
     Kind.MODULE: ("module", "modules"),
+    Kind.REST: ("module without its definitions", "modules without their definitions"),
+    Kind.NAME: ("name", "names"),
     Kind.BLOCK: ("function", "functions"),
     Kind.FILE: ("file", "files"),
     Kind.FOLDER: ("folder", "folders"),
@@ -93,7 +97,7 @@ _WORDS: dict[str, str] = {
 
 def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
     where = _shown(path_of(row), root)
-    if row.kind in (Kind.MODULE, Kind.BLOCK):
+    if row.kind in OF_SOURCE:
         return _source_in_words(row, where, state)
     if row.kind in (Kind.FILE, Kind.STATE, Kind.PROBE, Kind.TREE):
         if row.fingerprint == ABSENT:
@@ -110,9 +114,15 @@ def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
         return f"{where}{line} cannot be compiled: {broken.message}"
     if not Path(path_of(row)).exists():
         return f"{where} is gone"
-    if row.kind == Kind.MODULE:
+    if row.kind in (Kind.MODULE, Kind.REST):
         return f"{where} changed outside of its functions"
-    return f"{where}: {row.key.rpartition('::')[2].replace('<locals>.', '')}() changed"
+    name = row.key.rpartition("::")[2].replace("<locals>.", "")
+    if row.kind == Kind.BLOCK:
+        return f"{where}: {name}() changed"
+    name = name.removesuffix("()")
+    if name == DOCSTRING:
+        return f"{where}: its docstring changed"
+    return f"{where}: {name} is new" if row.fingerprint == ABSENT else f"{where}: {name} changed"
 
 
 def _shown(path: str, root: Path) -> str:

@@ -14,7 +14,7 @@ from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus, FailureKind
 from workbench.store.history import StoredVerdict
-from workbench.watch.state import State, Surroundings, question_of
+from workbench.watch.state import OF_SOURCE, State, Surroundings, question_of
 
 _REASONS = 3
 _NO_ANSWER = frozenset(
@@ -36,6 +36,7 @@ Kind = DependencyKind
 _OF_PATHS = frozenset(
     {
         DependencyKind.MODULE,
+        DependencyKind.REST,
         DependencyKind.FILE,
         DependencyKind.FOLDER,
         DependencyKind.PROBE,
@@ -229,7 +230,7 @@ class Selector:
 
     def _is_broken(self, reason: Reason) -> bool:
         row = reason.row
-        if row is None or row.kind not in (Kind.MODULE, Kind.BLOCK):
+        if row is None or row.kind not in OF_SOURCE:
             return False
         return self._state.broken(path_of(row)) is not None
 
@@ -259,14 +260,14 @@ class Selector:
     def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
         """A few rows of a set that would be others today, but for what agents left in files `since`.
 
-        Functions come first: they say more than the rest of their module.
+        Functions and names come first: they say more than the rest of their module.
         """
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._surroundings(number, folder)
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
-            known = tuple(sorted(few, key=lambda row: row.kind != Kind.BLOCK))
+            known = tuple(sorted(few, key=lambda row: row.kind not in (Kind.BLOCK, Kind.NAME)))
             self._mismatches[number, folder] = known
         states = (self._specials.get(number) or self._find_special(number)).states
         if known or not states:
@@ -318,7 +319,7 @@ class Selector:
 
 def path_of(row: Dependency) -> str:
     """The file or folder that a row is about; empty where it is about none."""
-    if row.kind in (Kind.BLOCK, Kind.IMPORT):
+    if row.kind in (Kind.BLOCK, Kind.NAME, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
 

@@ -22,6 +22,8 @@ _ASK_VERSION = "import sys; print('.'.join(str(part) for part in sys.version_inf
 _UNPARSABLE = "unparsable"
 
 Kind = DependencyKind
+OF_SOURCE = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
+"""What is about Python source that can be compiled."""
 _OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
 
 
@@ -121,13 +123,10 @@ class State:
 
     def _answer(self, question: Question) -> str:
         kind, key, around = question
-        if kind == Kind.MODULE:
-            blocks = self._blocks_of(key)
-            return blocks.module if isinstance(blocks, Blocks) else _missing(blocks)
-        if kind == Kind.BLOCK:
-            path, _, name = key.rpartition("::")
+        if kind in OF_SOURCE:
+            path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
             blocks = self._blocks_of(path)
-            return blocks.bodies.get(name, fingerprints.ABSENT) if isinstance(blocks, Blocks) else _missing(blocks)
+            return _part_of(blocks, kind, name) if isinstance(blocks, Blocks) else _missing(blocks)
         if kind in (Kind.FILE, Kind.STATE):
             return self.file(key)
         if kind == Kind.FOLDER:
@@ -214,6 +213,14 @@ def _read_source(path: str) -> Blocks | BrokenSource:
         return BrokenSource(path, error.lineno, error.msg)
     except (OSError, ValueError) as error:
         return BrokenSource(path, None, str(error))
+
+
+def _part_of(blocks: Blocks, kind: str, name: str) -> str:
+    if kind == Kind.BLOCK:
+        return blocks.bodies.get(name, fingerprints.ABSENT)
+    if kind == Kind.NAME:
+        return blocks.name(name)
+    return blocks.module if kind == Kind.MODULE else blocks.rest.fingerprint
 
 
 def _missing(found: BrokenSource | None) -> str:

@@ -120,7 +120,7 @@ def test_a_source_that_cannot_be_cut_counts_as_a_whole(monkeypatch: pytest.Monke
 
     made = instrument.compile_source("deep.py", b"def f(): pass\n")
 
-    assert made.module is None and made.fingerprint() == digest(b"def f(): pass\n")
+    assert made.blocks is None and made.fingerprint() == digest(b"def f(): pass\n")
     assert instrument.NAME not in made.code.co_consts[0].co_names
 
 

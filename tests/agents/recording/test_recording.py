@@ -36,7 +36,8 @@ async def test_each_way_of_running_tells_code_files_variables_and_surroundings(
     assert record.error is None
     assert record.dependencies.complete and record.dependencies.tainted is None
     blocks = read_blocks(helper.read_bytes(), "helper.py")
-    assert record.of("module")["helper.py"] == blocks.module
+    assert record.of("rest")["helper.py"] == blocks.rest.fingerprint
+    assert record.of("name")["helper.py::used"] == blocks.name("used")
     assert record.of("block").keys() == {"agent.py::answer", "helper.py::used"}
     assert record.of("block")["helper.py::used"] == blocks.bodies["used"]
     assert record.of("file") == {"data.json": fingerprints.of_file(str(data))}
@@ -331,4 +332,4 @@ async def test_what_the_recorder_imports_may_be_a_name_of_the_agents(
     record = await run(**way)
 
     assert record.responses == ["mineimport"], record.error
-    assert {f"{name}.py", "agent.py"} == record.of("module").keys()
+    assert {f"{name}.py", "agent.py"} == record.of("rest").keys()

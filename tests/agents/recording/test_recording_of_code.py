@@ -71,7 +71,7 @@ async def test_functions_that_are_hidden_behind_others_are_seen(bench: Any, run:
     }
 
 
-async def test_a_docstring_that_nobody_called_belongs_to_the_module(bench: Any, run: Any) -> None:
+async def test_a_docstring_belongs_to_the_name_of_its_function(bench: Any, run: Any) -> None:
     text = "def tool():\n    'Says {}.'\n    return 1\ndef answer(prompt): return tool.__doc__"
     bench.agent(text.format("this"))
     before = await run()
@@ -79,8 +79,9 @@ async def test_a_docstring_that_nobody_called_belongs_to_the_module(bench: Any, 
     after = await run()
 
     assert (before.responses, after.responses) == (["Says this."], ["Says that."])
-    assert before.of("module") != after.of("module")
-    assert before.of("block") == after.of("block")
+    assert before.of("rest") == after.of("rest") and before.of("block") == after.of("block")
+    assert before.of("name").keys() == after.of("name").keys() == {"agent.py::answer", "agent.py::tool"}
+    assert before.of("name")["agent.py::tool"] != after.of("name")["agent.py::tool"]
 
 
 async def test_imports_of_every_kind_are_seen(bench: Any, run: Any) -> None:
@@ -108,7 +109,7 @@ async def test_imports_of_every_kind_are_seen(bench: Any, run: Any) -> None:
 
     assert record.responses == ["ok"]
     files = {"lazy.py", "dynamic.py", "pack/__init__.py", "pack/inner.py", "by_path.py"}
-    assert record.of("module").keys() == {"agent.py", *files}
+    assert record.of("rest").keys() == {"agent.py", *files}
     assert {f"{file}::f" for file in files} < record.of("block").keys()
     found = record.looked_for()
     assert {name: found[name] for name in ("lazy", "dynamic", "pack", "optional", "sought")} == {
@@ -181,7 +182,7 @@ async def test_a_module_that_is_no_python_fails_the_case_and_is_known_as_a_file(
     assert record.error is not None and "SyntaxError" in record.error.failure.message
     assert record.dependencies.complete
     assert record.of("file") == {"broken.py": fingerprints.of_file(str(broken))}
-    assert record.of("module").keys() == {"agent.py"}
+    assert record.of("rest").keys() == {"agent.py"}
     assert record.looked_for()["broken"] == "module"
 
 
@@ -215,7 +216,7 @@ async def test_of_a_process_that_is_killed_the_record_is_not_complete(bench: Any
     record = await run()
 
     assert record.error is not None and not record.dependencies.complete
-    assert "agent.py" in record.of("module")
+    assert "agent.py" in record.of("rest")
 
 
 async def test_modules_in_any_encoding_are_run_and_cut(bench: Any, run: Any) -> None:
@@ -275,6 +276,6 @@ async def test_a_module_that_the_agent_wrote_itself_is_none_of_its_dependencies(
     record = await run()
 
     assert record.responses == ["made"]
-    assert "made.py" not in record.of("module") and "made.py::f" not in record.of("block")
+    assert "made.py" not in record.of("rest") and "made.py::f" not in record.of("block")
     assert "made" not in record.looked_for()
     assert record.of("written") == {"made.py": fingerprints.of_file(str(bench.folder / "made.py"))}

@@ -66,7 +66,7 @@ async def test_an_adk_agent_depends_on_its_tools_its_prompt_and_its_data(
 
     for record in records:
         assert record.responses == ["It costs 1."], record.error
-        assert record.of("module").keys() == {"shop/__init__.py", "shop/agent.py", "shop/tools.py"}
+        assert record.of("rest").keys() == {"shop/__init__.py", "shop/agent.py", "shop/tools.py"}
         assert record.of("block").keys() == {
             "shop/agent.py::Scripted.generate_content_async", "shop/tools.py::price",
         }  # fmt: skip
@@ -97,7 +97,7 @@ async def test_edits_of_an_adk_agent_change_the_rows_that_they_should(
     await run(host=host)  # the first one imports more than the others
     assert await changed("import json", "# no news\nimport json") == set()
     assert await changed('{"refund": item}', '{"refunds": item}') == set()
-    assert await changed("Give money back.", "Keep it.") == {("module", "tools.py")}
+    assert await changed("Give money back.", "Keep it.") == {("name", "tools.py::refund")}
     assert await changed('{"price":', '{"cost":') == {("block", "tools.py::price")}
 
 
@@ -132,7 +132,12 @@ async def test_a_custom_metric_is_told_of_like_a_session(bench: Any, way: dict[s
     told = answer.dependencies
     assert answer.score == 1.0 and told.complete
     keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in told.rows}
-    assert {("module", "metrics.py"), ("block", "metrics.py::f"), ("block", "metrics.py::helper")} < keys
+    assert {
+        ("rest", "metrics.py"),
+        ("name", "metrics.py::helper()"),
+        ("block", "metrics.py::f"),
+        ("block", "metrics.py::helper"),
+    } < keys
     assert ("file", "words.txt") in keys and ("block", "metrics.py::unused") not in keys
 
 

@@ -10,8 +10,10 @@ from importlib.machinery import (
     SOURCE_SUFFIXES,
     ExtensionFileLoader,
     FileFinder,
+    ModuleSpec,
     SourceFileLoader,
 )
+from types import ModuleType
 
 from . import dotenv
 from .adapters.base import Adapter, LoadError
@@ -38,8 +40,16 @@ class _SourceLoader(SourceFileLoader):
     Compiles only what is not, to the byte, what was compiled before the fork.
     """
 
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        return _module_for(spec, self.path)
+
     def get_code(self, fullname: str) -> Any:
         return _code_of(self, self.get_filename(fullname))
+
+
+def _module_for(spec: ModuleSpec, path: str) -> Optional[ModuleType]:
+    recorder = hooks.active()
+    return None if recorder is None else recorder.module_for(spec.name, path)
 
 
 def _code_of(loader: SourceFileLoader, path: str) -> Any:
@@ -51,13 +61,15 @@ def _code_of(loader: SourceFileLoader, path: str) -> Any:
             compiled = _compile(loader, path, source)
         recorder = hooks.active()
         if recorder is not None:
-            recorder.imported(path, compiled)
+            recorder.imported(compiled)
     return compiled.code
 
 
 def _compile(loader: SourceFileLoader, path: str, source: bytes) -> Compiled:
     if type(loader).source_to_code is not SourceFileLoader.source_to_code:  # one that changes what it loads
-        return Compiled(source, loader.source_to_code(source, path))
+        changed = Compiled(path, source)
+        changed.code = loader.source_to_code(source, path)
+        return changed
     try:
         return compile_source(path, source)
     except Exception:  # no Python, as a rule
@@ -75,7 +87,13 @@ def _read_other_loaders_from_source() -> None:
         path = self.get_filename(fullname)
         return _code_of(self, path) if is_workspace(path) else get_code(self, fullname)
 
+    create_module = SourceFileLoader.create_module
+
+    def create_workspace_module(self: SourceFileLoader, spec: ModuleSpec) -> Optional[ModuleType]:
+        return _module_for(spec, self.path) if is_workspace(self.path) else create_module(self, spec)
+
     SourceFileLoader.get_code = get_workspace_code  # type: ignore[method-assign,assignment]
+    SourceFileLoader.create_module = create_workspace_module  # type: ignore[method-assign,assignment]
 
 
 def compile_early(paths: List[str]) -> None:

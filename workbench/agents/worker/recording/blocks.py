@@ -1,8 +1,11 @@
-"""Python source, cut into what is executed together: a fingerprint for the module and one for each function's body.
+"""Python source, cut into what is executed together: a fingerprint for each function's body, and some for the module.
 
 What a function looks like from outside (name, decorators, signature, defaults, annotations, docstring, whether it is
 async or a generator) belongs to the block around it: frameworks tell it to models without calling the function.
 Comments and formatting are in no block. A class belongs to the block around it, a lambda too.
+
+What a module binds by plain definitions (see `definitions`) has a fingerprint by name; its other statements have one
+together. Each comes with the names that it mentions: who depends on it depends on their definitions.
 
 What is hashed does not depend on the version of Python that parses.
 """
@@ -11,32 +14,120 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
+import re
 import warnings
 
-from .fingerprints import digest
+from .definitions import BUILTINS, FUNCTIONS, arguments_of, bound_names, defined_names, names_bound_by
+from .fingerprints import ABSENT, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Tuple, Union
+    from typing import AbstractSet, Any, Collection, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
     Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+EVERYTHING = "*"
+"""Among the names that are mentioned: any name of the module may be meant."""
+
+EVERYWHERE = "**"
+"""The same: any name of any module."""
 
 _TRIES = 5
+_LONGEST_EXPRESSION = 1_000
+"""Texts up to this length may be read by a library as an expression with names in it: a type, or a query."""
+_WORD = re.compile(r"[^\W\d]\w*")
+_REACHES_ALL = frozenset(("globals", "locals", "vars", "dir", "eval", "exec", "__annotations__"))
+_ATTRIBUTES_THAT_REACH_EVERYWHERE = frozenset(("__globals__", "f_globals", "f_locals", "f_builtins"))
 _LEFT_OUT = frozenset(("ctx", "kind", "type_comment"))
+_KNOWN_GENERATOR = "workbench_is_generator"
+"""An attribute that functions get: to find it out takes long, and is asked twice."""
+
+_NAMING = frozenset(
+    (
+        ast.Name, ast.Call, ast.Attribute, ast.Constant, ast.Global, ast.Nonlocal, ast.ImportFrom, ast.alias, ast.arg,
+        ast.AnnAssign, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, *FUNCTIONS,
+    )
+)  # fmt: skip
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
-class Blocks:
-    """The fingerprints of one source: `module`, and `bodies` by the functions' qualified names.
+class Part:
+    """A fingerprint, and the names of the module that what has it mentions."""
 
-    Functions that share a name (two branches, a property and its setter) share one fingerprint.
+    def __init__(self, fingerprint: str, mentions: AbstractSet[str]) -> None:
+        self.fingerprint = fingerprint
+        self.mentions = mentions
+
+
+class Blocks:
+    """The parts of one source: `module` is the fingerprint of all but the bodies of its functions.
+
+    The same in pieces are the `definitions`, by name, and the `rest`. `bodies` are the fingerprints of what functions
+    execute, by their qualified names, and `mentions` the names that they mention. Functions that share a name (two
+    branches, a property and its setter) share one fingerprint.
+
+    A function that is only called, `f(1)`, is mentioned as `f()`. That definition is without what no call depends on:
+    docstring and annotations.
     """
 
-    def __init__(self, module: str, bodies: Dict[str, str]) -> None:
+    def __init__(
+        self,
+        module: str,
+        *,
+        rest: Part,
+        definitions: Dict[str, Part],
+        bodies: Dict[str, Part],
+        bound: Collection[str],
+        uses: Uses,
+    ) -> None:
+        """`bound` are all names that the module binds."""
         self.module = module
-        self.bodies = bodies
+        self.rest = rest
+        self.definitions = definitions
+        self.bodies = {name: body.fingerprint for name, body in bodies.items()}
+        self.mentions = {name: body.mentions for name, body in bodies.items()}
+        self.uses = uses
+        self._bound = bound
+
+    def name(self, name: str) -> str:
+        """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own."""
+        definition = self.definition(name)
+        if definition is not None:
+            return definition.fingerprint
+        return "rest" if self.binds(name) else ABSENT
+
+    def definition(self, name: str) -> Optional[Part]:
+        """What defines a name that may be only called; None where that is no plain definition."""
+        return self.definitions.get(name) or self.definitions.get(name.partition("()")[0])
+
+    def binds(self, name: str) -> bool:
+        """Whether any statement of the module may bind a name that may be only called."""
+        return name.partition("()")[0] in self._bound
+
+
+class Uses:
+    """How a source uses what it imports from other modules."""
+
+    def __init__(self) -> None:
+        self._aliases: Dict[str, Set[str]] = {}
+        self._values: Set[str] = set()
+
+    def add_import(self, statement: ast.ImportFrom) -> None:
+        """Something is imported under other names, or under its own."""
+        for alias in statement.names:
+            self._aliases.setdefault(alias.name, set()).add(alias.asname or alias.name)
+
+    def add_value(self, name: str) -> None:
+        """A name is used otherwise than to call what it stands for."""
+        self._values.add(name)
+
+    def are_calls(self, name: str, *, asked: Collection[str]) -> bool:
+        """Whether what is imported under a name is only called, and nobody has `asked` this module for it."""
+        aliases = self._aliases.get(name)
+        if aliases is None or EVERYTHING in self._values or EVERYTHING in asked:
+            return False
+        return self._values.isdisjoint(aliases) and aliases.isdisjoint(asked)
 
 
 def read_blocks(source: bytes, path: str) -> Blocks:
@@ -73,14 +164,148 @@ def blocks_of(tree: ast.Module) -> Blocks:
 def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
     """The blocks of a module that is parsed already, and all its functions by their qualified names."""
     functions: List[Tuple[str, Function]] = []
-    module = _fingerprint(tree.body, "", functions)
-    found: Dict[str, List[str]] = {}
+    bound = bound_names(tree)
+    defined = defined_names(tree, bound)
+    definitions: Dict[str, Part] = {}
+    others: List[str] = []
+    uses = Uses()
+    names = _Names(uses)
+    whole: List[str] = []
+    effects = 0
+    for position, statement in enumerate(tree.body):
+        name = defined.get(position)
+        read = names if name is None else _Names(uses)
+        fingerprint = _fingerprint([statement], "", functions, read)
+        whole.append(fingerprint)
+        if name is None:
+            others.append(fingerprint)
+            effects += not isinstance(statement, (ast.Import, ast.ImportFrom))
+            continue
+        # What runs while the module is imported may use what is defined by then.
+        definitions[name] = Part(f"{fingerprint}@{effects}", read.mentioned(bound))
+        if isinstance(statement, FUNCTIONS):
+            called = _Names(Uses())
+            fingerprint = _fingerprint([_without_words(statement)], "", [], called)
+            definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.mentioned(bound))
+    shadowed = sorted(BUILTINS.intersection(definitions))
+    rest = Part(
+        digest("+".join([*others, *shadowed]).encode()),
+        names.mentioned(bound) if bound or not others else frozenset((EVERYTHING,)),
+    )
+    blocks = Blocks(
+        digest("+".join(whole).encode()),
+        rest=rest,
+        definitions=definitions,
+        bodies=_bodies(functions, bound, uses),
+        bound=bound,
+        uses=uses,
+    )
+    return blocks, functions
+
+
+def _without_words(function: Function) -> Function:
+    """The function as it is to those who call it: without docstring, annotations and body."""
+    _is_generator(function)  # the copy has no body that would tell
+    made = copy.copy(function)
+    made.args = copy.copy(function.args)
+    made.returns = None
+    for name in ("posonlyargs", "args", "kwonlyargs"):
+        setattr(made.args, name, [ast.arg(arg=each.arg) for each in getattr(function.args, name)])
+    for name in ("vararg", "kwarg"):
+        given = getattr(function.args, name)
+        setattr(made.args, name, None if given is None else ast.arg(arg=given.arg))
+    made.body = [ast.Pass()]
+    return made
+
+
+def _bodies(functions: List[Tuple[str, Function]], bound: Collection[str], uses: Uses) -> Dict[str, Part]:
+    prints: Dict[str, List[str]] = {}
+    names: Dict[str, _Names] = {}
     for name, function in functions:  # grows while bodies are read
-        found.setdefault(name, []).append(_fingerprint(executed(function), f"{name}.<locals>.", functions))
-    bodies = {
-        name: prints[0] if len(prints) == 1 else digest("+".join(prints).encode()) for name, prints in found.items()
+        own = names.get(name)
+        if own is None:
+            own = names[name] = _Names(uses, around=names.get(name.rpartition(".<locals>.")[0]))
+        own.bind(argument.arg for argument in arguments_of(function))
+        prints.setdefault(name, []).append(_fingerprint(executed(function), f"{name}.<locals>.", functions, own))
+    return {
+        name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].mentioned(bound))
+        for name, each in prints.items()
     }
-    return Blocks(module, bodies), functions
+
+
+class _Names:
+    """The names that statements mention, and those that they bind for themselves where they are of a function."""
+
+    def __init__(self, uses: Uses, *, around: Union[_Names, None] = None) -> None:
+        self._uses = uses
+        self._around = around
+        self._used: Set[str] = set()
+        self._called: Set[str] = set()
+        self._callees: Set[int] = set()
+        self._texts: Set[str] = set()
+        self._bound: Set[str] = set()
+
+    def bind(self, names: Iterable[str]) -> None:
+        """These are names of the function's own."""
+        self._bound.update(names)
+
+    def read(self, node: ast.AST) -> None:
+        """Note what a node mentions or binds by itself."""
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                self._bound.add(node.id)
+            if node.id in _REACHES_ALL:
+                self._reach(EVERYTHING)
+            elif id(node) in self._callees:
+                self._called.add(node.id)
+            else:
+                self._used.add(node.id)
+                self._uses.add_value(node.id)
+        elif isinstance(node, ast.Call):
+            self._callees.add(id(node.func))
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and len(node.value) <= _LONGEST_EXPRESSION:
+                self._texts.update(_WORD.findall(node.value))
+        elif isinstance(node, ast.Attribute):
+            if node.attr in _ATTRIBUTES_THAT_REACH_EVERYWHERE:
+                self._reach(EVERYWHERE)
+            elif node.attr == "__class__" and not isinstance(node.ctx, ast.Load):
+                self._reach(EVERYTHING)
+        else:
+            self._bound.update(names_bound_by(node))
+            self._read_statement(node)
+
+    def _read_statement(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ImportFrom):
+            self._uses.add_import(node)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self._used.update(node.names)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)):
+            self._read_annotation(node.annotation)
+        elif isinstance(node, FUNCTIONS):
+            self._read_annotation(node.returns)
+
+    def mentioned(self, bound: Collection[str]) -> AbstractSet[str]:
+        """The names that may be those of the module that binds these: also what it does not bind, and nobody else."""
+        found = {name for name in self._used if self._is_of_module(name, bound)}
+        found.update(self._texts.intersection(bound))
+        found.update(f"{name}()" for name in self._called if self._is_of_module(name, bound))
+        return frozenset(found)
+
+    def _reach(self, what: str) -> None:
+        self._used.add(what)
+        self._uses.add_value(EVERYTHING)
+
+    def _is_of_module(self, name: str, bound: Collection[str]) -> bool:
+        return name in bound or not (name in BUILTINS or self._is_own(name))
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._bound or (self._around is not None and self._around._is_own(name))
+
+    def _read_annotation(self, annotation: Union[ast.expr, None]) -> None:
+        for node in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._used.update(_WORD.findall(node.value))
 
 
 def executed(function: Function) -> List[ast.stmt]:
@@ -103,8 +328,8 @@ class _Within:
         self.prefix = prefix
 
 
-def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, Function]]) -> str:
-    """The fingerprint of statements. The functions among them are added to `functions`, by name.
+def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, Function]], names: _Names) -> str:
+    """The fingerprint of statements. Functions among them are added to `functions`, by name; `names` reads all.
 
     Not recursive: chains of operators may be deeper than the stack.
     """
@@ -123,6 +348,8 @@ def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, F
         elif kind is _Within:
             prefix = item.prefix
         elif isinstance(item, ast.AST):
+            if kind in _NAMING:
+                names.read(item)
             fields: List[Any] = [f"({kind.__name__}"]
             if isinstance(item, FUNCTIONS):
                 functions.append((prefix + item.name, item))
@@ -191,7 +418,15 @@ def _parts(text: ast.JoinedStr) -> List[Any]:
 
 
 def _is_generator(function: Function) -> bool:
-    waiting: List[ast.AST] = list(function.body)
+    known = getattr(function, _KNOWN_GENERATOR, None)
+    if known is None:
+        known = _yields(function.body)
+        setattr(function, _KNOWN_GENERATOR, known)
+    return bool(known)
+
+
+def _yields(body: List[ast.stmt]) -> bool:
+    waiting: List[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.Yield, ast.YieldFrom)):

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Collection, Iterable, List, Mapping, Optional, Set
 
-FORMAT = 1
+FORMAT = 2
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
 
 ABSENT = "absent"

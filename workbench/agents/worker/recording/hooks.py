@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from . import instrument
 from .events import Events
 from .guard import guarded
 from .in_front import stand_in_front
@@ -35,6 +36,7 @@ def install(recorder: Recorder) -> None:
     stand_in_front(recorder)
     watch_variables(recorder)
     stay_first(recorder)
+    instrument.at_end.append(recorder.module_ended)
 
 
 def _audit_hook(recorder: Recorder, handlers: Dict[str, Callable[..., None]]) -> Callable[[str, Tuple[Any, ...]], None]:

@@ -12,6 +12,7 @@ import time
 from _thread import _local
 
 from . import instrument
+from .blocks import EVERYTHING, EVERYWHERE
 from .callers import is_asked_by_agent
 from .fingerprints import (
     ABSENT,
@@ -26,10 +27,12 @@ from .fingerprints import (
     of_variables,
     secret_of,
 )
+from .followed import OF_IMPORTS, Asked, make_module
 from .places import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any, Collection, Dict, Iterable, List, Optional, Set, Tuple
 
     from .names import Names
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 _SETTLED = (
     2_000_000_000  # nanoseconds after which the same times and size mean the same content: disks' clocks are coarse
 )
+
+_READ_ONCE = frozenset(("file", "module", "rest", "name"))
 
 _stat, _lstat = os.stat, os.lstat  # without the recorder's own eyes
 
@@ -91,6 +96,13 @@ class Recorder:
         self._left_by_others: Dict[str, Set[str]] = {}  # by folder
         self._gone: Dict[str, Set[str]] = {}
         self._ran: Set[int] = set()
+        self._sources: Dict[str, instrument.Compiled] = {}
+        self._unfinished: Dict[str, None] = {}  # modules that are being imported, or could not be
+        self._asked: Dict[str, Asked] = {}  # by module
+        self._asked_before = 0  # how much that was
+        self._uses_all_names = False
+        self._awaited: Set[str] = set()  # modules that were made, and have yet to be filled
+        self._named: Set[Tuple[str, str]] = set()
 
     # What the worker tells
 
@@ -146,14 +158,38 @@ class Recorder:
 
     # What hooks tell
 
-    def imported(self, path: str, compiled: instrument.Compiled) -> None:
-        """A module is about to run. In a package the agent is at home, however it was found."""
+    def module_for(self, name: str, path: str) -> ModuleType:
+        """The empty module for a source that is about to be imported: it notes which of its names are asked for."""
         path = os.path.abspath(path)
+        self._awaited.add(path)
+        return make_module(name, self._asked.setdefault(path, Asked()))
+
+    def imported(self, compiled: instrument.Compiled) -> None:
+        """A module is about to run. In a package the agent is at home, however it was found."""
+        path = compiled.path
+        is_followed = path in self._awaited
+        self._awaited.discard(path)
         if self._is_written(path) or self.places.is_inside(path) is False:
             return
         if self.places.is_inside(path) is None and os.path.basename(path) == "__init__.py":
             self.places.add([os.path.dirname(path)])
-        self._note("file" if compiled.module is None else "module", path, compiled.fingerprint())
+        blocks = compiled.blocks
+        if blocks is None:
+            self._note("file", path, compiled.fingerprint())
+            return
+        known = self._sources.get(path)
+        if known is not None and known.source != compiled.source:
+            self._taint(path)
+        self._sources[path] = compiled
+        self._note("rest", path, blocks.rest.fingerprint)
+        self._use_names(compiled, blocks.rest.mentions if is_followed else [EVERYTHING])
+        self._unfinished[path] = None
+
+    def module_ended(self, compiled: instrument.Compiled) -> None:
+        """A module has run to its end. Who asked for its names before then got what was there by then."""
+        asked, blocks = self._asked.get(compiled.path), compiled.blocks
+        if asked is not None and blocks is not None and not asked.all_names().isdisjoint(blocks.definitions):
+            asked.names.add(EVERYTHING)
 
     def loaded(self, path: str, fingerprint: str) -> None:
         """A module that is not compiled, or cannot be: it counts as a whole."""
@@ -320,10 +356,18 @@ class Recorder:
         """Do that for functions and imports. Done before a fork it need not be done in each child."""
         for number in sorted(instrument.ran - self._ran):
             self._ran.add(number)
-            path, name, fingerprint = instrument.numbered[number]
-            path = os.path.abspath(path)
-            if ("module", path) in self._found:  # not where this process wrote it
-                self._note("block", f"{path}::{name}", fingerprint)
+            compiled, name = instrument.numbered[number]
+            if compiled.blocks is None or ("rest", compiled.path) not in self._found:
+                continue  # this process wrote it
+            if not name:
+                self._unfinished.pop(compiled.path, None)
+                continue
+            self._note("block", f"{compiled.path}::{name}", compiled.blocks.bodies[name])
+            self._use_names(compiled, compiled.blocks.mentions[name])
+        self._settle_asked()
+        # Whatever is changed of a module whose import failed, it may be imported then.
+        for path in list(self._sources if self._uses_all_names else self._unfinished):
+            self._use_names(self._sources[path], [EVERYTHING])
         sought, self._sought = self._sought, []
         folders: Dict[str, List[str]] = {}
         for folder, name in sought:
@@ -333,14 +377,60 @@ class Recorder:
             states = ",".join(self._imports[folder, name] for name in names)
             self._note("import", f"{folder}::{','.join(names)}", states)
 
+    def _settle_asked(self) -> None:
+        """Do that for the names that modules were asked for from outside."""
+        for asked in list(self._asked.values()):
+            asked.look_at_modules()
+        count = len(self._sources) + sum(asked.count for asked in list(self._asked.values()))
+        if count == self._asked_before:
+            return
+        self._asked_before = count
+        for path, asked in list(self._asked.items()):
+            compiled = self._sources.get(path)
+            if compiled is None:
+                continue
+            self._use_names(compiled, list(asked.names))
+            self._use_names(compiled, [self._use_of(*imported) for imported in list(asked.imported)])
+
+    def _use_of(self, name: str, importer: str) -> str:
+        """What a module needs of a name that it imports: only to call it, if nothing else is done with it there."""
+        compiled, asked = self._sources.get(importer), self._asked.get(importer)
+        if compiled is None or compiled.blocks is None or asked is None:
+            return name
+        return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.all_names()) else name
+
+    def _use_names(self, compiled: instrument.Compiled, names: Iterable[str]) -> None:
+        """Names of a module are used, and with them those that their definitions mention."""
+        path, blocks = compiled.path, compiled.blocks
+        assert blocks is not None
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if (path, name) in self._named:
+                continue
+            self._named.add((path, name))
+            definition = blocks.definition(name)
+            if name == EVERYTHING:
+                self._note("module", path, blocks.module)
+            elif name == EVERYWHERE:
+                self._uses_all_names = True
+            elif definition is not None:
+                self._note("name", f"{path}::{name}", definition.fingerprint)
+                waiting += definition.mentions
+            elif not blocks.binds(name) and name not in OF_IMPORTS:
+                self._note("name", f"{path}::{name}", ABSENT)
+
     def _note(self, kind: str, key: str, fingerprint: str) -> None:
         what = (kind, key)
         known = self._found.get(what)
         if known is None:
             self._found[what] = fingerprint
             self._told.append((kind, key, fingerprint))
-        elif known != fingerprint and kind in ("file", "module") and key not in self._databases:
-            self.tainted = self.tainted or f"{key} was read twice, and had changed in between"
+        elif known != fingerprint and kind in _READ_ONCE and key not in self._databases:
+            self._taint(key)
+
+    def _taint(self, path: str) -> None:
+        self.tainted = self.tainted or f"{path} was read twice, and had changed in between"
 
     def _is_ours_to_ignore(self, path: str) -> bool:
         """Whether what a file holds is this process's own doing, or no business of anybody's."""

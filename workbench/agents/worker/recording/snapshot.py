@@ -28,7 +28,7 @@ class Snapshot:
         self._looks: Dict[int, Tuple[Any, int]] = {}
         sources = {os.path.abspath(path): source for path, source in instrument.sources_by_path()}
         for kind, key, fingerprint in recorder.found():
-            if kind == "module":
+            if kind == "rest":
                 self._checks.append((key, digest(sources.get(key, b"")), of_file))
             elif kind == "import":
                 folder, _, names = key.partition("::")

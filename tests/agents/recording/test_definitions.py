@@ -1,0 +1,234 @@
+"""Definitions that can be told apart from the rest of a module: what changes one of them changes nothing else."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from workbench.agents.worker.recording.blocks import EVERYTHING, EVERYWHERE, Blocks, read_blocks
+from workbench.agents.worker.recording.definitions import bound_names, defined_names
+
+HEAD = "import os\nfrom typing import Any, Optional\nfrom shop import Item, send\n"
+
+
+def blocks(text: str) -> Blocks:
+    return read_blocks(textwrap.dedent(text).encode(), "module.py")
+
+
+def defined(text: str) -> set[str]:
+    tree = ast.parse(textwrap.dedent(text))
+    return set(defined_names(tree, bound_names(tree)).values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = 1",
+        "X = -1.5 * (2 + 3)",
+        "X: int = 1",
+        "X = ['a', ('b', None), {'c': 1}, {1, 2}]",
+        "X = [send, Item]",
+        "X = str",
+        "def X(a, b=1, *c, d=(), **e): anything()",
+        "def X(a: int, b: 'Later' = None) -> dict[str, int] | None: ...",
+        "def X(a: Optional[Item]) -> Any: ...",
+        "async def X(): yield",
+        "class X: pass",
+        "class X(ValueError):\n    kind: str = 'a'\n    def __init__(self): f()\n    @property\n    def y(self): ...",
+    ],
+)
+def test_what_only_defines_a_name(text: str) -> None:
+    assert defined(HEAD + text) == {"X"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = f()",
+        "X = os.environ",
+        "X = 1 / 0",
+        "X = {[]: 1}",
+        "X = f'{1}'",
+        "X = later\nlater = 1",
+        "X = unknown",
+        "X = Y = 1",
+        "X, Y = 1, 2",
+        "X = 1\nX = 2",
+        "X = 1\ndel X",
+        "if os.name:\n    X = 1\nX = 2",
+        "for X in []: pass\nX = 1",
+        "import X\ndef X(): ...",
+        "@send\ndef X(): ...",
+        "def X(a=send()): ...",
+        "def X(a: list[unknown]): ...",
+        "def X(a: 'A' | None): ...",
+        "def X(a: os.name): ...",
+        "def X(a: Optional[1]): ...",
+        "class X(Item): ...",
+        "class X(metaclass=Item): ...",
+        "class X:\n    y = send()",
+        "class X:\n    @send\n    def y(self): ...",
+        "class X:\n    y = 1\n    z = y",
+        "class X:\n    __slots__ = ('y',)\n    y = 1",
+        "class X:\n    def __init_subclass__(cls): ...",
+        "class X:\n    y = 1\n    y = 2",
+        "class X(str): ...",
+        "str = 1\nclass X:\n    def y(self, z: str): ...",
+        "from shop import *\nX = 1",
+        "__all__ = ['X']",
+        "def __getattr__(name): ...",
+    ],
+)
+def test_what_may_do_more(text: str) -> None:
+    assert "X" not in defined(HEAD + text) and not any(name.startswith("__") for name in defined(HEAD + text))
+
+
+def test_annotations_that_are_text_cannot_fail() -> None:
+    text = "def X(a: list[unknown]): ..."
+
+    assert defined(f"from __future__ import annotations\n{text}") == {"X"}
+    assert defined(f"from __future__ import annotations\n{text.replace('unknown', '(y := 1)')}") == set()
+
+
+BEFORE = """
+    'Doc.'
+    import os
+
+    LIMIT = 1
+
+    def helper(n: int = LIMIT):
+        'Helps.'
+        return n
+
+    def unused():
+        return 1
+
+    def refund(n: 'Order'):
+        return helper(n)
+
+    class Order:
+        size = 1
+
+    agent = make(tools=[refund])
+"""
+
+
+def changed(old: str, new: str) -> set[str]:
+    """The definitions that differ, and `rest`."""
+    assert old in BEFORE
+    one, two = blocks(BEFORE), blocks(BEFORE.replace(old, new, 1))
+    names = {name for name in {*one.definitions, *two.definitions} if one.name(name) != two.name(name)}
+    return names | ({"rest"} if one.rest.fingerprint != two.rest.fingerprint else set())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("LIMIT = 1", "LIMIT = 2", {"LIMIT"}),
+        ("'Doc.'", "'Another.'", {"__doc__"}),
+        ("'Helps.'", "'Helps more.'", {"helper"}),
+        ("n: int", "n: float", {"helper"}),
+        ("n: int = LIMIT", "n: int = 5", {"helper", "helper()"}),
+        ("helper(n: int = LIMIT)", "helper(m: int = LIMIT)", {"helper", "helper()"}),
+        ("        return n\n", "        yield n\n", {"helper", "helper()"}),
+        ("size = 1", "size = 2", {"Order"}),
+        ("def unused", "def other", {"unused", "unused()", "other", "other()"}),
+        ("    def unused():\n        return 1\n", "", {"unused", "unused()"}),
+        ("    agent =", "    def new(): ...\n    agent =", {"new", "new()"}),
+        ("    agent =", "    def len(n): ...\n    agent =", {"rest", "len", "len()"}),
+        ("import os", "import os, sys", {"rest"}),
+        ("tools=[refund]", "tools=[]", {"rest"}),
+        ("return n", "return n + 1", set()),
+    ],
+)
+def test_an_edit_changes_what_it_is_in(old: str, new: str, expected: set[str]) -> None:
+    assert changed(old, new) == expected
+
+
+def test_the_order_of_definitions_counts_only_beside_what_runs() -> None:
+    unused = "    def unused():\n        return 1\n\n"
+    assert unused in BEFORE
+    without = BEFORE.replace(unused, "")
+
+    moved_up = without.replace("    LIMIT = 1\n", f"{unused}    LIMIT = 1\n")
+    moved_behind = f"{without}\n{unused}"
+
+    same = {name: part.fingerprint for name, part in blocks(BEFORE).definitions.items()}
+    assert {name: part.fingerprint for name, part in blocks(moved_up).definitions.items()} == same
+    assert blocks(moved_behind).name("unused") != same["unused"]
+    assert blocks(moved_up).module != blocks(BEFORE).module
+
+
+def test_what_is_mentioned() -> None:
+    found = blocks(BEFORE)
+
+    assert found.rest.mentions == {"agent", "make()", "refund"}
+    assert found.definitions["helper"].mentions == {"LIMIT"}
+    assert found.definitions["refund"].mentions == {"Order"}  # in a text that stands for a type
+    assert found.definitions["refund()"].mentions == frozenset()
+    assert found.mentions["refund"] == {"helper()"}
+    assert found.mentions["helper"] == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return X(1)", {"X()"}),
+        ("return X(X)", {"X", "X()"}),
+        ("return X.y", {"X"}),
+        ("global X; X = 1", {"X"}),
+        ("return [later() for item in ()]", {"later()"}),
+        ("return len(n)", set()),
+        ("n = 1; return n", set()),
+        ("import y; return y", set()),
+        ("return globals()['X']", {EVERYTHING, "X"}),
+        ("return eval('X')", {EVERYTHING, "X"}),
+        ("return f.__globals__", {EVERYWHERE, "f"}),
+        ("return 'X'", {"X"}),
+        ("return 'unknown'", set()),
+        ("return n.query('price > @X')", {"X"}),
+        ("def g():\n        return n, X\n    return g", set()),
+    ],
+)
+def test_what_a_body_mentions(body: str, expected: set[str]) -> None:
+    found = blocks(f"X = 1\n\ndef f(n):\n    {body}\n")
+
+    assert found.mentions["f"] == expected
+
+
+def test_functions_inside_of_functions_mention_for_themselves() -> None:
+    found = blocks("X = 1\n\ndef f(n):\n    m = 1\n    def g():\n        return n, m, X\n    return g\n")
+
+    assert found.mentions["f.<locals>.g"] == {"X"}
+
+
+def test_after_an_import_of_all_names_a_module_is_not_taken_apart() -> None:
+    found = blocks("from shop import *\nX = 1\ndef f(): return X\n")
+
+    assert not found.definitions and found.rest.mentions == {EVERYTHING}
+
+
+@pytest.mark.parametrize(
+    ("use", "asked", "are_calls"),
+    [
+        ("f(1)", set(), True),
+        ("", set(), True),
+        ("g = f", set(), False),
+        ("f.x", set(), False),
+        ("f(1)", {"f"}, False),
+        ("f(1)", {EVERYTHING}, False),
+        ("f(1); globals()", set(), False),
+        ("f(1); vars()['f']", set(), False),
+    ],
+)
+def test_what_is_imported_is_only_called(use: str, asked: set[str], are_calls: bool) -> None:
+    assert blocks(f"from a import f\n{use}\n").uses.are_calls("f", asked=asked) is are_calls
+
+
+def test_what_is_imported_under_another_name_is_known_by_that() -> None:
+    uses = blocks("def g():\n    from a import f as h\n    return h(1)\n\nk = f\n").uses
+
+    assert uses.are_calls("f", asked=())
+    assert not uses.are_calls("unknown", asked=())

@@ -1,0 +1,174 @@
+"""Which names of its modules a case uses: what its code mentions, and what others ask a module for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TOOLS = """
+    LIMIT = 1
+    OTHER = 2
+
+    def refund(n: int = 3):
+        'Gives money back.'
+        return n + LIMIT
+
+    def unused():
+        return OTHER
+
+    class Order:
+        size = 1
+        def price(self):
+            return self.size * RATE
+
+    RATE = 5
+"""
+"""A module of which tests use this or that."""
+
+
+async def used(bench: Any, run: Any, code: str, *, tools: str = TOOLS) -> set[str]:
+    """The names of `tools.py` that a case uses whose agent is this code."""
+    bench.write("tools.py", tools)
+    bench.agent(code)
+    record = await run()
+    assert record.error is None, record.error
+    names = {key.partition("::")[2] for key in record.of("name") if key.startswith("tools.py::")}
+    whole = {"*"} if "tools.py" in record.of("module") else set()
+    assert "tools.py" in record.of("rest")
+    return names | whole
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import tools\ndef answer(p): return str(tools.OTHER)", {"OTHER"}),
+        ("from tools import OTHER as o\ndef answer(p): return str(o)", {"OTHER"}),
+        ("def answer(p):\n    import tools\n    return str(getattr(tools, 'OT' + 'HER'))", {"OTHER"}),
+        ("import tools\ndef answer(p): return str(hasattr(tools, 'missing'))", {"missing"}),
+        ("from tools import refund\ndef answer(p): return str(refund())", {"refund()", "LIMIT"}),
+        ("from tools import refund\ndef answer(p): return refund.__doc__", {"refund"}),
+        ("import tools\ndef answer(p): return str(tools.refund(1))", {"refund", "LIMIT"}),
+        ("from tools import Order\ndef answer(p): return str(Order().size)", {"Order()"}),
+        ("from tools import Order\ndef answer(p): return str(Order().price())", {"Order()", "RATE"}),
+        ("import tools\ndef answer(p): return str(sorted(vars(tools)))", {"*"}),
+        ("import tools\ndef answer(p): return str(dir(tools))", {"*"}),
+        ("import tools, inspect\ndef answer(p): return str(len(inspect.getmembers(tools)))", {"*"}),
+        ("import tools\ndef answer(p): return str(tools.refund.__globals__.keys())", {"*"}),
+        ("import importlib\ndef answer(p): return str(importlib.import_module('tools').RATE)", {"RATE"}),
+        ("import sys, tools\ndef answer(p): return str(sys.modules['tools'].RATE)", {"RATE"}),
+        ("import tools\ndef answer(p): return 'ok'", set()),
+    ],
+)
+async def test_names_that_others_ask_for(bench: Any, run: Any, code: str, expected: set[str]) -> None:
+    found = await used(bench, run, code)
+
+    assert expected <= found
+    assert not found & ({"unused", "OTHER", "LIMIT", "RATE"} - expected) or "*" in expected or "LIMIT" in expected
+
+
+async def test_what_reads_all_names_by_a_function_depends_on_all(bench: Any, run: Any) -> None:
+    code = "from helper import names\nimport tools\ndef answer(p): return str(names(tools.refund))"
+    bench.write("helper.py", "def names(function): return sorted(function.__globals__)")
+
+    assert "*" in await used(bench, run, code, tools=TOOLS + "\n    def every(): return globals()\n    every()\n")
+
+
+async def test_a_library_that_resolves_types_does_not_use_all_names(bench: Any, run: Any) -> None:
+    tools = """
+        from __future__ import annotations
+        import dataclasses, typing
+
+        SIZE = 1
+
+        class Item:
+            pass
+
+        class Other:
+            pass
+
+        @dataclasses.dataclass
+        class Order:
+            item: Item | None = None
+    """
+
+    found = await used(bench, run, "import tools\ndef answer(p): return str(tools.Order())", tools=tools)
+
+    assert found == {"Item"}
+
+
+async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: Any) -> None:
+    code = """
+        try:
+            import tools
+        except ValueError:
+            tools = None
+        def answer(p):
+            return str(tools)
+    """
+
+    assert "*" in await used(bench, run, code, tools="X = 1\nint('no')\nY = 2\n")
+
+
+async def test_who_asks_for_a_name_before_a_module_has_ended_depends_on_its_order(bench: Any, run: Any) -> None:
+    bench.write("other.py", "import tools\nSEEN = getattr(tools, 'X', 'too early')")
+    code = "import tools\ndef answer(p): return tools.other.SEEN"
+
+    assert "*" in await used(bench, run, code, tools="import other\nX = 1\n")
+
+
+async def test_a_module_that_is_run_otherwise_counts_as_a_whole(bench: Any, run: Any) -> None:
+    code = "import runpy\ndef answer(p): return str(runpy.run_path('tools.py')['X'])"
+    found = await used(bench, run, "import tools, importlib\nimportlib.reload(tools)\ndef answer(p): return 'ok'")
+    assert "*" in found
+
+    bench.write("tools.py", "X = 1\n")
+    bench.agent(code)
+    record = await run()
+    assert record.responses == ["1"]
+    assert "tools.py" in {**record.of("module"), **record.of("file")}
+
+
+async def test_a_module_that_gets_another_class_counts_as_a_whole(bench: Any, run: Any) -> None:
+    tools = "import sys, types\nX = 1\nclass Mine(types.ModuleType): pass\n"
+    tools += "setattr(sys.modules[__name__], '__class__', Mine)"
+
+    assert "*" in await used(bench, run, "import tools\ndef answer(p): return str(tools.X)", tools=tools)
+
+
+async def test_a_module_that_is_imported_again_in_another_state_taints(bench: Any, run: Any) -> None:
+    bench.write("tools.py", "X = 1\n")
+    bench.agent(
+        """
+        import importlib, subprocess, sys, tools
+        def answer(p):
+            before = tools.X
+            subprocess.run([sys.executable, "-c", "open('tools.py', 'w').write('X = 22')"], check=True)
+            importlib.reload(tools)
+            return str([before, tools.X])
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["[1, 22]"]
+    assert record.dependencies.tainted is not None and "tools.py" in record.dependencies.tainted
+
+
+async def test_modules_look_like_modules(bench: Any, run: Any) -> None:
+    bench.write("tools.py", "X = 1\ndef __getattr__(name): return name\n")
+    bench.agent(
+        """
+        import copy, inspect, types, tools
+        def answer(p):
+            tools.y = 2
+            del tools.y
+            return str([type(tools).__name__, inspect.ismodule(tools), isinstance(tools, types.ModuleType),
+                        repr(tools).startswith("<module 'tools' from"), tools.anything, tools.X])
+        """
+    )
+
+    record = await run()
+
+    assert record.error is None
+    assert record.responses == ["['module', True, True, True, 'anything', 1]"]
