@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import stat
+import time
 from collections.abc import AsyncIterator
 from fractions import Fraction
 from pathlib import Path
@@ -206,6 +208,24 @@ async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(lis
     failure = (await asyncio.wait_for(child.end, 10)).failure
     assert failure is not None
     assert failure.message == "the agent's process sent something that is no message of the protocol"
+
+
+@pytest.mark.needs_fork
+async def test_an_answer_counts_though_a_busy_engine_hears_of_the_end_first(listener: Listener) -> None:
+    child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
+    told: list[str] = []
+    child.attach(1, lambda message: told.append(message["type"]))
+    child.on_exit.append(lambda end: told.append(end.why()))
+    listener.expect("token", child.connected)
+
+    with socket.socket(socket.AF_UNIX) as process:
+        process.connect(listener.address[1])
+        process.sendall(wire.encode({**HELLO, "token": "token"}) + wire.encode({"type": "finished", "session": 1}))
+    child.exited(Exit(code=0))
+    time.sleep(0.5)  # noqa: ASYNC251 - the engine is held up, and then has everything to do at once
+
+    await asyncio.wait_for(child.end, 10)
+    assert told == ["finished", "ended with exit status 0"]
 
 
 @pytest.mark.needs_fork

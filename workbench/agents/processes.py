@@ -22,6 +22,8 @@ from workbench.model.target import Target
 from workbench.model.text import one_line
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_TO_CALL_IN = 0.2  # seconds
+_ROUNDS = 20  # of the event loop: a connection takes three to be accepted and heard
 _STOPPED_CHECK = 1.0  # seconds; a process that is stopped at two checks in a row is replaced
 MARK = "WORKBENCH_PROCESS_GROUP"
 """The variable by which processes are found whose ancestors are gone; `worker.zygote` hides it from the records."""
@@ -148,9 +150,20 @@ class Child:
         self._start_is_over()
         self.told_output(end.stdout, end.stderr)
         if self._channel is None and end.failure is None and end.code is not None:
-            # It may have called in without our having noticed yet.
-            asyncio.get_running_loop().call_later(0.2, self._settle)
+            asyncio.get_running_loop().call_later(_TO_CALL_IN, self._await_call, _ROUNDS)
         elif self._closed or self._channel is None or end.code is None:
+            self._settle()
+
+    def _await_call(self, rounds: int) -> None:
+        """It may have called in without our having noticed yet. What it sent then comes before its end.
+
+        Where the machine is busy that is a matter of rounds of the event loop, and not of time.
+        """
+        if self._channel is not None:
+            return
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._await_call, rounds - 1)
+        else:
             self._settle()
 
     def _start_is_over(self) -> None:
