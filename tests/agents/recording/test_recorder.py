@@ -82,11 +82,35 @@ def test_what_is_in_the_four_folders_of_others_or_in_the_system_never_counts(tmp
         assert places.is_inside(str(path)) is False
     assert places.is_inside(os.__file__) is False
     assert places.is_inside("/elsewhere") is places.is_inside("/elsewhere/file") is None
-    assert places.own_folder("/elsewhere") is None
-    places.add(["/elsewhere"])
+    assert places.own_folder("/elsewhere/") == "/elsewhere"  # it is imported from
     assert places.is_inside("/elsewhere") and places.is_inside("/elsewhere/file")
-    assert places.own_folder("/elsewhere/") == "/elsewhere"
     assert places.is_inside("/elsewhere/.git") is False
+
+
+@pytest.mark.parametrize(("sign", "holds"), [(".git", "HEAD"), ("workbench.toml", None)])
+def test_the_agent_is_at_home_in_its_repository_or_project(tmp_path: Path, sign: str, holds: str | None) -> None:
+    home = tmp_path / "agents" / "one"
+    home.mkdir(parents=True)
+    if holds is None:
+        (tmp_path / sign).touch()
+    else:
+        (tmp_path / sign).mkdir()
+
+    places = Places(str(home))
+
+    assert places.is_inside(str(tmp_path / "prompts" / "a.txt")) is True
+    assert places.is_inside(str(tmp_path / "pyproject.toml")) is True
+    assert places.is_inside(str(home / ".hidden" / "a.txt")) is True
+    assert places.is_inside(str(tmp_path / ".cache" / "a.txt")) is None
+    assert places.is_inside(str(tmp_path.parent / "a.txt")) is None
+    assert places.is_inside(str(tmp_path / ".git" / "HEAD")) is False
+
+
+def test_a_home_folder_with_a_repository_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+
+    assert Places(str(tmp_path / "code" / "agent")).is_inside(str(tmp_path / "code" / "notes.txt")) is None
 
 
 def test_an_environment_inside_the_project_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

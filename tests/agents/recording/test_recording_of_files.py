@@ -92,6 +92,33 @@ async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: 
     assert record.of("file").keys() == {str(tmp_path / "ours"), "prompt.txt"}
 
 
+async def test_files_of_the_repository_count_whoever_reads_them(bench: Any, run: Any, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for name in ("prompts/hello.txt", "common/words.py", ".cache/model"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("WORD = 'hi'" if name.endswith(".py") else "{{ word }}")
+    bench.agent(
+        f"""
+        import sys, jinja2
+        prompts = jinja2.Environment(loader=jinja2.FileSystemLoader({str(tmp_path)!r}))
+        def answer(prompt):
+            sys.path.append({str(tmp_path / "common")!r})
+            import words
+            prompts.get_template(".cache/model")
+            return prompts.get_template("prompts/hello.txt").render(word=words.WORD)
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["hi"]
+    assert str(tmp_path / "prompts" / "hello.txt") in record.of("file")
+    assert str(tmp_path / ".cache" / "model") not in record.of("file")
+    assert str(tmp_path / "common" / "words.py") in record.of("rest")
+    assert record.looked_for(str(tmp_path / "common"))["words"] == "module"
+
+
 async def test_folders_that_others_keep_books_in_are_never_told(bench: Any, run: Any) -> None:
     for name in (".git/HEAD", ".workbench/x", ".adk/y", "__pycache__/z"):
         bench.write(name, "")

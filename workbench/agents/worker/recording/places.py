@@ -30,7 +30,11 @@ def is_workspace(path: str) -> bool:
 
 
 class Places:
-    """Where the agent is at home. Elsewhere a file counts only where the agent's own code asks for it."""
+    """Where the agent is at home. Elsewhere a file counts only where the agent's own code asks for it.
+
+    At home it is in its folder, in those its imports come from, and in its repository or project, but for hidden
+    folders.
+    """
 
     def __init__(self, target_path: str) -> None:
         self._home = os.path.abspath(target_path)
@@ -44,6 +48,7 @@ class Places:
         outside = (*_SYSTEM, *map(_with_separator, prefixes))  # but disks are mounted below /run, too
         self._outside = (*_INSTALLED, *(folder for folder in outside if not around.startswith(folder)))
         self._edges = {folder[:-1]: False for folder in self._outside}  # folders that are not where those around are
+        self._project = _project_of(self._home)
         self._to_import_from: Dict[str, str] = {}
         self.above = frozenset(_folders_above(self._home))
         """The target's folder and those that hold it: they will be there for as long as the target is."""
@@ -83,7 +88,8 @@ class Places:
             path = os.path.abspath(folder)
             inside = self.is_inside(path)
             if inside is None:
-                return None
+                self.add([path])
+                inside = self.is_inside(path)
             found = path if inside else ""
             if os.path.isabs(folder):
                 self._to_import_from[folder] = found
@@ -94,7 +100,21 @@ class Places:
         inner = folder + os.sep
         if inner.startswith(self._outside) or not _OUTSIDE.isdisjoint(folder.split(os.sep)):
             return False
-        return True if inner.startswith(tuple(self._inside)) else None
+        if inner.startswith(tuple(self._inside)):
+            return True
+        is_of_project = self._project is not None and inner.startswith(self._project)
+        return True if is_of_project and os.sep + "." not in inner[len(str(self._project)) - 1 :] else None
+
+
+def _project_of(home: str) -> Optional[str]:
+    """The repository that a folder lies in, or else the nearest folder with settings of ours, with a separator."""
+    nobodys = (os.path.abspath(os.path.expanduser("~")), os.path.abspath(os.sep))
+    folders = [folder for folder in _folders_above(home) if folder not in nobodys]
+    for sign in (".git", "workbench.toml"):
+        for folder in folders:
+            if os.path.lexists(os.path.join(folder, sign)):
+                return _with_separator(folder)
+    return None
 
 
 def _folders_above(path: str) -> Iterator[str]:
