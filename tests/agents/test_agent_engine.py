@@ -199,10 +199,12 @@ def test_calls_as_chat_completions_have_them_are_read() -> None:
         ({"toolUse": {"toolUseId": "1", "name": "look", "input": {"at": "moon"}}}, "look"),
         ({"type": "mcp_call", "id": "1", "name": "look", "arguments": '{"at": "moon"}'}, "look"),
         ({"type": "web_search_call", "id": "1", "action": {"at": "moon"}}, "web_search"),
+        ({"function_call": {"id": "1", "name": "look", "args": {"at": "moon"}}}, "look"),
     ],
 )
-def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: str) -> None:
-    said = {"role": "assistant", "content": [block, {"type": "text", "text": "done"}]}
+@pytest.mark.parametrize("key", ["content", "parts"])
+def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: str, key: str) -> None:
+    said = {"role": "model", key: [block, {"type": "text", "text": "done"}]}
 
     told = read_output({"messages": [{"role": "user", "content": "hi"}, said]}, is_stream=False)
 
@@ -210,12 +212,129 @@ def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: s
     assert told["response"] == "done"
 
 
-def test_a_block_that_looks_like_a_call_of_an_unknown_kind_is_an_error() -> None:
-    block = {"type": "invoke", "tool": "look", "input": {}}
+OK = {"role": "assistant", "content": "done"}
+ITEM = {"type": "function_call", "id": "fc_1", "call_id": "1", "name": "look", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "args"),
+    [
+        ([ITEM, {"type": "function_call_output", "call_id": "1", "output": '{"seen": true}'}], {}),
+        (
+            [
+                {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
+                {"type": "custom_tool_call", "call_id": "1", "name": "look", "input": '{"at": 1}'},
+                {"type": "custom_tool_call_output", "call_id": "1", "output": '{"seen": true}'},
+            ],
+            {"__arg1": '{"at": 1}'},
+        ),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "look", "input": "moon"}}],
+                },
+                {"role": "tool", "tool_call_id": "1", "content": '{"seen": true}'},
+            ],
+            {"__arg1": "moon"},
+        ),
+        (
+            [
+                {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "look", "args": {}}}]},
+                {"role": "user", "parts": [{"functionResponse": {"id": "1", "response": {"seen": True}}}]},
+            ],
+            {},
+        ),
+        (
+            [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": '{"seen": true}'}]},
+            ],
+            {},
+        ),
+    ],
+)
+def test_calls_and_results_are_read_as_other_sdks_write_them(messages: list[Any], args: dict[str, Any]) -> None:
+    told = read_output({"messages": [{"role": "user", "content": "hi"}, *messages, OK]}, is_stream=False)
+
+    assert told["predicted_trajectory"] == [{"id": "1", "name": "look", "args": args}]
+    assert told["tool_responses"] == [{"id": "1", "name": "look", "response": {"seen": True}}]
+    assert told["response"] == "done"
+
+
+def test_the_call_of_a_function_is_read_as_it_was_before_there_were_tools() -> None:
+    said = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}}
+
+    told = read_output({"messages": [said, OK]}, is_stream=False)
+
+    assert [call["name"] for call in told["predicted_trajectory"]] == ["look"]
+
+
+def test_thoughts_and_messages_with_a_type_beside_their_role_are_read() -> None:
+    content = [{"text": "hm", "thought": True}, {"type": "output_text", "text": "done"}]
+
+    told = read_output({"messages": [{"type": "message", "role": "assistant", "content": content}]}, is_stream=False)
+
+    assert told["response"] == "done"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "invoke", "tool": "look", "input": {}},
+        {"type": "invoke", "tool": "look"},
+        {"type": "run", "name": "look"},
+        {"type": "tool_request", "value": 1},
+        {"run": {"name": "look"}},
+        {"text": "done", "tool_request": {"a": 1}},
+    ],
+)
+def test_a_block_that_looks_like_a_call_of_an_unknown_kind_is_an_error(block: dict[str, Any]) -> None:
     said = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
 
-    with pytest.raises(AgentFault, match="a dict with the keys input, tool, type in its content"):
+    keys = ", ".join(sorted(block))
+    with pytest.raises(AgentFault, match=f"a dict with the keys {keys} in its content"):
         read_output({"messages": [said]}, is_stream=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"content": "x", "tools_used": ["look"]}, r"messages\[0\].tools_used"),
+        ({"content": "x", "toolInvocations": [{"toolName": "look"}]}, r"messages\[0\].toolInvocations"),
+        ({"content": {"text": "x"}}, r"messages\[0\]"),
+    ],
+)
+def test_a_message_that_may_hold_calls_elsewhere_is_an_error(fields: dict[str, Any], place: str) -> None:
+    with pytest.raises(AgentFault, match=place):
+        read_output({"messages": [{"role": "assistant", **fields}]}, is_stream=False)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "file", "name": "a.pdf", "id": "1"},
+        {"document": {"name": "a", "format": "pdf"}},
+        {"type": "web_search_tool_result", "tool_use_id": "1", "content": []},
+        {"type": "reasoning", "summary": []},
+        {"type": "something_new", "data": 1},
+    ],
+)
+def test_other_blocks_are_no_calls(block: dict[str, Any]) -> None:
+    said = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
+
+    told = read_output({"messages": [said]}, is_stream=False)
+
+    assert (told["predicted_trajectory"], told["response"]) == ([], "done")
+
+
+def test_what_a_tool_gave_is_never_read_as_a_call() -> None:
+    result = {"type": "tool", "tool_call_id": "1", "content": [{"name": "Ann", "tool": "saw", "input": 1}]}
+
+    told = read_output({"messages": [CALL, result, OK]}, is_stream=False)
+
+    assert [call["name"] for call in told["predicted_trajectory"]] == ["look"]
 
 
 def test_calls_of_a_field_are_not_counted_again_in_the_content() -> None:

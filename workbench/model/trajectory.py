@@ -30,6 +30,9 @@ _OF_ADK = "args"
 _INPUTS = ("tool_input", _OF_ADK, "arguments", "input")
 """What the arguments of a call are called by Vertex AI, ADK, OpenAI and Anthropic."""
 
+CUSTOM = ("custom", "custom_tool_call")
+"""OpenAI's types of calls whose `input` is text in no format, the one argument: it is not read as JSON."""
+
 
 class TrajectoryError(ValueError):
     """A value that is no trajectory; `place` is the path inside it, such as `[2].tool_input`."""
@@ -62,13 +65,17 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
         return ToolCall(item)
     if not isinstance(item, _OBJECTS):
         raise TrajectoryError(place=place, expected="a tool call (an object with a name, or a name alone)")
-    inner = item.get("function")
+    is_custom = item.get("type") in CUSTOM
+    key = "custom" if is_custom else "function"
+    inner = item.get(key)
     if isinstance(inner, _OBJECTS):  # OpenAI's chat completions
-        item, place = inner, f"{place}.function"
+        item, place = inner, f"{place}.{key}"
     name = item.get("tool_name", item.get("name"))
     if not isinstance(name, str):
         raise TrajectoryError(place=place, expected='an object with "tool_name" or "name"')
     key = next((key for key in _INPUTS if key in item), "tool_input")
+    if is_custom and key == "input":
+        return _call_of((name, {UNNAMED_ARGUMENT: item[key]}))
     args = _parse_text(item.get(key))
     if args is not None and not isinstance(args, _OBJECTS):
         if key == _OF_ADK or (isinstance(args, str) and args.lstrip().startswith("{")):

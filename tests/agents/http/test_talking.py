@@ -203,6 +203,22 @@ async def test_a_variable_that_is_no_secret_changes_nothing_that_is_judged(
             "",
             [("ring", {"n": 2})],
         ),
+        (
+            {
+                "choices": [
+                    {
+                        "message": {
+                            "content": None,
+                            "tool_calls": [
+                                {"id": "c1", "type": "custom", "custom": {"name": "ring", "input": '{"n": 2}'}}
+                            ],
+                        }
+                    }
+                ]
+            },
+            "",
+            [("ring", {"__arg1": '{"n": 2}'})],
+        ),
         ({"choices": [{"message": {"content": "a"}}], "predicted_trajectory": ["ring"]}, "a", [("ring", None)]),
         ({"response": "a", "tool_responses": [{"id": 5, "name": "ring"}]}, "a", []),
         ({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}]}, "ab", []),

@@ -286,6 +286,31 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "custom_tool_call", "call_id": "1", "name": "run", "input": '{"a": 1}'},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "run", "input": '{"a": 1}'}}],
+        },
+    ],
+)
+def test_the_input_of_a_custom_tool_is_text_whatever_it_says(message: dict[str, Any]) -> None:
+    calls = [message, *message.get("tool_calls", ())][-1:]
+
+    by_messages, by_calls = dataset_of_rows(
+        [
+            {"messages": [{"role": "user", "content": "light"}, message]},
+            {"prompt": "light", "response": "", "predicted_trajectory": calls},
+        ]
+    ).rows
+
+    run = [ToolCall("run", {"__arg1": '{"a": 1}'})]
+    assert (by_messages.predicted_trajectory, by_calls.predicted_trajectory) == (run, run)
+
+
+@pytest.mark.parametrize(
     ("message", "place"),
     [
         ({"role": "assistant", "bar": 2}, "messages[1]"),
@@ -296,7 +321,7 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
             {"role": "model", "parts": [{"text": "x", "tool_request": {"name": "f"}}]},
             "messages[1].parts[0].tool_request",
         ),
-        ({"type": "custom_tool_call", "name": "f", "input": "print(1)"}, "messages[1]"),
+        ({"type": "custom_call_of_tool", "name": "f", "input": "print(1)"}, "messages[1]"),
         ({"role": "assistant", "content": "", "tools_used": ["x"]}, "messages[1].tools_used"),
         ({"role": "assistant", "parts": {"text": "hi"}}, "messages[1].parts"),
         ({"role": "assistant", "content": "x", "actions": [{"name": "f"}]}, "messages[1].actions"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .adapters import base
 from .limits import MOST_STEPS, check_texts, why_cut
 from .loading import nearest
-from .values import UNNAMED_ARGUMENT, describe, parse_text, unfit
+from .values import CUSTOM, UNNAMED_ARGUMENT, describe, parse_text, unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ def _read_call(item: Any, place: str) -> Dict[str, Any]:
     if isinstance(item, dict) and isinstance(item.get("function"), dict):  # as chat completions have it
         function = item["function"]
         item = {"name": function.get("name"), "args": function.get("arguments"), "id": item.get("id")}
+    if isinstance(item, dict) and item.get("type") in CUSTOM:
+        custom = item["custom"] if isinstance(item.get("custom"), dict) else item
+        if "input" in custom:
+            item = {"name": custom.get("name"), "args": {UNNAMED_ARGUMENT: custom["input"]}, "id": item.get("id")}
     name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
     if not isinstance(name, str):
         raise base.AgentFault(

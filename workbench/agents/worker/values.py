@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 UNNAMED_ARGUMENT = "__arg1"  # LangChain's name for the argument of a tool that takes one text, or another plain value
+CUSTOM = ("custom", "custom_tool_call")  # OpenAI's types of calls whose `input` is such a text, and never JSON
 
 _DEEPEST = 100  # levels of nesting; the engine's reader and people's patience end somewhere behind
 _LONGEST_NUMBER = 14_000  # bits of an integer

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from workbench.model.trajectory import ToolCall
+from workbench.model.trajectory import CUSTOM, UNNAMED_ARGUMENT, ToolCall
 from workbench.store.datasets.kinds import kind_of
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -51,7 +51,7 @@ _KEYED = {
 _CALLS = frozenset(
     {
         "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
-        "tool_call", "server_tool_call", "invalid_tool_call", "function_call",  # LangChain, OpenAI
+        "tool_call", "server_tool_call", "invalid_tool_call", "function_call", "custom_tool_call",  # LangChain, OpenAI
         "tool-call", "tool-invocation", "dynamic-tool",  # AI SDK
     }
 )  # fmt: skip
@@ -412,8 +412,7 @@ def _each_call(calls: Any, *, place: str) -> Iterable[_Call]:
 def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
     if not isinstance(call, Mapping):
         raise MessageError(place=place, found=kind_of(call), expected="a tool call")
-    inner = call.get("function") if isinstance(call.get("function"), Mapping) else call
-    assert isinstance(inner, Mapping)
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
     name = inner.get("name", inner.get("toolName"))
     if name is None and kind not in _CALLS:  # the type names the tool: `tool-weather`, `web_search_call`
         name = kind.removeprefix("tool-") if _is_named_tool(kind) else kind.removesuffix("_call") or None
@@ -421,6 +420,8 @@ def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
         raise MessageError(place=place, found=kind_of(name), expected="a tool call with a name")
     key = next((key for key in ("args", "input", "arguments", "action") if key in inner), "arguments")
     args = inner.get(key)
+    if call.get("type") in CUSTOM and key == "input":
+        return _Call(_ids_of(call), ToolCall(name, {UNNAMED_ARGUMENT: args}))
     is_invalid = ".invalid_tool_calls" in place  # the tool is known, its arguments are not
     if isinstance(args, str) and not is_invalid:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from ...plain import as_json
@@ -19,7 +21,19 @@ _OF_EXECUTOR = frozenset({"steps", "actions", "messages"})
 _ERROR_KEYS = {"code", "message", "status", "details"}
 _PASSING_CODES = ("408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED")
 _MESSAGE_CLASSES = {"AIMessage": "ai", "HumanMessage": "human", "ToolMessage": "tool", "SystemMessage": "system"}
-_MESSAGE_ROLES = {"user": "human", "assistant": "ai"}
+_MESSAGE_ROLES = {"user": "human", "assistant": "ai", "model": "ai", "function": "tool"}
+_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
+"""Items of OpenAI's Responses that are neither messages, calls nor what calls gave."""
+_KEYS_OF_RESULTS = ("function_response", "functionResponse", "toolResult")  # Gemini, Bedrock
+_IDS_OF_CALLS = ("id", "toolUseId", "tool_use_id")
+_MAY_BE_CALLS = re.compile("tool|function|call", re.IGNORECASE)
+_FIELDS = frozenset(
+    {
+        "tool_calls", "invalid_tool_calls", "function_call", "tool_call_id", "tool_call_chunks", "tool_choice",
+        "tool_plan",
+    }
+)  # fmt: skip
+"""Fields of a message that speak of calls, and are read or say nothing new."""
 _USAGE = {
     "prompt": "prompt_token_count",
     "tool_use_prompt": "tool_use_prompt_token_count",
@@ -138,7 +152,7 @@ def _read_steps_output(output: dict[str, Any]) -> dict[str, Any]:
 
 def _read_message_list(messages: list[Any]) -> dict[str, Any]:
     """What a graph gave: the messages after the user's last one."""
-    read = [_Message(item, index) for index, item in enumerate(messages)]
+    read = [message for index, item in enumerate(messages) for message in _messages_in(item, index)]
     asked = max((index for index, item in enumerate(read) if item.type == "human"), default=-1)
     new = read[asked + 1 :]
     if not new:
@@ -156,20 +170,76 @@ def _read_message_list(messages: list[Any]) -> dict[str, Any]:
     }
 
 
-class _Message:
-    """A message of LangChain as JSON: in its serialised form, which has all under `kwargs`, or with its own keys."""
+def _messages_in(message: Any, index: int) -> list[_Message]:
+    """A message as JSON: in LangChain's serialised form, which has all under `kwargs`, or with its own keys.
 
-    def __init__(self, message: Any, index: int) -> None:
-        told = message.get("kwargs", message) if isinstance(message, dict) else None
-        if not isinstance(told, dict) or "content" not in told:
-            raise AgentFault(f'"messages[{index}]" is {describe(message)}, expected a message with content')
-        place = message.get("id")
-        kind = place[-1] if isinstance(place, list) and place else ""
-        named = str(told.get("type") or told.get("role") or "")
-        self.type = _MESSAGE_CLASSES.get(str(kind).removesuffix("Chunk")) or _MESSAGE_ROLES.get(named, named)
+    Results of tools in it become messages of their own: other SDKs have them as said by the user.
+    """
+    told = message.get("kwargs", message) if isinstance(message, dict) else None
+    told = _with_content(told) if isinstance(told, dict) else None
+    if told is None or not isinstance(told["content"], (str, list, type(None))):
+        raise AgentFault(f'"messages[{index}]" is {describe(message)}, expected a message with content')
+    place = message.get("id")
+    kind = _MESSAGE_CLASSES.get(str(place[-1]).removesuffix("Chunk")) if isinstance(place, list) and place else None
+    read = _Message(told, kind)
+    odd = next((key for key in told if told[key] and key not in _FIELDS and _MAY_BE_CALLS.search(str(key))), None)
+    if read.type not in ("human", "system", "tool") and odd is not None:
+        raise AgentFault(f'"messages[{index}].{odd}" is {describe(told[odd])}, expected calls in "tool_calls"')
+    if read.type == "ai" or not isinstance(read.content, list):
+        return [read]
+    results = [_result_in(block) for block in read.content]
+    read.content = [block for block, result in zip(read.content, results, strict=True) if result is None]
+    found = [_Message(result, "tool") for result in results if result is not None]
+    return [*found, read] if read.content or not found else found
+
+
+def _with_content(told: dict[str, Any]) -> dict[str, Any] | None:
+    """A message with its content under that key: an item of OpenAI's Responses has none, Gemini's has `parts`."""
+    kind = told.get("type")
+    if isinstance(kind, str) and "role" not in told:
+        if kind.endswith("_call_output"):
+            return {"role": "tool", "tool_call_id": told.get("call_id"), "content": told.get("output")}
+        if kind.endswith("_call") or kind in _ITEMS:
+            return {"role": "assistant", "content": [] if kind in _ITEMS else [told]}
+    content = told.get("content")
+    holder = content if isinstance(content, dict) else told
+    if isinstance(holder.get("parts"), list) and not isinstance(content, list):
+        return {**told, **holder, "content": holder["parts"]}
+    return told if "content" in told else None
+
+
+def _result_in(block: Any) -> dict[str, Any] | None:
+    """What a tool gave, where a block of a message says so, as a message of its own."""
+    if not isinstance(block, dict):
+        return None
+    keyed = next((block[key] for key in _KEYS_OF_RESULTS if isinstance(block.get(key), dict)), None)
+    if keyed is None and block.get("type") != "tool_result":
+        return None
+    result = block if keyed is None else keyed
+    content = result.get("response", result.get("content"))
+    return {
+        "content": json.dumps(content, ensure_ascii=False) if isinstance(content, dict) else content,
+        "name": result.get("name"),
+        "tool_call_id": next((result[key] for key in _IDS_OF_CALLS if key in result), None),
+        "status": "error" if result.get("is_error") else result.get("status", "success"),
+    }
+
+
+class _Message:
+    """A message with the attributes that LangChain's have; `kind` is its type where that is known."""
+
+    def __init__(self, told: dict[str, Any], kind: str | None) -> None:
+        names = [told[key] for key in ("role", "type") if isinstance(told.get(key), str)]
+        self.type = kind or next(
+            (_MESSAGE_ROLES[name] for name in names if name in _MESSAGE_ROLES), "".join(names[-1:])
+        )
         self.content = told["content"]
         self.name = told.get("name")
-        self.tool_calls = told.get("tool_calls") or []
+        more = told.get("additional_kwargs")
+        holders = (told, more if isinstance(more, dict) else {})
+        self.tool_calls: list[Any] = next((each["tool_calls"] for each in holders if each.get("tool_calls")), [])
+        if not self.tool_calls:  # OpenAI's before there were tools
+            self.tool_calls = [each["function_call"] for each in holders if each.get("function_call")][:1]
         self.invalid_tool_calls = told.get("invalid_tool_calls") or []
         self.tool_call_id = told.get("tool_call_id")
         self.status = told.get("status", "success")

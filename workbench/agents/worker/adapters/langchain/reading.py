@@ -6,20 +6,32 @@ Messages are known by their attributes: those of LangChain and whatever looks li
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from ...plain import as_json
 from ...steps import read_steps
-from ...values import describe
+from ...values import CUSTOM, UNNAMED_ARGUMENT, describe
 from ..base import AgentFault
 
 _TEXT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
 _KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
 _IN_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call"})
 """Types of content that say again what a message has in `tool_calls`."""
+_NO_CALLS = frozenset(
+    {
+        "", "text", "output_text", "refusal", "thinking", "redacted_thinking", "thought", "citation", "search_result",
+        "document", "file", "media", "resource", "resource_link", "non_standard", "container_upload",
+        "inline_data", "inlineData", "file_data", "fileData",
+        "tool_result", "toolResult", "function_response", "functionResponse",
+        "tool_call_chunk", "server_tool_call_chunk", "server_tool_result", "mcp_list_tools", "mcp_approval_request",
+    }
+)  # fmt: skip
+"""Blocks of a message, by type or key, that are no call even if they have a name."""
+_OTHERS = ("text-", "reasoning", "image", "audio", "video", "input_")
 _NAMES_OF_TOOLS = frozenset({"name", "tool", "toolName", "tool_name"})
-_ARGUMENTS = frozenset({"args", "input", "arguments", "parameters"})
+_MAY_BE_CALL = re.compile("tool|function|call|invoke", re.IGNORECASE)
 _SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_TEXT_KEYS[:4])}"
 
 
@@ -57,7 +69,10 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
             use = _read_call(call)
             names[use["id"]] = use["name"]
             uses.append(use)
-        uses += _calls_in_content(message)
+        if message.type != "tool":
+            in_content = _calls_in_content(message)
+            names.update((use["id"], use["name"]) for use in in_content)
+            uses += in_content
         # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
         for call in getattr(message, "invalid_tool_calls", None) or ():
             uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
@@ -101,10 +116,14 @@ def tool_response(message: Any) -> dict[str, Any]:
 
 def _read_call(call: Any) -> dict[str, Any]:
     """A call of a tool as LangChain has it, or as chat completions do. Raises AgentFault for anything else."""
-    told = call.get("function", call) if isinstance(call, dict) else None
+    told = call
+    if isinstance(call, dict):
+        told = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), dict)), call)
     if not isinstance(told, dict) or not isinstance(told.get("name"), str):
         raise AgentFault(f'the agent\'s "tool_calls" have {describe(call)}, expected a call with a name')
     args = told.get("args", told.get("arguments"))
+    if call.get("type") in CUSTOM and "input" in told:
+        args = {UNNAMED_ARGUMENT: told["input"]}
     if isinstance(args, str):
         try:
             args = json.loads(args or "{}")
@@ -123,26 +142,42 @@ def _calls_in_content(message: Any) -> list[dict[str, Any]]:
         if not isinstance(block, dict):
             continue
         keyed = next((block[key] for key in _KEYS_OF_CALLS if isinstance(block.get(key), dict)), None)
-        kind = "tool_use" if keyed is not None else str(block.get("type"))
+        kind = "tool_use" if keyed is not None else str(block.get("type") or "")
         if has_field and kind in _IN_TOOL_CALLS:
             continue
         if not kind.endswith(("tool_use", "_call")):
-            if _NAMES_OF_TOOLS & block.keys() and _ARGUMENTS & block.keys():
+            if _looks_like_a_call(block):
                 raise AgentFault(f"the agent's message has {describe(block)} in its content, expected a known call")
             continue
         call = block if keyed is None else keyed
         name = call.get("name", kind.removesuffix("_call"))  # OpenAI's type names the tool: `web_search_call`
         args = next((call[key] for key in ("input", "args", "arguments", "action") if key in call), None)
-        uses.append(_read_call({"id": call.get("id", call.get("toolUseId")), "name": name, "args": args}))
+        call_id = next((call[key] for key in ("call_id", "toolUseId", "id") if key in call), None)
+        if kind in CUSTOM:
+            uses.append(_read_call({"type": kind, "id": call_id, "name": name, "input": args}))
+        else:
+            uses.append(_read_call({"id": call_id, "name": name, "args": args}))
     return uses
 
 
+def _looks_like_a_call(block: dict[str, Any]) -> bool:
+    """Whether a block of no known kind has the name of a tool, or a type or key that speaks of a call."""
+    kinds = [str(block["type"])] if block.get("type") else [str(key) for key, value in block.items() if value]
+    unknown = [kind for kind in kinds if kind not in _NO_CALLS and not kind.endswith(("_tool_result", "_call_output"))]
+    unknown = [kind for kind in unknown if not kind.startswith(_OTHERS)]
+    if not unknown:
+        return False
+    nested = [value for value in block.values() if isinstance(value, dict)]
+    return any(map(_MAY_BE_CALL.search, unknown)) or any(_NAMES_OF_TOOLS & item.keys() for item in (block, *nested))
+
+
 def message_text(message: Any) -> str:
-    """The text of a message; of content in blocks the text ones."""
+    """The text of a message; of content in blocks the text ones that are no thoughts."""
     content = message.content
     if isinstance(content, str):
         return content
-    texts = (block.get("text") if isinstance(block, dict) else block for block in content or ())
+    blocks = (block for block in content or () if not (isinstance(block, dict) and block.get("thought")))
+    texts = (block.get("text") if isinstance(block, dict) else block for block in blocks)
     return "".join(text for text in texts if isinstance(text, str))
 
 
