@@ -112,6 +112,10 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
         ("root_agent.yaml", "name: home", "home: root_agent.yaml alone is not read: add agent.py with root_agent"),
         ("root_agnet.yaml", "name: home", "home: root_agnet.yaml alone is not read: add agent.py with root_agent"),
         ("root_agent.yml", "name: home", "home: root_agent.yml alone is not read: add agent.py with root_agent"),
+        ("Root_Agent.yaml", "name: home", "home: Root_Agent.yaml alone is not read: add agent.py with root_agent"),
+        ("agent.yaml", "name: a\ninstruction: x", "home: agent.yaml alone is not read: add agent.py with root_agent"),
+        ("Agent.py", ADK_AGENT, "home: Agent.py is not read: rename it to agent.py"),
+        ("agnet.py", ADK_AGENT, "home: agnet.py is not read: rename it to agent.py"),
     ],
 )
 def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
@@ -123,6 +127,23 @@ def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
     (entry,) = folder.discover().eval_sets
 
     assert told in str(entry.unpaired_reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("agent.yaml", "kind: Deployment"),
+        ("agents.py", "from google.adk import Agent\n\nhelper = Agent(name='helper')"),
+        ("Agent.py", "root_agent = 1"),
+        ("agnet.py", "x = ("),
+    ],
+)
+def test_files_that_are_only_called_alike_are_no_agents(folder: ProjectFolder, name: str, text: str) -> None:
+    folder.write_agent("good")
+    folder.write(f"bad/{name}", text)
+    folder.write_set("bad/s.evalset.json")
+
+    assert folder.entry("bad/s.evalset.json").target == "good"
 
 
 def test_no_agent_elsewhere_takes_the_set_beside_an_agent_that_is_none(folder: ProjectFolder) -> None:

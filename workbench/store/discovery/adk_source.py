@@ -20,6 +20,7 @@ _NAMES = ("root_agent", "app", "get_agent_async", "get_agent")
 _FACTORIES = ("get_agent_async", "get_agent")
 _PROMISING = re.compile(rb"agent|\bapp\b")
 _BOUND_IN_BROKEN_SOURCE = re.compile(rb"^(?:root_agent\b|(?:async )?def get_agent)", re.MULTILINE)
+_YAML_AGENT = re.compile(rb"^(?:agent_class|instruction|sub_agents)[ \t]*:", re.MULTILINE)
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _TRIES = 5
 _MOST_MODULES = 4  # how far imports are followed: package -> agent -> factory -> ...
@@ -78,14 +79,28 @@ def why_no_agent(folder: Path) -> str | None:
         if not module.imports_adk:
             return f"{name} imports nothing of google.adk, so it is no ADK agent"
         return f"{name} binds none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
-    found = (path.name for path in folder.glob("*.y*ml"))
-    written = get_close_matches("root_agent.yaml", found, n=1, cutoff=0.85)  # ADK reads this name only
-    if not written:
-        return None
-    return (
-        f"{written[0]} alone is not read: add agent.py with root_agent = "
-        "config_agent_utils.from_config(PATH) of google.adk.agents"
-    )
+    return _misspelt_file(folder)
+
+
+def _misspelt_file(folder: Path) -> str | None:
+    """What to do about a file that holds an agent under a name that is not read; None where there is none."""
+    paths: dict[str, Path] = {}
+    with contextlib.suppress(OSError):
+        paths = {path.name.lower(): path for path in folder.iterdir()}
+    for name in get_close_matches("agent.py", [name for name in paths if name.endswith(".py")], cutoff=0.8):
+        with contextlib.suppress(OSError, BrokenSource):
+            module = _parse(paths[name], paths[name].read_bytes())
+            if module.imports_adk and not {*module.values, *module.functions}.isdisjoint(_NAMES):
+                return f"{paths[name].name} is not read: rename it to agent.py"
+    texts = [name for name in paths if name.endswith((".yaml", ".yml"))]
+    for name in get_close_matches("root_agent.yaml", texts, n=1, cutoff=0.85) or ["agent.yaml", "agent.yml"]:
+        with contextlib.suppress(KeyError, OSError):
+            if name.startswith("root_") or _YAML_AGENT.search(paths[name].read_bytes()):
+                return (  # ADK itself would read root_agent.yaml
+                    f"{paths[name].name} alone is not read: add agent.py with root_agent = "
+                    "config_agent_utils.from_config(PATH) of google.adk.agents"
+                )
+    return None
 
 
 def holds_adk_agent(path: Path, *, root: Path) -> bool:
