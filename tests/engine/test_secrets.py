@@ -85,6 +85,58 @@ def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
         assert not [text for text in texts if secret in text]
 
 
+LOOKS_LIKE_ONE = "sk-" + "x7" * 20
+
+
+def test_what_only_looks_like_a_secret_is_stored_as_it_is_shown(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        f"""
+import sys
+def answer(prompt):
+    print("{LOOKS_LIKE_ONE}")
+    print("{LOOKS_LIKE_ONE}", file=sys.stderr)
+    if prompt == "raise":
+        raise ValueError("the service answered 401: " + "{LOOKS_LIKE_ONE}"[:20] + "...")
+    return "api_key={LOOKS_LIKE_ONE}"
+""",
+    )
+    folder.write("metric.py", f"def score(instance): return {{'mine': 1, 'reason': '{LOOKS_LIKE_ONE}'}}")
+    folder.write("bad.py", f"def score(instance): raise ValueError('{LOOKS_LIKE_ONE}')")
+    folder.write(
+        "test_config.json",
+        json.dumps(
+            {
+                "criteria": {"mine": 0.5, "bad": 0.5},
+                "custom_metrics": {
+                    name: {"code_config": {"name": f"{file}.score"}}
+                    for name, file in (("mine", "metric"), ("bad", "bad"))
+                },
+            }
+        ),
+    )
+
+    run(folder, command=f"workbench run --key {LOOKS_LIKE_ONE}")
+
+    with History.open(folder.root) as history:
+        (stored,) = history.runs()
+        results = {result.case.eval_id: result for result in history.results("latest")}
+    broken, fine = results["broken"], results["fine"].execution
+    assert broken.failure is not None
+    assert "answered 401: [redacted]..." in broken.failure.message
+    assert fine.stdout_tail == fine.stderr_tail == "[redacted]\n"
+    assert fine.spans[0].response == "api_key=[redacted]"
+    assert stored.command == "workbench run --key [redacted]"
+    assert [m.reason for m in results["fine"].metrics if m.name == "bad"] == ["bad: ValueError: [redacted] (bad.py:1)"]
+    texts = [result.model_copy(update={"execution": None}).model_dump_json() for result in results.values()]
+    texts += [span.model_dump_json() for result in results.values() for span in result.execution.spans]
+    texts.append(str(broken.execution.model_dump()))
+    assert not [text for text in texts if LOOKS_LIKE_ONE[:20] in text]
+    answered = fine.turns[0].invocation.final_response
+    assert answered is not None
+    assert answered.text() == f"api_key={LOOKS_LIKE_ONE}"  # it is compared
+
+
 def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
     folder.write(
         ".env",

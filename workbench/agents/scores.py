@@ -14,6 +14,7 @@ from workbench.agents.told import dependencies_told
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import Invocation
 from workbench.model.results import Failure, FailureKind, InvocationScore
+from workbench.model.text import redact
 from workbench.model.trajectory import trajectory_of
 
 _EXPECTED = ("reference", "reference_trajectory")
@@ -77,12 +78,19 @@ def read_scores(result: dict[str, Any], dependencies: Dependencies | None) -> Cu
     """What a metric function gave, in the shape of the message `finished`."""
     return CustomScoreAnswer(
         score=result["score"],
-        reason=result["reason"],
+        reason=_shown(result["reason"]),
         verdict=result["verdict"],
-        per_invocation=tuple(InvocationScore.model_validate(item) for item in result["per_invocation"]),
+        per_invocation=tuple(
+            InvocationScore.model_validate({**item, "reason": _shown(item.get("reason"))})
+            for item in result["per_invocation"]
+        ),
         scores=result["scores"],
         dependencies=dependencies,
     )
+
+
+def _shown(reason: str | None) -> str | None:
+    return None if reason is None else redact(reason)
 
 
 def _message(number: int, request: CustomScoreRequest) -> Message:

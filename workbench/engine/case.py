@@ -21,7 +21,7 @@ from workbench.agents.host import (
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, TurnResult
 from workbench.model.target import Target
-from workbench.model.text import mask_secrets
+from workbench.model.text import redact, redact_data
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.user import User, UserCall, UserFailed
 
@@ -85,6 +85,7 @@ async def execute(
     spans: list[Span] = []
 
     def keep_span(span: Span) -> None:
+        span = _shown(span)
         spans.append(span)
         listener.span_finished(span)
 
@@ -96,9 +97,11 @@ async def execute(
             spans=tuple(spans),
             duration_seconds=time.perf_counter() - started,
             unfinished_seconds=clock.unfinished_seconds(),
-            failure=None if failure is None else _masked(failure),
-            stdout_tail=mask_secrets(stdout),
-            stderr_tail=mask_secrets(stderr),
+            failure=None
+            if failure is None
+            else Failure.model_validate(failure.model_dump()),  # copies are not redacted
+            stdout_tail=redact(stdout),
+            stderr_tail=redact(stderr),
             final_state=final_state,
             simulation=user.told(),
             dependencies=None if session is None else session.dependencies,
@@ -204,11 +207,13 @@ def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
     )
 
 
-def _masked(failure: Failure) -> Failure:
-    """A failure as it is stored: what an agent prints, or is told by others, may hold its keys."""
-    texts = {name: getattr(failure, name) for name in ("message", "traceback", "stderr_tail")}
-    masked = {name: mask_secrets(text) for name, text in texts.items() if text is not None}
-    return failure.model_copy(update=masked)
+def _shown(span: Span) -> Span:
+    """A span without what looks like a secret. Calls of tools keep it: they are held against those of the turn."""
+    error = None if span.error is None else redact(span.error)
+    if span.kind is SpanKind.TOOL:
+        return span if error == span.error else span.model_copy(update={"error": error})
+    fields = {name: redact_data(getattr(span, name)) for name in ("name", "request", "response", "attributes")}
+    return span.model_copy(update={**fields, "error": error})
 
 
 def _session_request(

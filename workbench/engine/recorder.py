@@ -18,6 +18,7 @@ from workbench.model.events import RunFinished
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
+from workbench.model.text import redact
 from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history import SCORES_OPTION, FinishedJob, History, RunRecord, StoredVerdict
 from workbench.store.history.database import is_denied
@@ -269,7 +270,7 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         run_id=run.run_id,
         started_at=datetime.now(UTC),
         root=root,
-        command=plan.options.command,
+        command=redact(plan.options.command),
         targets=tuple(sorted({case.target.name for case in plan.cases})),
         criteria={case.key.eval_set: case.config for case in plan.cases},
         options={

@@ -15,6 +15,7 @@ from workbench.metrics.outcome import Rule, result_of_case, result_of_error
 from workbench.metrics.subject import CaseView
 from workbench.model.criteria import Criterion, CustomMetric
 from workbench.model.results import MetricResult, MetricStatus, Score
+from workbench.model.text import redact_data
 
 CallCustom = Callable[[CustomScoreRequest], Awaitable[CustomScoreAnswer]]
 
@@ -81,7 +82,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
         total=len(turns) or 1,
         per_invocation=turns,
-        details={name: value for name, value in answer.scores.items() if not _is_score(value)},
+        details=redact_data({name: value for name, value in answer.scores.items() if not _is_score(value)}),
         dependencies=answer.dependencies,
     )
 

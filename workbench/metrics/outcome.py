@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.model.results import InvocationScore, MetricResult, MetricStatus, Score
+from workbench.model.text import redact
 
 # Results are built without validation (`trusted`): all values are ours, and it is most of the cost of judging.
 
@@ -115,7 +116,7 @@ def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str
         score=None,
         threshold=rule.threshold,
         status=MetricStatus.ERROR,
-        reason=reason,
+        reason=redact(reason),
         hint=None,
         scored=0,
         total=total,

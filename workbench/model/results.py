@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from workbench.model.base import Fact
 from workbench.model.by_identity import by_identity
 from workbench.model.dependencies import Dependencies
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.keys import CaseKey
+from workbench.model.text import redact
 from workbench.model.trace import Span
 
 
@@ -72,14 +73,17 @@ class FailureKind(StrEnum):
     TOOL = "tool"  # what answers in place of a tool could not: no key, prose, a call that was not recorded
 
 
+_Redacted = Annotated[str, AfterValidator(redact)]
+
+
 class Failure(Fact):
-    """Why a case ended in ERROR, for people: one sentence, and more for those who ask."""
+    """Why a case ended in ERROR, for people: one sentence, and more for those who ask. Secrets are redacted."""
 
     kind: FailureKind
-    message: str
+    message: _Redacted
     turn: int | None = None  # counted from 0; None where no turn had begun
-    traceback: str | None = None
-    stderr_tail: str | None = None
+    traceback: _Redacted | None = None
+    stderr_tail: _Redacted | None = None
 
 
 class TokenUsage(Fact):

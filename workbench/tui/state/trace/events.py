@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.model.evalset import FunctionCall, IntermediateData, Invocation, InvocationEvents
+from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state.trace.tree import Node, SpanKey, TurnNode, preorder
 
@@ -84,7 +85,9 @@ def _answer(node: Node, invocation: Invocation | None) -> str | None:
     if span.kind is not SpanKind.AGENT or not isinstance(span.response, str) or invocation is None:
         return None
     final = invocation.final_response
-    return "the final response of this turn" if final is not None and final.text() == span.response else None
+    if final is None or span.response not in (final.text(), redact(final.text())):  # spans that are stored are redacted
+        return None
+    return "the final response of this turn"
 
 
 def _calls(invocation: Invocation) -> Iterator[FunctionCall]:
