@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workbench.cli.adk_output import summary_lines
+from workbench.model.events import RunSummary
+from workbench.model.keys import CaseKey
+from workbench.model.results import CaseStatus
+from workbench.report.run_report import CaseOutcome, StreamedRun
+
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
 
@@ -76,6 +82,28 @@ def test_the_summary_is_adks(documented: CommandLine) -> None:
 
     assert "Using evaluation criteria: " in done.out
     assert "Eval Run Summary\nsample_eval_set_file:\n  Tests passed: 2\n  Tests failed: 0\n" in done.out
+
+
+def test_cancelled_and_skipped_cases_are_not_run_in_the_summary_and_never_failed() -> None:
+    count = 0
+
+    def outcomes(eval_set_id: str, *statuses: str) -> list[CaseOutcome]:
+        nonlocal count
+        made = []
+        for status in statuses:
+            count += 1
+            case = CaseKey(target="t", eval_set=eval_set_id, eval_id=f"case {count}")
+            made.append(CaseOutcome(case, 0, eval_set_id, CaseStatus(status), (), (), (), ()))
+        return made
+
+    stopped = outcomes("stopped", "PASSED", "CANCELLED", "CANCELLED", "SKIPPED")
+    whole = outcomes("whole", "PASSED", "FAILED", "ERROR", "NOT_EVALUATED")
+    report = StreamedRun(run_id="r", summary=RunSummary(), outcomes=[*stopped, *whole])
+
+    assert summary_lines(report)[2:] == [
+        "stopped:", "  Tests passed: 1", "  Tests failed: 0", "  Tests not run: 3",
+        "whole:", "  Tests passed: 1", "  Tests failed: 3",
+    ]  # fmt: skip
 
 
 def test_details_show_each_turn(documented: CommandLine) -> None:
