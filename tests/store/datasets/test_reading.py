@@ -56,6 +56,33 @@ def read(tmp_path: Path, name: str, text: str | bytes) -> list[Row]:
     return list(read_dataset(path).rows)
 
 
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json"])
+def test_a_key_twice_with_different_values_makes_the_row_an_error(tmp_path: Path, name: str) -> None:
+    lines = [
+        '{"prompt": "a", "response": "x", "response": "x"}',
+        '{"prompt": "a", "response": "x", "response": "y"}',
+        '{"prompt": "a", "predicted_trajectory": [{"tool_name": "f", "tool_input": {"a": 1, "a": 2}}]}',
+    ]
+    text = "\n".join(lines) if name == "d.jsonl" else f"[{lines[0]},\n{lines[1]},\n{lines[2]}]"
+
+    same, differing, nested = read(tmp_path, name, text)
+
+    assert (same.response, same.problems) == ("x", ())
+    assert differing.response is None
+    assert "the key 'response' twice, with different values" in str(differing.problems[0])
+    assert (differing.problems[0].line, nested.problems[0].line) == (2, 3)
+    assert nested.predicted_trajectory is None
+    assert "predicted_trajectory[0].tool_input.a" in str(nested.problems[0])
+
+
+@pytest.mark.parametrize(
+    "text", ['{"prompt": ["a"], "prompt": ["b"]}', '{"messages": [{"role": "user", "content": "a", "content": "b"}]}']
+)
+def test_a_key_twice_in_a_file_without_rows_of_its_own_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(StoreError, match="twice, with different values"):
+        read(tmp_path, "d.json", text)
+
+
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["d.jsonl", "d.json", "columns.json", "pandas.json", "d.csv"])

@@ -24,9 +24,19 @@ if TYPE_CHECKING:
 _A_ROW = "an object, the columns of a row"
 
 
+_ONCE = "it once"
+
+
+class _Repeated(Exception):
+    """A key occurs twice in an object."""
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are the same strings in all rows: there are few, a hundred thousand times."""
-    return {sys.intern(name): value for name, value in pairs}
+    made = {sys.intern(name): value for name, value in pairs}
+    if len(made) != len(pairs):
+        raise _Repeated
+    return made
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_object).decode
@@ -42,28 +52,55 @@ def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]
             yield broken_record(problem)
             continue
         try:
-            columns = _decode(line)
-        except json.JSONDecodeError as error:
-            problem = StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1)
-        except RecursionError:
-            problem = StoreError(path, "is nested too deeply", line=number)
-        except ValueError as error:  # a number of thousands of digits
-            problem = StoreError(path, f"is not JSON: {error}", line=number)
+            columns = _columns_in(path, number, line)
+        except StoreError as problem:
+            yield broken_record(problem)
+            continue
+        row = {MESSAGES: columns} if is_messages(columns) else columns
+        if isinstance(row, dict):
+            yield Record(row, number, partial(_error_in_line, path, number, line))
         else:
-            row = {MESSAGES: columns} if is_messages(columns) else columns
-            if isinstance(row, dict):
-                yield Record(row, number, partial(_error_in_line, path, number, line))
-                continue
-            problem = StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW)
-        yield broken_record(problem)
+            yield broken_record(StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW))
+
+
+def _columns_in(path: Path | str, number: int, line: str) -> Any:
+    """What a line says. Raises StoreError, also for a key that occurs twice with different values."""
+    try:
+        return _decode(line)
+    except _Repeated:
+        lost = _lost_keys(line)
+        if lost:
+            raise _error_at(path, number, line, lost[0], found=_twice(lost[0]), expected=_ONCE) from None
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1) from None
+    except RecursionError:
+        raise StoreError(path, "is nested too deeply", line=number) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise StoreError(path, f"is not JSON: {error}", line=number) from None
+
+
+def _lost_keys(text: str) -> list[Place]:
+    """The keys that occur twice in an object with different values, of which readers take the last."""
+    from workbench.store.documents.repeated import repeated_keys
+
+    return [place for place, loses_data in repeated_keys(text) if loses_data]
+
+
+def _twice(place: Place) -> str:
+    return f"the key {place[-1]!r} twice, with different values"
 
 
 def records_of_json(loaded: Loaded) -> Iterator[Record]:
     """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
+    lost = _lost_keys(loaded.text)
+    is_list_of_rows = isinstance(loaded.data, list) and not _is_conversation(loaded.data)
+    if lost and not is_list_of_rows:
+        raise loaded.error(lost[0], found=_twice(lost[0]), expected=_ONCE)
     if _is_conversation(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
         return _record_of_messages(loaded, loaded.data)
     if isinstance(loaded.data, list):
-        return _records_of_list(loaded, loaded.data)
+        return _records_of_list(loaded, loaded.data, {place[0]: place for place in reversed(lost)})
     if isinstance(loaded.data, dict):
         return _records_of_columns(loaded, loaded.data)
     raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
@@ -83,22 +120,25 @@ def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
 
 
 def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
-    from workbench.store.documents.places import format_place, locate, parse_place
+    from workbench.store.documents.places import parse_place
 
     place = (fault.column, *parse_place(fault.inner))
-    return StoreError(
-        path,
-        place=format_place(place),
-        line=number,
-        column=locate(line, place) + 1,
-        found=fault.found,
-        expected=fault.expected,
-    )
+    return _error_at(path, number, line, place, found=fault.found, expected=fault.expected)
 
 
-def _records_of_list(loaded: Loaded, rows: list[Any]) -> Iterator[Record]:
+def _error_at(path: Path | str, number: int, line: str, place: Place, *, found: str, expected: str) -> StoreError:
+    from workbench.store.documents.places import format_place, locate
+
+    column = locate(line, place) + 1
+    return StoreError(path, place=format_place(place), line=number, column=column, found=found, expected=expected)
+
+
+def _records_of_list(loaded: Loaded, rows: list[Any], lost: dict[int | str, Place]) -> Iterator[Record]:
+    """`lost` are the keys, by row, that occur twice with different values."""
     for index, columns in enumerate(rows):
-        if is_messages(columns):
+        if index in lost:
+            yield broken_record(loaded.error(lost[index], found=_twice(lost[index]), expected=_ONCE))
+        elif is_messages(columns):
             yield Record({MESSAGES: columns}, None, partial(_error_in_messages, loaded, (index,)))
         elif isinstance(columns, dict):
             yield Record(columns, None, partial(_error_in_list, loaded, index))
