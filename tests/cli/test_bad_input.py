@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -153,6 +155,40 @@ def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, co
     assert said in done.error
     assert "home/test_config.json" in done.error
     assert done.out == ""
+
+
+def test_a_criterion_that_cannot_be_meant_has_the_same_place_in_every_command(workbench: CommandLine) -> None:
+    path = workbench.write("home/test_config.json", '{\n  "criteria": {\n    "exact_mtch": 1.0\n  }\n}')
+    workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')
+    said = "test_config.json:3:19: {}criteria.exact_mtch: found the unknown metric 'exact_mtch'"
+
+    refused = [
+        workbench("run", "home"),
+        workbench("run", "home", "--config", str(path)),
+        workbench("score", "rows.jsonl", "--config", str(path)),
+    ]
+    named = workbench("eval-set", "validate", "home/test_config.json")
+
+    assert all(done.status == 2 and said.format("") in done.error for done in refused), refused
+    assert said.format("error: ") in named.out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+@pytest.mark.parametrize(
+    "command",
+    ["run home --config", "eval home home/light.evalset.json --config-file-path", "score rows.jsonl --config"],
+)
+def test_criteria_may_come_from_a_pipe_which_gives_them_once(workbench: CommandLine, command: str) -> None:
+    workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')
+    pipe = workbench.root / f"pipe of {command.split(maxsplit=1)[0]}"
+    os.mkfifo(pipe)
+    texts = ['{"criteria": {"response_match_score": 0.1}}', *[""] * 9]  # for whoever reads it again
+    Thread(target=lambda: [pipe.write_text(text) for text in texts], daemon=True).start()
+
+    done = workbench(*command.split(), str(pipe))
+
+    assert "response_match_score" in done.out
+    assert str(pipe.name) not in done.error
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,13 @@ from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_
 from workbench.store.documents import (
     CaseEntry,
     EvalSetDocument,
+    Loaded,
+    config_in,
     format_problems,
-    load_config,
     problems_of_config,
     read_json,
 )
+from workbench.store.documents.places import parse_place
 from workbench.store.errors import NotRead, StoreError, shown_path
 from workbench.store.garbage import without_collecting
 from workbench.store.settings import FILE_NAME, LoadedSettings
@@ -64,6 +66,8 @@ class Planner:
         self._loaded = loaded
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
+        self._config_files: dict[str, Loaded] = {}
+        """The configuration files as they were read last, by what configs call them (`source`)."""
 
     def plan(
         self,
@@ -115,7 +119,7 @@ class Planner:
         tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
         if config is None:
-            problems += self._errors_of_configs({name: read[name] for name in wanted if name in read}, options)
+            problems += self._errors_of_configs({configs[name].source for name in wanted if name in read})
         unread: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
@@ -123,7 +127,7 @@ class Planner:
                 found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
-                    _refuse_unknown_inputs(configs[name], found)
+                    self._refuse_unknown_inputs(configs[name], found)
                     found, refused = _without_hopeless(found, configs[name], name=name)
                     problems.extend(refused)
                 else:
@@ -143,7 +147,12 @@ class Planner:
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
             limits=limits_of(self._loaded.settings, options),
             options=options,
-            notices=(*(_notices(configs) if options.scores else ()), *_scripted(cases), *_told_tools(cases), *unread),
+            notices=(
+                *(self._notices(configs) if options.scores else ()),
+                *_scripted(cases),
+                *_told_tools(cases),
+                *unread,
+            ),
             problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
@@ -165,14 +174,14 @@ class Planner:
         before the configuration file of the options. Raises PlanError and StoreError.
         """
         if config is None:
-            config = default_config() if options.config is None else load_config(options.config)
+            config = self.read_config(options.config)
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
         target = recorded_target(recorded.path, root=self._project.root, functions=functions)
         plan = self.plan_rows(recorded, options, target=target, config=config)
         refuse_unfit(recorded, config, mapping="`--columns COLUMN=NAME`")
-        notices = _notices({target.name: config})
+        notices = self._notices({target.name: config})
         if not any(case.has_case for case in plan.cases):
             notices += (
                 f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
@@ -185,12 +194,12 @@ class Planner:
         Raises PlanError.
         """
         config = self._with_models(config)
-        _refuse_unsound(config)
+        self._refuse_unsound(config)
         with without_collecting():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
             raise PlanError(f"{shown_path(recorded.path)}: nothing to judge: it has no rows")
-        _refuse_unknown_inputs(config, cases)
+        self._refuse_unknown_inputs(config, cases)
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
@@ -221,7 +230,7 @@ class Planner:
         """The criteria of each set whose file can be used, and what is wrong with the files of the others."""
         if given is not None:
             given = self._with_models(given)
-            _refuse_unsound(given)
+            self._refuse_unsound(given)
             return dict.fromkeys(entries, given), []
         read: dict[str, EvalConfig | None] = {}
         configs: dict[str, EvalConfig] = {}
@@ -230,31 +239,76 @@ class Planner:
             path = options.config or entry.config
             key = str(path)
             if key not in read:
-                read[key], wrong = self._read_config(path)
-                problems += wrong
-            if (config := read[key]) is not None:
-                configs[name] = config
+                try:
+                    config = self._with_models(self.read_config(path))
+                    self._refuse_unsound(config)
+                except PlanError as error:
+                    read[key] = None
+                    problems += error.problems
+                else:
+                    read[key] = config
+            found = read[key]
+            if found is not None:
+                configs[name] = found
         return configs, problems
 
-    def _read_config(self, path: Path | None) -> tuple[EvalConfig | None, list[str]]:
-        """The criteria in a file, by default ADK's; None with everything that is wrong if they cannot be used."""
+    def read_config(self, path: Path | None) -> EvalConfig:
+        """The criteria in a file, by default ADK's. Raises PlanError."""
+        if path is None:
+            return default_config()
         try:
-            config = self._with_models(default_config() if path is None else load_config(path))
+            loaded = read_json(path)
+            config = config_in(loaded)
         except StoreError as error:
-            return None, [str(error)]
-        wrong = [f"{config.source}: {problem}" for problem in problems_of(config)]
-        return (None, wrong) if wrong else (config, [])
+            raise PlanError(str(error)) from error
+        self._config_files[config.source] = loaded
+        return config
 
-    def _errors_of_configs(self, entries: Mapping[str, EvalSetEntry], options: RunOptions) -> Iterator[str]:
+    def _where(self, config: EvalConfig, place: str) -> str:
+        """The file of a config, with line and column where it was read here."""
+        loaded = self._config_files.get(config.source)
+        if loaded is None:
+            return config.source
+        line, column = loaded.position(parse_place(place))
+        return f"{config.source}:{line}:{column}"
+
+    def _refuse_unsound(self, config: EvalConfig) -> None:
+        problems = [f"{self._where(config, problem.place)}: {problem}" for problem in problems_of(config)]
+        if problems:
+            raise PlanError(*problems)
+
+    def _refuse_unknown_inputs(self, config: EvalConfig, cases: Sequence[PlannedCase]) -> None:
+        """Raise PlanError where a judge metric wants to see what these cases do not have."""
+        if not config.judge_metrics or not cases:
+            return
+        columns = {name for case in cases for name in case.columns}
+        problems = [f"{self._where(config, problem.place)}: {problem}" for problem in check_inputs(config, columns)]
+        if problems:
+            raise PlanError(*problems)
+
+    def _errors_of_configs(self, sources: Set[str]) -> Iterator[str]:
         """What ADK would refuse of configurations that can be used here."""
-        paths = dict.fromkeys(options.config or entry.config for entry in entries.values())
-        for path in paths:
-            if path is not None:
-                errors = (problem for problem in problems_of_config(read_json(path)) if problem.severity == "error")
-                yield from format_problems(errors)
+        for source in sorted(sources & self._config_files.keys()):
+            errors = problems_of_config(self._config_files[source])
+            yield from format_problems(problem for problem in errors if problem.severity == "error")
 
     def _with_models(self, config: EvalConfig) -> EvalConfig:
         return with_models(config, self._loaded.settings)
+
+    def _notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
+        assumed = sorted(name for name, config in configs.items() if config.is_default)
+        generous = tuple(
+            f"{self._where(config, place)}: {place}: {criterion.threshold:g} is below every score (from {lowest:g} "
+            "on), so that every case passes"
+            for config in {id(config): config for config in configs.values()}.values()
+            for criterion, lowest in criteria_below_every_score(config)
+            for place in (f"criteria.{criterion.metric}.threshold",)
+        )
+        if not assumed:
+            return generous
+        criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
+        shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
+        return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
 
     def _tools_of(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
         """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
@@ -340,22 +394,6 @@ def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
             yield f"{target}: {plan.notice}"
 
 
-def _refuse_unsound(config: EvalConfig) -> None:
-    problems = [f"{config.source}: {problem}" for problem in problems_of(config)]
-    if problems:
-        raise PlanError(*problems)
-
-
-def _refuse_unknown_inputs(config: EvalConfig, cases: Sequence[PlannedCase]) -> None:
-    """Raise PlanError where a judge metric wants to see what these cases do not have."""
-    if not config.judge_metrics or not cases:
-        return
-    columns = {name for case in cases for name in case.columns}
-    problems = [f"{config.source}: {problem}" for problem in check_inputs(config, columns)]
-    if problems:
-        raise PlanError(*problems)
-
-
 def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
     merged: dict[str, frozenset[str] | None] = {}
     for selection in selections:
@@ -363,21 +401,6 @@ def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
         known = merged.get(selection.eval_set, frozenset())
         merged[selection.eval_set] = None if ids is None or known is None else known | ids
     return merged
-
-
-def _notices(configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
-    assumed = sorted(name for name, config in configs.items() if config.is_default)
-    generous = tuple(
-        f"{config.source}: criteria.{criterion.metric}.threshold: {criterion.threshold:g} is below every score (from "
-        f"{lowest:g} on), so that every case passes"
-        for config in {id(config): config for config in configs.values()}.values()
-        for criterion, lowest in criteria_below_every_score(config)
-    )
-    if not assumed:
-        return generous
-    criteria = ", ".join(f"{c.metric} >= {c.threshold}" for c in default_config().criteria)
-    shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
-    return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
 
 
 def _without_hopeless(

@@ -22,7 +22,6 @@ from workbench.model.keys import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
 from workbench.model.trajectory import trajectory_of
 from workbench.store.datasets import Recorded, RecordedCase
-from workbench.store.documents import load_config
 from workbench.store.history import StoredRun
 
 COMMAND = "scored again"
@@ -117,7 +116,7 @@ def _planned_rows(
     Columns that no metric of ours knows are not stored: a judge metric that needs one raises PlanError.
     """
     if options.config is not None:
-        config = load_config(options.config)
+        config = planner.read_config(options.config)
     if config is None:
         raise PlanError("nothing to judge again: the criteria of the run are not stored; name some by --config")
     usable = [result for result in results if result.execution.turns]

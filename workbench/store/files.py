@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +70,18 @@ def relative_name(path: Path, root: Path) -> str:
         return Path(os.path.relpath(path, root)).as_posix()
 
 
+_pipes: dict[tuple[str, int, int], bytes] = {}
+"""What was read from pipes, such as `<(command)` of a shell, by path and inode: a pipe gives it once."""
+
+
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     """The content of a file and its stamp. Raises StoreError."""
     try:
+        status = path.stat()
+        if stat.S_ISFIFO(status.st_mode):
+            pipe = (str(path), status.st_dev, status.st_ino)
+            data = _pipes[pipe] if pipe in _pipes else _pipes.setdefault(pipe, path.read_bytes())
+            return data, _stamp(data, status)
         with path.open("rb") as file:
             data = file.read()
             status = os.fstat(file.fileno())
