@@ -249,6 +249,15 @@ def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:
     assert not (workbench.root / ".workbench").exists()
 
 
+def test_a_dry_run_of_one_case_speaks_of_one(workbench: CommandLine) -> None:
+    workbench("run", "home/light.evalset.json:on")
+
+    done = workbench("run", "home/light.evalset.json:on", "--dry-run")
+
+    assert "1 case x 1 = 1, 0 kept from before; 1 agent turn, " in done.out
+    assert "from earlier runs of 1 of 1 case\n" in done.out
+
+
 def test_a_dry_run_says_what_earlier_runs_tell_of_its_time(workbench: CommandLine) -> None:
     workbench("run", "home")
 
@@ -336,9 +345,9 @@ def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: Command
     planned = workbench("run", "--resume", "--dry-run")
     done = workbench("run", "--resume", "--format", "json")
 
-    assert "2 cases x 1 = 2, of which 1 are kept from before" in planned.out
+    assert "2 cases x 1 = 2, 1 kept from before" in planned.out
     assert statuses(done).keys() == {"first", "long"}
-    assert "1 of 2 results are taken from it" in done.error
+    assert "1 of 2 results taken from it" in done.error
 
 
 def test_with_nothing_interrupted_there_is_nothing_to_resume(workbench: CommandLine) -> None:

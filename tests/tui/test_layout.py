@@ -101,7 +101,7 @@ def test_control_characters_are_made_visible() -> None:
 def test_a_text_too_long_to_show_says_how_much_is_missing() -> None:
     text = safe("x" * (MOST_CHARACTERS + 1_234))
 
-    assert text.endswith("… 1,234 more characters are not shown")
+    assert text.endswith("… 1,234 more characters not shown")
 
 
 @pytest.mark.parametrize("width", range(24))

@@ -263,7 +263,7 @@ def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], op
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
     """Print what would run. The exit status says whether all of it could."""
     from workbench.cli.streams import message, write_lines
-    from workbench.model.text import one_line
+    from workbench.model.text import counted, one_line
 
     problems = plan.file_problems
     for text in (*plan.notices, *problems):
@@ -282,9 +282,9 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         lines += [f"  {one_line(name)}" for name in ids]
     limits = plan.limits
     lines.append(
-        f"{len(plan.cases)} cases x {limits.runs} = {plan.total}, of which {len(plan.stored)} are kept from before; "
-        f"{plan.agent_turns} agent turns, {limits.concurrency} at a time, at most {limits.timeout_seconds:g} s each, "
-        f"isolation by {limits.isolation}"
+        f"{counted(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} kept from before; "
+        f"{counted(plan.agent_turns, 'agent turn')}, {limits.concurrency} at a time, at most "
+        f"{limits.timeout_seconds:g} s each, isolation by {limits.isolation}"
     )
     lines += _estimates(cost)
     lines += _on_models(plan)
@@ -294,34 +294,36 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 
 def _estimates(cost: PlanCost) -> Iterator[str]:
     """What the run will take, as far as earlier ones tell, and what cannot judge."""
+    from workbench.model.text import counted
+
     for estimate, unit in ((cost.seconds, "s"), (cost.tokens, "tokens")):
         if estimate is not None:
-            known = f"from earlier runs of {estimate.known} of {estimate.of} cases"
+            known = f"from earlier runs of {estimate.known} of {counted(estimate.of, 'case')}"
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
     for user in cost.users:
         often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
-        yield f"{often} answers of {user.model}, which plays the users of {user.conversations:,} conversations"
+        yield f"{often} answers of {user.model}, which plays the users of {counted(user.conversations, 'conversation')}"
     for metric, calls in cost.judge_calls.items():
         more = ", and those on conversations of any length" if cost.open_ended else ""
-        yield f"about {calls} judge calls for {metric}{more}"
+        yield f"about {counted(calls, 'judge call')} for {metric}{more}"
     for judge in cost.judges:
         yield from _judge_lines(judge)
 
 
 def _judge_lines(judge: JudgeCost) -> Iterator[str]:
     """What one judge model will be asked, and what that takes."""
-    from workbench.model.text import one_line
+    from workbench.model.text import counted, one_line
     from workbench.report.spending import cost_text
 
     if judge.tokens is None:
         takes = "tokens unknown: no earlier run tells"
     else:
-        known = f"from earlier runs of {judge.tokens.known} of {judge.tokens.of} cases"
-        takes = f"about {judge.tokens.amount:,.0f} tokens, {known}"
+        known = f"from earlier runs of {judge.tokens.known} of {counted(judge.tokens.of, 'case')}"
+        takes = f"about {counted(round(judge.tokens.amount), 'token')}, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    more = f" and those on {judge.open_ended:,} scenarios" if judge.open_ended else ""
-    calls = f"about {judge.calls:,} calls{more} (known answers cost nothing)"
+    more = f" and those on {counted(judge.open_ended, 'scenario')}" if judge.open_ended else ""
+    calls = f"about {counted(judge.calls, 'call')}{more} (known answers cost nothing)"
     yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
         yield one_line(f"  {judge.price_unknown}")

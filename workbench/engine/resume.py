@@ -10,6 +10,7 @@ from typing import Any
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, with_executed
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
+from workbench.model.text import counted
 from workbench.store.history import History, StoredJob, StoredRun
 from workbench.store.sessions import SESSION, is_running, session_mark
 
@@ -118,7 +119,7 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
             if result is not None and result.met_outage and result.execution.turns:
                 executed[job.key] = result.execution
     again = f", and what agents did in {len(executed)} more is judged" if executed else ""
-    notice = f"run {run.run_id} goes on: {len(stored)} of {plan.total} results are taken from it{again}"
+    notice = f"run {run.run_id} goes on: {len(stored)} of {counted(plan.total, 'result')} taken from it{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return with_executed(going_on, executed)
 

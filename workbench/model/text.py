@@ -278,8 +278,8 @@ def redact_data(data: Any, name: object = "") -> Any:
 
 
 def counted(number: int, noun: str) -> str:
-    """Such as `1 row` or `2 rows`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """A number and its noun, such as `1 row` or `2,000 rows`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

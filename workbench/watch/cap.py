@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.model.text import counted
 from workbench.store.settings import WatchSettings
 from workbench.watch.selection import Action, Decision
 
@@ -17,8 +18,8 @@ def beyond_cap(work: Sequence[Decision], settings: WatchSettings) -> str:
     ran = [each for each in work if each.action is not Action.JUDGE and each.planned.needs_agent]
     cases = len({each.job.case for each in ran})
     if settings.max_cases_per_change is not None and cases > settings.max_cases_per_change:
-        return f"{cases:,} cases are more than max_cases_per_change = {settings.max_cases_per_change:,}"
+        return f"{counted(cases, 'case')}, more than max_cases_per_change = {settings.max_cases_per_change:,}"
     turns = sum(each.planned.turns if each.planned.turns is not None else 1 for each in ran)
     if settings.max_turns_per_change is not None and turns > settings.max_turns_per_change:
-        return f"{turns:,} turns are more than max_turns_per_change = {settings.max_turns_per_change:,}"
+        return f"{counted(turns, 'turn')}, more than max_turns_per_change = {settings.max_turns_per_change:,}"
     return ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.dependencies import Dependency, DependencyKind
-from workbench.model.text import neutralise
+from workbench.model.text import counted, neutralise
 from workbench.watch.selection import Action, Decision, Reason, Why, path_of
 from workbench.watch.state import OF_SOURCE, State
 
@@ -39,7 +39,7 @@ def chain_of(row: Dependency, decisions: Iterable[Decision], *, total: int, root
     """A reason with how far it reaches: `tools.py: refund() changed <- 8 of 24 cases`."""
     concerned = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
     words = words_of(Reason(row=row), root=root, state=state)
-    return f"{words} <- {_relation(row)} {concerned} of {total} cases"
+    return f"{words} <- {_relation(row)} {concerned} of {counted(total, 'case')}"
 
 
 def _relation(row: Dependency) -> str:

@@ -161,8 +161,8 @@ def test_what_is_long_is_shortened_and_says_so() -> None:
 
     text = shown(made)
 
-    assert "180,000 more characters are not shown" in text
-    assert "more characters are in the trace" in text
+    assert "180,000 more characters not shown" in text
+    assert "more characters in the trace" in text
     assert len(text) < 60_000
 
 

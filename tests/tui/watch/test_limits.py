@@ -31,7 +31,7 @@ async def test_more_than_a_change_may_cost_waits_for_a_key(open_shop: Callable[.
         await watched.press("O")
         shop.save("tools.py", DEARER)
         await watched.until("2 of 4 to run", "2 cases are held back: alt+r runs them all the same")
-        await watched.until("not run by itself: 2 cases are more than max_cases_per_change = 1")
+        await watched.until("not run by itself: 2 cases, more than max_cases_per_change = 1")
         assert watched.standing("refund_1") is Standing.PASSED
         assert watched.is_stale("refund_1")
 

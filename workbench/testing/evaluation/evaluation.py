@@ -246,7 +246,9 @@ def _reasons_in_words(reasons: Iterable[str]) -> str:
 def _results_of(run: Run) -> Sequence[CaseResult]:
     results = run.results()
     if run.interrupted or len(results) != run.plan.total:
-        raise EvaluationError(f"the evaluation ended early: {len(results)} of {run.plan.total} rows have results")
+        raise EvaluationError(
+            f"the evaluation ended early: there are results of {len(results)} of {counted(run.plan.total, 'row')}"
+        )
     return results
 
 

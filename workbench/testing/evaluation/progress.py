@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from workbench.model.events import CaseFinished, RunEvent
 from workbench.model.results import CaseStatus
+from workbench.model.text import counted
 
 _INTERVAL = 0.15
 """Seconds between updates."""
@@ -50,7 +51,7 @@ class Progress:
     def _text(self) -> str:
         filled = _BAR * self._done // self._total
         errors = f"  {self._errors} with errors" if self._errors else ""
-        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._done}/{self._total} rows{errors}"
+        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._done}/{counted(self._total, 'row')}{errors}"
 
     def _show(self, text: str) -> None:
         if self._display is not None:

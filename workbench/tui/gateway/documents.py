@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from workbench.model.text import counted
 from workbench.store.errors import IsDataset, NotRead, StoreError
 from workbench.tui.gateway.datasets import problems_of_rows
 from workbench.tui.gateway.thread import Call
@@ -180,7 +181,7 @@ def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
             SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column, case=case)
         )
     if len(errors) > MOST_PROBLEMS:
-        found.append(SetProblem(document.path, f"{len(errors) - MOST_PROBLEMS:,} more problems"))
+        found.append(SetProblem(document.path, counted(len(errors) - MOST_PROBLEMS, "more problem")))
     return found
 
 

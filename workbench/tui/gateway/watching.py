@@ -17,6 +17,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.events import CaseFinished, Notice, RunEvent
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
+from workbench.model.text import counted
 from workbench.store.errors import StoreError
 from workbench.store.history.database import file_of
 from workbench.tui.gateway.thread import Call
@@ -283,7 +284,7 @@ class _Words:
         chains = []
         for reason, count in counts.most_common(_MOST_CHAINS):
             if reason.row is None:
-                chains.append(f"{self._words(reason)}: {count} of {len(decisions)} cases")
+                chains.append(f"{self._words(reason)}: {count} of {counted(len(decisions), 'case')}")
             else:
                 state = self._session.state
                 chains.append(chain_of(reason.row, decisions, total=len(decisions), root=self._root, state=state))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
+from workbench.model.text import counted
 from workbench.tui.panes.pane import Pane
 from workbench.tui.widgets.saying import say
 
@@ -20,4 +21,4 @@ def copy(widget: Widget, text: str | None) -> None:
         say(widget, "there is nothing to copy here", severity="warning")
         return
     widget.app.copy_to_clipboard(text)
-    say(widget, f"copied {len(text):,} characters")
+    say(widget, f"copied {counted(len(text), 'character')}")

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from workbench.model.keys import CaseKey, JobKey
+from workbench.model.text import counted
 from workbench.store.errors import StoreError
 from workbench.tui.gateway.export_paths import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.hub import Hub
@@ -164,7 +165,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if not jobs:
             say(self, "there is nothing to export", severity="warning")
             return
-        question = f"Export {len(jobs):,} results to a file (.csv, .md, .json, .jsonl)"
+        question = f"Export {counted(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
         value = suggested_path(self._run_id)
         answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=export_problem))
         if answer is None:
@@ -178,7 +179,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        say(self, f"{len(jobs):,} results written to {path}")
+        say(self, f"{counted(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """The results behind the rows that are listed, in their order."""

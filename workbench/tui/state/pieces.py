@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from workbench.model.text import neutralise, one_line
+from workbench.model.text import counted, neutralise, one_line
 
 MOST_CHARACTERS = 20_000
 """How much of one text is laid out. What is left out is counted, so that nothing is cut off unseen."""
@@ -54,7 +54,7 @@ def safe(text: str) -> str:
     """
     hidden = len(text) - MOST_CHARACTERS
     if hidden > 0:
-        text = f"{text[:MOST_CHARACTERS]}\n… {hidden:,} more characters are not shown"
+        text = f"{text[:MOST_CHARACTERS]}\n… {counted(hidden, 'more character')} not shown"
     return neutralise(text).expandtabs(4)
 
 

@@ -251,4 +251,4 @@ def _json(value: Any, name: str = "") -> str:
 
 def _short(text: str) -> str:
     hidden = len(text) - _MOST_OF_VALUE
-    return safe(text if hidden <= 0 else f"{text[:_MOST_OF_VALUE]} … {hidden:,} more characters are in the trace")
+    return safe(text if hidden <= 0 else f"{text[:_MOST_OF_VALUE]} … {plural(hidden, 'more character')} in the trace")

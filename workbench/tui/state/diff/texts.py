@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.model.text import mask_named, neutralise, redact
+from workbench.model.text import counted, mask_named, neutralise, redact
 from workbench.report.words import Change, Passage, word_differences
 from workbench.tui.state.pieces import MOST_CHARACTERS, Piece, Tone
 
@@ -59,7 +59,7 @@ class Texts:
             differs = differs or (len(kept) < len(text) and tone in (Tone.REMOVED_WORD, Tone.ADDED_WORD))
         if hidden:
             note = ", some of them different" if differs else ""
-            pieces.append(Piece(f"\n… {hidden:,} more characters{note}: W shows all", Tone.MUTED))
+            pieces.append(Piece(f"\n… {counted(hidden, 'more character')}{note}: W shows all", Tone.MUTED))
         return tuple(pieces)
 
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from workbench.model.agreement import is_unsure
 from workbench.model.results import CaseResult, MetricResult
-from workbench.model.text import redact
+from workbench.model.text import counted, redact
 from workbench.report.explain import folded_details
 from workbench.report.judging import samples_text
 from workbench.tui.state.blocks import BLANK, Block, Whole
@@ -118,7 +118,8 @@ def _verdict(metric: MetricResult) -> str:
         info = info_of(metric.name)
         need = "at most" if info is not None and info.lower_is_better else "at least"
         text += f", needs {need} {metric.threshold:.6g}"
-    return text + (f"; {metric.scored} of {metric.total} turns have a score" if metric.scored < metric.total else "")
+    scored = f"; a score for {metric.scored} of {counted(metric.total, 'turn')}" if metric.scored < metric.total else ""
+    return text + scored
 
 
 def _turn_blocks(metric: MetricResult) -> Iterator[Block]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from workbench.model.text import REDACTED, names_secret, neutralise, redact
+from workbench.model.text import REDACTED, counted, names_secret, neutralise, redact
 from workbench.tui.state.layout import wrap
 from workbench.tui.state.pieces import Line, Piece, Tone, safe_line
 from workbench.tui.state.trace.marking import marked
@@ -172,7 +172,7 @@ class JsonText:
         if is_block:
             self._folds_shown[path] = folded
             mark = Piece("▸ " if folded else "▾ ", Tone.MUTED)
-            size = f"{len(value):,} characters, {value.count(chr(10)) + 1:,} lines" if folded else ""
+            size = f"{counted(len(value), 'character')}, {counted(value.count(chr(10)) + 1, 'line')}" if folded else ""
             yield _Row(depth, (mark, *head), size, Tone.MUTED, opens=path)
             if folded:
                 return
@@ -191,7 +191,7 @@ class JsonText:
         if end < len(text):
             yield self._gap(len(text) - end, path, depth)
         if len(value) > _LONGEST_TEXT:
-            rest = f"… {len(value) - _LONGEST_TEXT:,} more characters are not shown; copying takes them"
+            rest = f"… {counted(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying takes them"
             yield _Row(depth, (), rest, Tone.MUTED, is_block=True)
 
     def _gap(self, characters: int, path: Path, depth: int) -> _Row:

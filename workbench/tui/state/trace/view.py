@@ -235,7 +235,7 @@ class TraceView:
         if tree.seconds is not None:
             parts.append(Piece(f" · {time_text(tree.seconds)}"))
         if tree.tokens is not None:
-            parts.append(Piece(f" · {tree.tokens:,} tokens"))
+            parts.append(Piece(f" · {plural(tree.tokens, 'token')}"))
         if tree.errors:
             parts.append(Piece(f" · ! {plural(len(tree.errors), 'error')}", Tone.ERROR))
         parts += self._choices()
