@@ -157,6 +157,26 @@ def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, co
     assert done.out == ""
 
 
+def test_a_folder_or_a_broken_link_in_place_of_the_criteria_is_no_reason_for_the_default_ones(
+    workbench: CommandLine,
+) -> None:
+    config = workbench.root / "home/test_config.json"
+    config.unlink(missing_ok=True)
+    config.mkdir()
+    folder = workbench("run", "home")
+    doctor = workbench("doctor")
+    validated = workbench("eval-set", "validate", "home")
+    config.rmdir()
+    config.symlink_to("nowhere.json")
+    link = workbench("run", "home")
+
+    assert (folder.status, link.status) == (2, 2)
+    for said in (folder.error, doctor.out, validated.out):
+        assert "home/test_config.json: " in said and "it is a folder, expected a file" in said
+    assert "home/test_config.json" in link.error
+    assert "default" not in folder.error + link.error
+
+
 def test_a_criterion_that_cannot_be_meant_has_the_same_place_in_every_command(workbench: CommandLine) -> None:
     path = workbench.write("home/test_config.json", '{\n  "criteria": {\n    "exact_mtch": 1.0\n  }\n}')
     workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')

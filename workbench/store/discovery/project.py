@@ -92,11 +92,14 @@ def discover(path: Path, loaded: LoadedSettings) -> Project:
 
 
 def criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
-    """The criteria file of a set: the target's `config`, else `test_config.json` beside the set, else none."""
-    if target is not None and target.config is not None:
-        return target.config
-    beside = entry.path.parent / CRITERIA_FILE
-    return beside if beside.is_file() else None
+    """The criteria file of a set: the target's `config`, else the one beside the set, else none."""
+    return target.config if target is not None and target.config is not None else criteria_beside(entry.path)
+
+
+def criteria_beside(eval_set: Path) -> Path | None:
+    """The `test_config.json` beside a set, also if it is a folder or a link to nothing: reading it says so."""
+    beside = eval_set.parent / CRITERIA_FILE
+    return beside if beside.is_file() or beside.is_dir() or beside.is_symlink() else None
 
 
 def _configured(loaded: LoadedSettings, root: Path, problems: list[str]) -> tuple[dict[str, Target], dict[str, str]]:

@@ -70,16 +70,22 @@ def fix(path: Path) -> bool:
 
 
 def files_below(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that are validated: for each folder the eval sets and `test_config.json` files in it."""
+    """The files that are validated: for each folder the eval sets and what is called `test_config.json` in it."""
     for path in paths:
-        if not path.is_dir():
+        if not path.is_dir() or _is_folder_of_config(path):
             yield path
             continue
-        there = {file for pattern in _FILES for file in path.rglob(pattern) if not file.exists() or file.is_file()}
+        there = {file for pattern in _FILES for file in path.rglob(pattern)}
+        there = {file for file in there if not file.exists() or file.is_file() or _is_folder_of_config(file)}
         found = {file for file in there if is_eval_set(file)}
         yield from sorted(
             file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)
         )
+
+
+def _is_folder_of_config(path: Path) -> bool:
+    """Whether it is a folder with the name of a criteria file, which is reported: it would leave the default ones."""
+    return path.name == _CONFIG_NAME and path.is_dir()
 
 
 def _problems_of(

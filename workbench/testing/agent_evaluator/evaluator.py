@@ -27,7 +27,7 @@ from workbench.report.explain import safe
 from workbench.report.run_report import ReportedCase
 from workbench.report.table import Style, VerdictTable, row_name, width_of_names
 from workbench.store.discovery import EvalSetEntry, Project
-from workbench.store.discovery.project import CRITERIA_FILE
+from workbench.store.discovery.project import criteria_beside
 from workbench.store.documents import EvalSetDocument, format_problems, load_config, migrate, with_initial_session
 from workbench.store.errors import StoreError
 from workbench.store.files import relative_name
@@ -54,9 +54,9 @@ class AgentEvaluator:
         Raises ValueError where that file cannot be used.
         """
         __tracebackhide__ = True
-        beside = Path(test_file).parent / CRITERIA_FILE
+        beside = criteria_beside(Path(test_file))
         with _WrongInput():
-            return load_config(beside) if beside.is_file() else default_config()
+            return default_config() if beside is None else load_config(beside)
 
     @staticmethod
     async def evaluate(  # noqa: PLR0917 - as in ADK, by position too
