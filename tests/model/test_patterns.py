@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -48,7 +49,7 @@ def test_look_around_back_references_and_flags_are_those_of_python() -> None:
     st.text("ae1{}[]:,l", max_size=5),
 )
 @example("id-{d}", "id-")
-@example("[[:alpha:]]", "a")
+@example("[[:alph:]]", "a:]")
 @example(r"a\\{e}", "a")
 @pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
 def test_a_pattern_means_what_it_means_in_python(pattern: str, text: str) -> None:
@@ -57,7 +58,28 @@ def test_a_pattern_means_what_it_means_in_python(pattern: str, text: str) -> Non
     except re.error:
         assume(False)
 
-    assert Pattern(pattern).fullmatch(text) == (expected is not None)
+    try:
+        found = Pattern(pattern)
+    except PatternError as error:
+        assert "has the class [:" in str(error)
+    else:
+        assert found.fullmatch(text) == (expected is not None)
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", "[^[:digit:]]", "id-[a-f[:digit:]]"])
+def test_a_posix_class_in_a_set_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match=r"has the class \[:(alpha|digit):\], which Python does not know"):
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject"), [("[[]a", "[a"), ("[a&&b]", "&"), ("[a||b]", "|"), (r"\[[:alpha:]", "[p")]
+)
+def test_a_set_that_python_warns_of_is_read_without_a_warning(pattern: str, subject: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        assert Pattern(pattern).fullmatch(subject)
 
 
 @settings(max_examples=1000)

@@ -8,6 +8,7 @@ interpreter while it matches, so that other threads continue. It reads the same 
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ _SHOWN_AT_MOST = 60
 
 _LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
 """Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
+
+_POSIX_CLASS = re.compile(
+    r"(?<!\\)\[[^\]\\]*(\[:\^?(?:alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\])"
+)
+"""In a set of characters, where `re` takes its letters one by one, which nobody means."""
 
 
 class PatternError(ValueError):
@@ -66,9 +72,13 @@ def _compile(text: str, flags: int) -> regex.Pattern[str]:
 
     if len(text) > _LENGTH_AT_MOST:
         raise PatternError(f"longer than {_LENGTH_AT_MOST:,} characters")
+    if ":]" in text and (posix := _POSIX_CLASS.search(text)):
+        raise PatternError(f"has the class {posix[1]}, which Python does not know; write its characters, such as a-z")
     try:
-        re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
-        return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
+        with warnings.catch_warnings():  # of sets that may mean something else in Python's future
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
+            return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
     except (re.error, regex.error, RecursionError, OverflowError) as error:
         raise PatternError("too deeply nested" if isinstance(error, RecursionError) else str(error)) from None
 
