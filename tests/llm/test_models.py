@@ -158,6 +158,55 @@ async def test_what_will_not_answer_is_not_asked_any_more_in_a_run(
     assert len(told) == 2
 
 
+def saying(text: str) -> ModelRequest:
+    return request().model_copy(update={"messages": (Message(role="user", text=text),)})
+
+
+async def test_a_service_that_fails_at_one_request_after_the_other_is_not_asked_any_more(
+    serve: Serve, open_models: OpenModels
+) -> None:
+    told: list[str] = []
+    server = serve(lambda _: gemini_error(500, "oops"))
+    models, account = open_models(server, options={"tries": 2}), Account(stopped=told.append)
+
+    failures = []
+    for number in range(5):
+        with pytest.raises(ModelError) as raised:
+            await models.ask(saying(str(number)), account=account)
+        failures.append(raised.value.trouble)
+
+    assert failures == [Trouble.UNAVAILABLE] * 3 + [Trouble.STOPPED] * 2
+    assert len(server.calls) == 3 * 2
+    (message,) = told
+    assert "500" in message and message.endswith("; this run no longer asks gemini-test")
+
+
+async def test_a_service_that_fails_at_one_prompt_or_for_a_while_is_asked_again(
+    serve: Serve, open_models: OpenModels
+) -> None:
+    told: list[str] = []
+    server = serve(lambda _: gemini_error(500, "oops"))
+    models, account = open_models(server, options={"tries": 2}), Account(stopped=told.append)
+
+    async def ask(text: str) -> Trouble | None:
+        try:
+            await models.ask(saying(text), account=account)
+        except ModelError as error:
+            return error.trouble
+        return None
+
+    same = [await ask("the same") for _ in range(5)]  # as the samples of a judge
+    together = await asyncio.gather(*(ask(str(number)) for number in range(8)))
+    server.answer = lambda _: gemini("yes")
+    between = await ask("another")
+    server.answer = lambda _: gemini_error(500, "oops")
+    after = [await ask(f"after {number}") for number in range(2)]
+
+    assert between is None
+    assert {*same, *together, *after} == {Trouble.UNAVAILABLE}
+    assert told == []
+
+
 async def test_a_quota_that_is_used_up_ends_the_asking_once(serve: Serve, open_models: OpenModels) -> None:
     server, told = serve(lambda _: gemini_error(429, "quota")), list[str]()
     models = open_models(server, options={"tries": 3, "concurrency": 4})

@@ -15,6 +15,8 @@ from workbench.model.results import TokenUsage
 from workbench.model.spending import ModelSpending
 
 _WORTH_TELLING = 1.0  # seconds
+_MOST_OUTAGES = 3
+"""Different requests that a service failed at one after the other, each with all its tries, until nobody asks it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ class Breaker:
         self._waits = waits
         self._trouble: Trouble | None = None
         self._waits_until = 0.0
+        self._outages: set[object] = set()
+        self._last_outage = 0.0
         self.tripped = asyncio.Event()
         """Set when the asking has ended: no request has to wait for its turn any longer."""
 
@@ -64,6 +68,22 @@ class Breaker:
             self._tell(f"{error.message}; this run no longer asks {self._model}{wants}")
         if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
             self.check()
+
+    def count_outage(self, error: ModelError, *, prompt: object, began: float) -> None:
+        """Count a request that was given up, and end the asking after several.
+
+        A service may be away for a while, or fail at one prompt only: requests under way at the same time (`began` is
+        of `time.monotonic`) and those with the same prompt count once, and an answer to any other begins anew.
+        """
+        if began >= self._last_outage and prompt not in self._outages:
+            self._outages.add(prompt)
+            self._last_outage = time.monotonic()
+        if len(self._outages) >= _MOST_OUTAGES:
+            self.trip(error)
+
+    def forget_outages(self) -> None:
+        """The service answers."""
+        self._outages.clear()
 
     def check(self) -> None:
         """Raises ModelError where the asking has ended."""

@@ -90,7 +90,8 @@ class Models:
         self._providers.clear()
 
     async def _ask_until_answered(self, request: ModelRequest, account: Account) -> ModelReply:
-        """Try again where the service cannot be reached; what will stay as it is ends the asking of the model."""
+        """Try again where the service cannot be reached; what will stay as it is ends the asking of the model, and so
+        does a service that fails at one request after the other."""
         provider = self._provider_of(request.model)
         breaker = account.breaker(provider, request.model)
         tries = AsyncRetrying(
@@ -100,20 +101,26 @@ class Models:
             sleep=breaker.sleep,
             reraise=True,
         )
+        asked: list[float] = []
         try:
             async for attempt in tries:
                 with attempt:
-                    return await self._ask_within_quota(provider, request, account, breaker)
+                    return await self._ask_within_quota(provider, request, account, breaker, asked)
         except ModelError as error:
             if error.ends_asking:
                 breaker.trip(error)
+            elif error.trouble.is_outage and asked:
+                breaker.count_outage(error, prompt=(request.system, request.messages), began=asked[0])
             raise
         raise AssertionError("tenacity raises what the last attempt raised")
 
     async def _ask_within_quota(
-        self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker
+        self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker, asked: list[float]
     ) -> ModelReply:
-        """A request that was too much for the service has its turn again, as long as others are answered."""
+        """A request that was too much for the service has its turn again, as long as others are answered.
+
+        `asked` gets when it was asked.
+        """
         limit = self._limits.get(request.model)
         if limit is None:
             options = self._options
@@ -123,9 +130,12 @@ class Models:
         while True:
             async with limit.slot(ended=breaker.tripped, waits=breaker.tell_wait) as answers:
                 breaker.check()
+                asked.append(time.monotonic())
                 try:
                     reply = await self._ask_once(provider, request, account)
                 except ModelError as error:
+                    if not error.trouble.is_outage and not error.trouble.is_unasked:
+                        breaker.forget_outages()  # it refused, blocked or said nothing, and so it is there
                     is_refused = error.trouble is Trouble.LIMITED
                     if not is_refused or not limit.refused(
                         answers=answers, retry_after=error.retry_after, most=self._options.tries
@@ -133,6 +143,7 @@ class Models:
                         raise
                 else:
                     limit.answered()
+                    breaker.forget_outages()
                     return reply
 
     async def _ask_once(self, provider: Provider, request: ModelRequest, account: Account) -> ModelReply:
