@@ -39,6 +39,15 @@ def test_cases_are_collected_where_the_project_or_the_command_line_says_so(proje
     assert collected(project, "--workbench", "-k", "one or hall") == [ids[0], ids[2]]
 
 
+def test_a_mistyped_case_is_named_with_the_nearest_one(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", hall=LIGHT, kitchen=LIGHT)
+
+    done = project.pytest("home/light.evalset.json::kitchn", "home/light.evalset.json::hall")
+
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stdout.fnmatch_lines(["home/light.evalset.json: no eval case 'kitchn'; did you mean 'kitchen'[?]"])
+
+
 def test_json_of_other_programs_is_left_alone_until_it_is_named(project: PytestProject) -> None:
     project.write("web.test.json", {"compilerOptions": {"strict": True}})
     project.write("broken.test.json", "{ not even JSON")

@@ -15,7 +15,7 @@ from _pytest.pathlib import absolutepath
 from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import neutralise, one_line, redact
+from workbench.model.text import did_you_mean, neutralise, one_line, redact
 from workbench.report.aligned import aligned_lines
 from workbench.report.explain import explain, explain_at_length, reasons
 from workbench.report.judging import missing_samples_lines, samples_text
@@ -31,18 +31,29 @@ _RUNS = pytest.StashKey[SessionRuns]()
 class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
-    def collect(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem]:
         """The cases in the order of the file, after an item for what is wrong with the set besides them.
 
-        Where no case can run and one was named, there would be no such item: the error is that of the file then.
+        Where no case can run and one was named, there would be no such item: the error is that of the file then. So is
+        a name that no case has.
         """
+        items = list(self._items())
+        known = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
+        cases = [name for name in known if not name.startswith("(")]
+        unknown = [name for name in self._named() if name not in known]
+        if unknown:
+            why = (f"{self.nodeid}: no eval case {name!r}{did_you_mean(name, cases)}" for name in unknown)
+            raise self.CollectError(_safe("\n".join(why)))
+        return items
+
+    def _items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
         runs = _runs_of(self.config)
         try:
             plan = runs.plan(self.path)
         except NoCases:  # as a module without tests
             return
         except (PlanError, StoreError) as error:
-            if self._is_case_named():
+            if self._named():
                 raise self.CollectError(_safe(str(error))) from None
             yield self._unusable("(unusable)", str(error))
             return
@@ -66,11 +77,11 @@ class EvalSetFile(pytest.File):
         runs.unusable[item.nodeid] = item
         return item
 
-    def _is_case_named(self) -> bool:
-        """Whether the command line names an item of this file."""
+    def _named(self) -> list[str]:
+        """The items of this file that the command line names."""
         folder = self.config.invocation_params.dir
-        named = (name.partition("::") for name in self.config.args)
-        return any(separator and absolutepath(folder / file) == self.path for file, separator, _ in named)
+        named = (argument.partition("::") for argument in self.config.args)
+        return [name for file, separator, name in named if separator and absolutepath(folder / file) == self.path]
 
 
 class UnusableSetItem(pytest.Item):
