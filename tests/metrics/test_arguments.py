@@ -277,6 +277,31 @@ async def test_an_open_schema_declares_every_argument(judge_rule: Any) -> None:
     assert (await judge_rule({"arguments": {"filter.x": "any"}}, {}, {}, schema=schema)).hint is None
 
 
+async def test_a_name_in_an_open_schema_that_is_in_no_call_is_said(judge_rule: Any) -> None:
+    schema = {"type": "OBJECT", "properties": {"filter": {"type": "OBJECT"}}}
+    call = {"filter": {"color": "red"}}
+
+    known = await judge_rule({"arguments": {"filter.color": "any"}}, call, call, schema=schema)
+    unknown = await judge_rule({"arguments": {"filter.colour": "any"}}, call, call, schema=schema)
+
+    assert known.hint is None
+    assert unknown.status is MetricStatus.PASSED
+    assert unknown.hint == (
+        "args_match.tools.set.arguments.filter.colour: no call has this argument, and the tool does not declare it; "
+        "did you mean 'filter.color'?"
+    )
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "string", ["integer", "null"]])
+async def test_a_path_into_a_declared_value_without_parts_is_refused(judge_rule: Any, kind: Any) -> None:
+    schema = {"type": "OBJECT", "properties": {"sides": {"type": kind}}}
+
+    judged = await judge_rule({"arguments": {"sides.x": "any"}}, {"sides": 6}, {"sides": 6}, schema=schema)
+
+    assert judged.status is MetricStatus.ERROR
+    assert "args_match.tools.set.arguments.sides.x: the tool has no such argument" in judged.reason
+
+
 async def test_a_misspelt_tool_is_reported(config: Any, judge: Any, turn: Any) -> None:
     rules = {"tools": {"serach": "ignore", "unrelated": "ignore"}}
     calls = [turn(calls=[("search", {"x": 1})])]

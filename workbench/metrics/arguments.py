@@ -174,7 +174,8 @@ def _unmatched_arguments(
                 or f"; expected one of {', '.join(sorted(declared)[:_NAMES_SHOWN]) or 'none'}"
             )
             raise RuleError(f"{place}.arguments.{name}: the tool has no such argument{near}")
-        return
+        # An object without a schema may hold it, and was in some call without it.
+        unmatched = [name for name in unmatched if name not in declared and _has_object_of(calls, name)]
     names = sorted(set(islice((path for args in calls for path in _paths_in(args)), _NAMES_AT_MOST)))
     if rule.mode == "ignore" and unmatched and len(unmatched) == len(rule.arguments) and names:
         raise RuleError(
@@ -182,7 +183,14 @@ def _unmatched_arguments(
             f"ignored{did_you_mean(unmatched[0], names) or '; expected one of ' + ', '.join(names[:_NAMES_SHOWN])}"
         )
     for name in unmatched:
-        yield f"{place}.arguments.{name}: no call has this argument{did_you_mean(name, names)}"
+        undeclared_too = "" if declared is None else ", and the tool does not declare it"
+        yield f"{place}.arguments.{name}: no call has this argument{undeclared_too}{did_you_mean(name, names)}"
+
+
+def _has_object_of(calls: list[Mapping[str, Any]], name: str) -> bool:
+    """Whether some call has the object that a path leads into."""
+    above = name.rpartition(".")[0]
+    return any(_has_path(args, above) if above else args for args in calls)
 
 
 def _is_declared(name: str, declared: Set[str]) -> bool:

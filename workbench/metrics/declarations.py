@@ -12,6 +12,7 @@ ANYTHING = "*"
 
 _COMBINING = ("$ref", "anyOf", "any_of", "oneOf", "allOf")
 _DEPTH_AT_MOST = 8
+_PLAIN = frozenset({"STRING", "INTEGER", "NUMBER", "BOOLEAN", "NULL"})
 
 
 def declared_arguments(turns: Iterable[Turn]) -> Mapping[str, Set[str]]:
@@ -39,11 +40,20 @@ def _declarations(tools: Any) -> Iterator[tuple[str, Any]]:
                 yield function["name"], next(filter(None, schemas), {"properties": {}})
 
 
+def _is_plain(schema: Mapping[str, Any]) -> bool:
+    """Whether it is the schema of a value without parts, such as a number."""
+    types = schema.get("type")
+    types = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    return bool(types) and all(str(name).upper() in _PLAIN for name in types)
+
+
 _PARAMETERS = ("parameters", "parameters_json_schema", "parametersJsonSchema")
 
 
 def _paths(schema: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if isinstance(schema, Mapping) and _is_plain(schema):
+        return
     is_open = (
         not isinstance(properties, Mapping)
         or depth > _DEPTH_AT_MOST
