@@ -8,6 +8,7 @@ import time
 import unicodedata
 from collections.abc import Callable
 from functools import partial
+from unittest import mock
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -102,6 +103,26 @@ def test_keys_are_told_by_their_form_also_where_an_agent_cut_them(text: str, exp
     ],
 )
 def test_secrets_are_told_by_their_name(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *("api", "private", "access", "auth", "key", "KEY", "token", "Token", "secret", "ſecret", "password"),
+                *("passphrase", "authorization", "bearer ", "Basic ", "_", "-", "=", ": ", "'", "\n", "abcDEF123"),
+                *("sk-", "AIza", "ghp_", "xoxb-", "AKIA", "eyJ", ".", "X" * 32, "…", "-----BEGIN PRIVATE KEY-----"),
+            ]
+        ),
+        max_size=8,
+    ).map("".join)
+)
+def test_a_text_is_searched_wherever_something_would_be_found(text: str) -> None:
+    """The expressions are only asked where one of their marks is."""
+    with mock.patch.multiple(text_module, _MARKS=("",), _MARKS_OF_NAMES=("",)):
+        expected = redact(text)
+
     assert redact(text) == expected
 
 
