@@ -208,6 +208,7 @@ def test_after_an_import_of_all_names_a_module_is_not_taken_apart() -> None:
     found = blocks("from shop import *\nX = 1\ndef f(): return X\n")
 
     assert not found.definitions and found.rest.mentions == {EVERYTHING}
+    assert blocks("'Doc.'").rest.mentions == blocks("").rest.mentions == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from .fingerprints import ABSENT, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Collection, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+    from typing import AbstractSet, Any, Collection, Dict, Iterable, Iterator, List, Set, Tuple, Union
 
     Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
@@ -92,17 +92,17 @@ class Blocks:
 
     def name(self, name: str) -> str:
         """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own."""
-        definition = self.definition(name)
+        definition = self.definitions.get(self.defined_as(name))
         if definition is not None:
             return definition.fingerprint
         return "rest" if self.binds(name) else ABSENT
 
-    def definition(self, name: str) -> Optional[Part]:
-        """What defines a name that may be only called; None where that is no plain definition."""
-        return self.definitions.get(name) or self.definitions.get(name.partition("()")[0])
+    def defined_as(self, name: str) -> str:
+        """The name by which `definitions` knows one that may be only called: of classes they have no such part."""
+        return name if name in self.definitions else name.partition("()")[0]
 
     def binds(self, name: str) -> bool:
-        """Whether any statement of the module may bind a name that may be only called."""
+        """Whether any statement of the module may bind a name."""
         return name.partition("()")[0] in self._bound
 
 
@@ -164,8 +164,8 @@ def blocks_of(tree: ast.Module) -> Blocks:
 def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
     """The blocks of a module that is parsed already, and all its functions by their qualified names."""
     functions: List[Tuple[str, Function]] = []
-    bound = bound_names(tree)
-    defined = defined_names(tree, bound)
+    counts = bound_names(tree)
+    defined, bound = defined_names(tree, counts), counts or {}
     definitions: Dict[str, Part] = {}
     others: List[str] = []
     uses = Uses()
@@ -190,7 +190,7 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
     shadowed = sorted(BUILTINS.intersection(definitions))
     rest = Part(
         digest("+".join([*others, *shadowed]).encode()),
-        names.mentioned(bound) if bound or not others else frozenset((EVERYTHING,)),
+        frozenset((EVERYTHING,)) if counts is None else names.mentioned(bound),
     )
     blocks = Blocks(
         digest("+".join(whole).encode()),

@@ -62,22 +62,22 @@ _METHODS = frozenset(
 """Special names that mean nothing to the making of a class."""
 
 
-def bound_names(tree: ast.Module) -> Dict[str, int]:
-    """How many statements of a module may bind each name. Empty where nobody can tell: after `from x import *`."""
+def bound_names(tree: ast.Module) -> Optional[Dict[str, int]]:
+    """How many statements of a module may bind each name. None where nobody can tell: after `from x import *`."""
     counts: Dict[str, int] = {}
     for statement in tree.body:
         for name in set(_bound_by(statement)):
             counts[name] = counts.get(name, 0) + 1
-    return {} if "*" in counts else counts
+    return None if "*" in counts else counts
 
 
-def defined_names(tree: ast.Module, bound: Dict[str, int]) -> Dict[int, str]:
+def defined_names(tree: ast.Module, bound: Optional[Dict[str, int]]) -> Dict[int, str]:
     """The statements that define one name each and do nothing else: positions in the body, and the names.
 
     `bound` is what `bound_names` gives.
     """
     found: Dict[int, str] = {}
-    if not bound:
+    if bound is None:
         return found
     reader = _Reader(bound, annotations_are_text=_annotations_are_text(tree))
     for position, statement in enumerate(tree.body):

@@ -405,11 +405,11 @@ class Recorder:
         assert blocks is not None
         waiting = list(names)
         while waiting:
-            name = waiting.pop()
+            name = blocks.defined_as(waiting.pop())
             if (path, name) in self._named:
                 continue
             self._named.add((path, name))
-            definition = blocks.definition(name)
+            definition = blocks.definitions.get(name)
             if name == EVERYTHING:
                 self._note("module", path, blocks.module)
             elif name == EVERYWHERE:
