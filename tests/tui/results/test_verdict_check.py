@@ -182,3 +182,49 @@ async def test_a_verdict_of_this_session_is_checked_after_a_save(project: Path, 
         await screen.until("4 cases")
 
         await until(lambda: stale(screen) == 3)
+
+
+async def test_a_case_that_another_program_renames_keeps_its_verdict(project: Path, open_app: Any, make: Any) -> None:
+    lights = project / "lights.evalset.json"
+    named, renamed = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
+    assert renamed != named
+
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+        lights.write_text(renamed)
+        await screen.until("uno")
+        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        lights.write_text(named)
+        await screen.until_gone("uno")
+        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+    lights.write_text(renamed)
+
+    async with open_app(project) as screen:
+        await screen.until("uno")
+        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await screen.press("j", "j", "2")
+        await screen.until("✓ passed")
+
+
+async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, open_app: Any) -> None:
+    lights = project / "lights.evalset.json"
+    named, renamed = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
+
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, ending=Standing.PASSED)
+        await screen.press("w")
+        await until(lambda: screen.state.watch.mode is WatchMode.ON)
+        for text, shown in ((renamed, "uno"), (named, "one"), (renamed, "uno")):
+            lights.write_text(text)
+            await screen.until(shown)
+            await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await screen.press("alt+w")
+        await until(lambda: not screen.state.watch.is_on)
+        (project / "tools.py").write_text(BAD)
+        await until(lambda: stale(screen) == 3)
+
+        await screen.press("w")
+        await until(lambda: screen.state.watch.stale == 3)
+        assert stale(screen) == 3

@@ -37,11 +37,11 @@ class VerdictCheck:
         for eval_set, cases in _by_set(shown).items():
             waiting = iter(cases)
             while some := list(islice(waiting, _AT_ONCE)):
-                planned = await self._call(lambda workspace, e=eval_set, s=some: _planned(workspace, e, s))  # type: ignore[misc]
-                if not planned:
+                jobs = await self._call(lambda workspace, e=eval_set, s=some: _jobs(workspace, e, s, shown))  # type: ignore[misc]
+                if not jobs:
                     break
                 checker = checker or await aside(lambda: _Checker(workspace))
-                yield await aside(lambda c=checker, p=planned: c.check(p, shown))  # type: ignore[misc]
+                yield await aside(lambda c=checker, j=jobs: c.check(j, shown))  # type: ignore[misc]
 
 
 class _Checker:
@@ -56,23 +56,27 @@ class _Checker:
         self._state = State(leftovers=self._verdicts.leftovers)
         self._selector = Selector(self._verdicts, self._state)
 
-    def check(self, planned: Sequence[PlannedCase], shown: ShownVerdicts) -> CheckedVerdicts:
+    def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: ShownVerdicts) -> CheckedVerdicts:
         from workbench.watch.selection import Action, Place, place_of
 
         stale: dict[CaseKey, Sequence[str]] = {}
         current: dict[CaseKey, dict[int, CurrentVerdict]] = {}
-        for case in planned:
-            for repeat, place in shown[case.key].items():
-                job = JobKey(case=case.key, repeat=repeat)
-                decision = self._selector.decide(job, case, shown=None if place is None else Place(*place))
-                verdict = decision.verdict
-                if decision.action is not Action.NOTHING:
-                    if why := self._why_stale(decision):
-                        stale.setdefault(case.key, why)
-                elif verdict is not None and place is not None and place_of(verdict) != Place(*place):
-                    hashes = (case.execution_hash, case.scoring_hash)
-                    current.setdefault(case.key, {})[repeat] = CurrentVerdict(verdict.job, hashes)
-        return CheckedVerdicts([case.key for case in planned], stale, current)
+        missing: set[CaseKey] = set()  # they show no verdict, and have none for one of their repeats
+        for job, case in jobs:
+            places = shown[case.key]
+            place = places.get(job.repeat)
+            decision = self._selector.decide(job, case, shown=None if place is None else Place(*place))
+            verdict = decision.verdict
+            if decision.action is not Action.NOTHING:
+                if not places:
+                    missing.add(case.key)
+                elif why := self._why_stale(decision):
+                    stale.setdefault(case.key, why)
+            elif verdict is not None and (not places or (place is not None and place_of(verdict) != Place(*place))):
+                hashes = (case.execution_hash, case.scoring_hash)
+                current.setdefault(case.key, {})[job.repeat] = CurrentVerdict(verdict.job, hashes)
+        held = {key: verdicts for key, verdicts in current.items() if key not in missing}
+        return CheckedVerdicts(list({case.key: None for _, case in jobs}), stale, held)
 
     def _why_stale(self, decision: Decision) -> Sequence[str]:
         """Why the verdict does not hold; nothing if it is only unknown whether it does, or on what it was given."""
@@ -102,8 +106,13 @@ def _by_set(cases: Iterable[CaseKey]) -> Mapping[str, list[CaseKey]]:
     return found
 
 
-def _planned(workspace: Workspace, eval_set: str, cases: Sequence[CaseKey]) -> Sequence[PlannedCase]:
-    """The cases as a run would have them; none where the set cannot run, or is not read by itself."""
+def _jobs(
+    workspace: Workspace, eval_set: str, cases: Sequence[CaseKey], shown: ShownVerdicts
+) -> Sequence[tuple[JobKey, PlannedCase]]:
+    """The repeats that are shown of these cases, as a run would have them; of a case that shows none, those of a run.
+
+    None where the set cannot run, or is not read by itself.
+    """
     unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
     wanted = set(cases)
     if eval_set in unread or is_kept(workspace, cases[0]):
@@ -113,4 +122,10 @@ def _planned(workspace: Workspace, eval_set: str, cases: Sequence[CaseKey]) -> S
         plan = workspace.plan([selection], RunOptions())
     except PlanError:  # a case is gone, or a file is wrong: that is said among the problems
         return ()
-    return [case for case in plan.cases if case.key in wanted]
+    repeats = range(plan.limits.runs)
+    return [
+        (JobKey(case=case.key, repeat=repeat), case)
+        for case in plan.cases
+        if case.key in wanted
+        for repeat in shown[case.key] or repeats
+    ]

@@ -19,7 +19,6 @@ from workbench.model.keys import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import counted
 from workbench.store.errors import StoreError
-from workbench.store.history.database import file_of
 from workbench.tui.gateway.thread import Call
 from workbench.tui.state.board import ResultPlace
 from workbench.tui.state.watch.news import (
@@ -60,27 +59,22 @@ class Watching:
         self._path = path.resolve()
         self._call = call
 
-    async def open(self, *, first: Callable[[JobKey], float]) -> Watch:
+    async def open(self, *, shown: Mapping[JobKey, ResultPlace], first: Callable[[JobKey], float]) -> Watch:
         """Begin to watch. Nothing runs before something is saved; then the jobs with the smallest `first` do.
 
-        Raises StoreError where the history cannot be read.
+        `shown` says where the verdicts are that the screen shows. Raises StoreError where the history cannot be read.
         """
 
         def make(workspace: Workspace) -> Watch:
             from workbench.watch.opening import open_watch
             from workbench.watch.selection import Place
 
-            shown: dict[JobKey, Place] = {}
-            if file_of(workspace.root).exists():  # opening it would make one, and watching alone must not write
-                with workspace.history() as history:
-                    for stored in history.latest_jobs().values():
-                        shown.update((job.key, Place(job.run_id, job.key)) for job in stored)
             options = RunOptions(command="workbench (watch)", adk_results=False)
             session = open_watch(
                 workspace, self._cases, options, off_loop=self._off_loop, catches_up=False, first=first
             )
             session.shows({job: place.run_id for job, place in shown.items()})
-            return Watch(session, workspace, self._call, shown=shown)
+            return Watch(session, workspace, self._call, shown={job: Place(*place) for job, place in shown.items()})
 
         watch = await self._call(make)
         watch.begin()
@@ -211,6 +205,9 @@ class Watch:
         """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
         words = _Words(self._session, workspace.root)
         verdicts = workspace.verdicts
+        jobs = {each.job for each in decided.decisions}
+        for job in set(self._shown).difference(jobs):  # the screen has forgotten these
+            self._shown.pop(job, None)
         again = self._held_again(workspace, decided.decisions)
         standings = Standings(
             files=self._session.files,

@@ -194,7 +194,7 @@ class Watching(Faceless):
     @work(group="watch")
     async def _open(self) -> None:
         try:
-            watch = await self._hub.gateway.watching.open(first=self._place_of)
+            watch = await self._hub.gateway.watching.open(shown=self._state.board.places(), first=self._place_of)
         except (PlanError, StoreError) as error:
             self._state.watch.end(str(error))
             say(self, f"it cannot be watched: {error}", severity="error")

@@ -137,7 +137,7 @@ class Board:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[Standing]] = {}
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
-        self._early: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that ran before they were listed
+        self._early: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that were told of before they were listed
         self._results = 0  # of this session
         self._earlier: set[CaseKey] = set()  # that stand by another verdict than the newest in the history
         self._held: dict[JobKey, None] = {}  # whose result is held and in the history, the oldest first
@@ -156,12 +156,24 @@ class Board:
         return self._counts.get((target, eval_set), Counter())
 
     def shown_verdicts(self, keys: Iterable[CaseKey]) -> dict[CaseKey, dict[int, ResultPlace | None]]:
-        """Where the verdicts of these cases are stored, by repeat: of those that something has judged."""
+        """Where the verdicts of these cases are stored, by repeat; of one that has none, nothing.
+
+        Without those that are under way, or were only played.
+        """
         records = (record for key in keys if (record := self._records.get(key)) is not None)
         return {
             record.key: {repeat: outcome.place for repeat, outcome in record.verdicts.items()}
             for record in records
-            if record.outcomes and not _is_under_way(record) and not record.is_only_played
+            if not _is_under_way(record) and not record.is_only_played
+        }
+
+    def places(self) -> dict[JobKey, ResultPlace]:
+        """Where the verdicts that are shown are stored."""
+        return {
+            JobKey(case=key, repeat=repeat): outcome.place
+            for key, record in self._records.items()
+            for repeat, outcome in record.verdicts.items()
+            if outcome.place is not None
         }
 
     def earlier_verdicts(self, keys: Iterable[CaseKey]) -> dict[JobKey, ResultPlace]:
@@ -185,6 +197,8 @@ class Board:
                 self._results += 1
                 record.outcomes, record.ended = early, self._results
                 record.standing = _outcome(record)
+                if any(outcome.stored_at for outcome in early.values()):
+                    self._earlier.add(key)
             elif stored := self._stored.get(key):
                 _take_stored(record, stored)
             changes[key.target, key.eval_set, record.standing] += 1
@@ -255,11 +269,7 @@ class Board:
 
         Returns the case if listed.
         """
-        record = self._records.get(result.case)
-        if record is None:
-            return ()
-        outcomes = record.judged if record.is_only_played else record.outcomes
-        outcomes[result.repeat] = Outcome(
+        outcome = Outcome(
             result.status,
             result.agent_seconds,
             result,
@@ -267,6 +277,12 @@ class Board:
             place=place,
             misses_samples=misses_samples(result.metrics),
         )
+        record = self._records.get(result.case)
+        if record is None:
+            self._early.setdefault(result.case, {})[result.repeat] = outcome
+            return ()
+        outcomes = record.judged if record.is_only_played else record.outcomes
+        outcomes[result.repeat] = outcome
         record.former = {}
         self._hold(result.case, result.repeat)
         self._note_earlier(record)

@@ -171,7 +171,7 @@ class HistoryPane(Pane):
         if not len(rows):
             self.query_one(RowsAndText).show_text(
                 [
-                    Whole.of("There is no history yet: nothing of it has run.", Tone.STRONG),
+                    Whole.of("There is no history yet: nothing has run under this name.", Tone.STRONG),
                     BLANK,
                     Whole.of("r runs what is selected; every result is kept from then on.", Tone.MUTED),
                 ]
