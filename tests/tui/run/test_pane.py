@@ -344,6 +344,46 @@ async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
         assert "alt+x" not in screen.text
 
 
+async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
+    waiting: Path, open_app: Callable[..., Any]
+) -> None:
+    async def stop() -> str:
+        await screen.press("x")
+        await screen.until("cancelled", "alt+x resumes")
+        run_id: str = screen.state.progress.run_id
+        return run_id
+
+    async with open_app(waiting) as screen:
+        await screen.until("slow")
+        await screen.press("R")
+        await screen.until("3/5")
+        first = await stop()
+        await screen.press("j", "j", "r")  # the slow one
+        await screen.until("0/1")
+        second = await stop()
+        await screen.press("j", "r")
+        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
+        (waiting / "go").touch()
+
+        await screen.press("alt+x")
+        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
+        assert screen.state.progress.run_id == second
+        await screen.press("alt+x")
+        await screen.until("finished", "5/5")
+        assert screen.state.progress.run_id == first and "alt+x" not in screen.text
+
+        (waiting / "go").unlink()
+        source = waiting / "agent.py"
+        source.write_text(source.read_text() + "\n# changed, so that nothing is kept\n")
+        await screen.press("R")
+        await screen.until("3/5")
+        await stop()
+        (waiting / "go").touch()
+        await screen.press("R")
+        await screen.until("finished", "5/5")
+        assert "alt+x" not in screen.text
+
+
 async def test_a_run_that_quitting_stopped_is_resumed_in_the_next_session(
     waiting: Path, open_app: Callable[..., Any]
 ) -> None:

@@ -138,10 +138,10 @@ class MainActions(Screen[None]):
 
     def action_resume_run(self) -> None:
         """Continue the run that was stopped last."""
-        stopped = self.state.stopped
-        if stopped is None:
+        if not self.state.stopped:
             say(self, "there is nothing to resume: no run was stopped", severity="warning")
         else:
+            stopped = self.state.stopped[-1]
             self._start(lambda: RunWanted(stopped.selections, config=stopped.config, options=stopped.options))
 
     def action_toggle_watch(self) -> None:

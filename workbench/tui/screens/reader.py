@@ -249,8 +249,8 @@ class Reader(Faceless):
             stopped = await self._gateway.runs.stopped()
             listed = {each.relative for each in self._state.browser.files}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
-            if is_listed and self._state.progress is None:
-                self._state.stopped = stopped
+            if stopped is not None and is_listed and self._state.progress is None:
+                self._state.stopped.append(stopped)
                 self.post_message(self.ProjectRead())
 
     async def _read_stored(self) -> None:

@@ -163,7 +163,7 @@ class Running(Faceless):
             if has_ended(events):
                 self._followed.remove(followed)
                 if followed.planned is not None:
-                    self._state.stopped = followed.stopped
+                    self._state.note_ended(followed.planned, followed.stopped)
                 changed.update(self._state.board.settle(_left_of(followed)))
                 if played := self._state.board.only_played(job.case for job in followed.jobs):
                     self._played(played)
@@ -198,7 +198,6 @@ class Running(Faceless):
             for problem in run.plan.problems:
                 say(self, problem, severity="error")
             progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
-            self._state.stopped = None
             self.follow(FollowedRun(run, jobs, progress, planned))
 
     async def _planned(self, want: Callable[[], RunWanted]) -> PlannedRun | None:

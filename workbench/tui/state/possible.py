@@ -25,7 +25,7 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
         case "cancel_run" | "cancel_case":
             return state.is_running
         case "resume_run":
-            return state.stopped is not None and not state.is_busy
+            return bool(state.stopped) and not state.is_busy
         case "next_failing" | "previous_failing" | "review":
             return state.has_failing
         case "end_watch":

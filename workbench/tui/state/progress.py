@@ -106,8 +106,8 @@ class RunProgress:
         rate = self.rate(now=now)
         return self.left / rate if rate else None
 
-    def line(self, *, now: float, can_resume: bool = False) -> Line:
-        """The progress in one line, the most important first."""
+    def line(self, *, now: float, can_resume: str | None = None) -> Line:
+        """The progress in one line, the most important first. `can_resume` is the stopped run that can be resumed."""
         filled = _BAR_WIDTH * self.done // self.total if self.total else _BAR_WIDTH
         pieces = [
             Piece(f" {self.activity}  ", Tone.STRONG),
@@ -125,8 +125,9 @@ class RunProgress:
         left = self.seconds_left(now=now)
         if self.ended is not None:
             pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
-            if can_resume:
-                pieces.append(Piece("  alt+x resumes", Tone.KEY))
+            if can_resume is not None:
+                which = "" if can_resume == self.run_id else " the run that was stopped before"
+                pieces.append(Piece(f"  alt+x resumes{which}", Tone.KEY))
         elif left is not None:
             pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
         if self.ended is None and self.waits_until > now:

@@ -32,6 +32,7 @@ from workbench.tui.state.pieces import Line, Piece, Tone
 from workbench.tui.state.problems import Problems, Source
 from workbench.tui.state.progress import RunProgress
 from workbench.tui.state.rows import RowView, row_view
+from workbench.tui.state.run.planned import PlannedRun
 from workbench.tui.state.standing import FALLS_SHORT, STALE, look_of
 from workbench.tui.state.subject import Pinned, ReadCase, Subject, shown_repeat
 from workbench.tui.state.verdict_check import CheckedVerdicts
@@ -60,6 +61,16 @@ class StoppedRun:
     options: RunOptions
     config: EvalConfig | None = None
 
+    def is_made_up_for_by(self, planned: PlannedRun) -> bool:
+        """Whether a run resumes this one, or does all that it was to do in the same way."""
+        run_id = self.options.resume
+        if planned.options.resume == run_id:
+            return True
+        if planned.config != self.config or planned.options.model_copy(update={"resume": run_id}) != self.options:
+            return False
+        ran = {each.eval_set: each.cases for each in planned.selections}
+        return all(_is_among(each.cases, ran.get(each.eval_set, ())) for each in self.selections)
+
 
 @dataclass(slots=True)
 class Applied:
@@ -84,7 +95,7 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that shows best how the case stands
     is_preparing: bool = False  # a run is being planned, or the user is asked about its plan
     is_asked: bool = False  # the user is asked about a plan
-    stopped: StoppedRun | None = None  # can be resumed
+    stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
     told_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
@@ -203,6 +214,14 @@ class ProjectState:
             return begun
         self.progress = begun
         return begun
+
+    def note_ended(self, planned: PlannedRun, stopped: StoppedRun | None) -> None:
+        """A run of the user's is over; `stopped` if it can be resumed."""
+        if stopped is None:
+            self.stopped = [each for each in self.stopped if not each.is_made_up_for_by(planned)]
+        else:
+            others = [each for each in self.stopped if each.options.resume != stopped.options.resume]
+            self.stopped = [*others, stopped]
 
     def show_next_run(self) -> None:
         """Where the run that is shown is over and another goes on, show that."""
@@ -413,7 +432,7 @@ class ProjectState:
         if self.is_preparing and not self.is_asked:
             return (Piece(" planning the run …", Tone.RUNNING),)
         if self.progress is not None:
-            return self.progress.line(now=now, can_resume=self.stopped is not None)
+            return self.progress.line(now=now, can_resume=self.stopped[-1].options.resume if self.stopped else None)
         pieces = [Piece(" no run in this session", Tone.MUTED)]
         if stale := len(self.browser.freshness.stale):
             pieces += [Piece(f"   {STALE.symbol} {stale:,}", STALE.tone), Piece(f" {STALE.word}", Tone.MUTED)]
@@ -421,13 +440,17 @@ class ProjectState:
             if count:
                 look = look_of(standing)
                 pieces += [Piece(f"   {look.symbol} {count:,}", look.tone), Piece(f" {look.word}", Tone.MUTED)]
-        if self.stopped is not None:
+        if self.stopped:
             pieces.append(Piece("   the last run was stopped: alt+x resumes it", Tone.KEY))
         return tuple(pieces)
 
     def _falls_short(self, key: CaseKey) -> bool:
         record = self.board.record(key)
         return record is not None and record.standing in FALLS_SHORT
+
+
+def _is_among(cases: Collection[str] | None, ran: Collection[str] | None) -> bool:
+    return ran is None or (cases is not None and set(cases) <= set(ran))
 
 
 def _has_no_verdict(job: StoredJob) -> bool:
