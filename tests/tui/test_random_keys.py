@@ -1,16 +1,22 @@
 """Random keys at random speed, in every pane and dialog: nothing that somebody types may end the application.
 
 WORKBENCH_RANDOM_KEYS says how many keys are pressed, WORKBENCH_RANDOM_SEED where chance begins. Keys go to the
-application as a terminal sends them: the next one does not wait until the last one is handled.
+application as a terminal sends them: the next one does not wait until the last one is handled. Screens that keys alone
+seldom lead to get a share of their own: they are opened first, and opened anew when that many keys were pressed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
+import shutil
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +25,11 @@ from textual import events
 from textual.app import App
 from textual.command import CommandList
 from textual.geometry import Region
+from textual.screen import Screen
 
+from tests.engine.judged import judging
+from tests.llm.servers import gemini
+from workbench.tui.app import WorkbenchApp
 from workbench.tui.keys import KEY_ACTIONS
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.help import HelpScreen
@@ -142,6 +152,127 @@ async def _press_in_one_session(
             if screen.app._exit or screen.app.fault is not None:
                 return
         await asyncio.wait_for(screen.pilot.pause(), _MOST_SECONDS)  # until every key has been handled
+
+
+SHARE = KEYS // 5  # of each of the screens below
+_VISIT = 50  # keys after which such a screen is opened anew
+_AWAY = 10  # keys that other screens hear after it was closed
+CRASH = """
+import os, sys
+from pathlib import Path
+from workbench.engine.documents import OpenDocuments
+documents = OpenDocuments(Path(sys.argv[1]))
+for name in ("lights", "other"):
+    case = {"eval_id": "rescued", "conversation": []}
+    documents.edit(f"{name}.evalset.json", lambda document: document.insert_case(0, case), label="x")
+documents.keep()
+os._exit(9)
+"""
+SCENARIOS = [{"starting_prompt": f"Lamp {n} [b]!", "conversation_plan": f"You want lamp {n} on."} for n in range(3)]
+
+
+def _crash(project: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", CRASH, str(project)], check=False).returncode == 9
+
+
+async def _open_conflict(screen: Any, project: Path) -> None:
+    """Another program adds a case to a set that has an unsaved one."""
+    await screen.until("passes")
+    await screen.press("g", "j")
+    lights = project / "lights.evalset.json"
+    mine = {"eval_id": "mine", "conversation": []}
+    await screen.app._gateway.documents.edit(lights.name, lambda document: document.insert_case(0, mine), label="x")
+    data = json.loads(lights.read_text())
+    data["eval_cases"].append({"eval_id": "theirs", "conversation": []})
+    lights.write_text(json.dumps(data))
+    await screen.press("ctrl+s")
+    await screen.until("added by somebody else: theirs")
+
+
+async def _open_recovery(screen: Any, project: Path) -> None:
+    """A session that crashed has left unsaved edits."""
+    await screen.until("ended with unsaved edits")
+
+
+async def _open_versions(screen: Any, project: Path) -> None:
+    await _open_recovery(screen, project)
+    await screen.press("d")
+    await screen.until("the unsaved edits beside the file as it is")
+
+
+async def _open_scenarios(screen: Any, project: Path) -> None:
+    """A model has written some."""
+    await screen.until("passes")
+    await screen.press("g", "j", "alt+g")
+    await screen.until("How many scenarios")
+    await screen.press("enter")
+    await screen.until("What should they be about")
+    await screen.press("x", "enter")
+    await screen.until("3 of 3 scenarios kept")
+
+
+OPENED = {
+    "conflict": _open_conflict,
+    "recovery": _open_recovery,
+    "versions": _open_versions,
+    "scenarios": _open_scenarios,
+}
+
+
+@pytest.mark.parametrize("place", OPENED)
+async def test_no_keys_end_the_application_on_a_screen_that_they_seldom_reach(
+    place: str, project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkbenchApp, "suspend", lambda app: nullcontext())  # for the editor, which a test cannot open
+    chance = random.Random(f"{place} {SEED}")
+    heard: Counter[str] = Counter()
+    pressed: list[str] = []
+    if place in ("recovery", "versions"):
+        _crash(project)
+    files = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    with judging(monkeypatch, lambda _: gemini(json.dumps({"scenarios": SCENARIOS}))):
+        while len(pressed) < SHARE:
+            shutil.rmtree(project / ".workbench", ignore_errors=True)  # where the last keys left the cursor, too
+            for path, content in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            try:
+                async with open_app(project, size=chance.choice([(140, 42), (80, 24)])) as screen:
+                    await OPENED[place](screen, project)
+                    await _press_there(screen, place, chance, min(_VISIT, SHARE - len(pressed)), pressed, heard)
+            except BaseException:
+                sys.stderr.write(f"{place}: {len(pressed)} keys, seed {SEED}; {' '.join(pressed[-_VISIT:])}\n")
+                raise
+    sys.stderr.write(f"{place}: keys heard by {dict(heard)}\n")
+    assert heard[place]
+
+
+async def _press_there(
+    screen: Any, place: str, chance: random.Random, count: int, pressed: list[str], heard: Counter[str]
+) -> None:
+    """Press many keys that mean something there, and some that do not."""
+    own = [key.strip() for item in KEY_ACTIONS if item.where == place for key in item.keys.split(",")]
+    moves = ["up", "down", "left", "right", "home", "end", "pageup", "pagedown", "tab", "shift+tab", "enter"]
+    rest = [key for key in ALL_KEYS if key not in _AVOIDED]
+    away = 0
+    for _ in range(count):
+        key = chance.choice(chance.choices((own, moves, rest), weights=(2, 4, 2))[0])
+        pressed.append(key)
+        heard[_place_of(screen.app.screen)] += 1
+        away = 0 if any(_place_of(each) == place for each in screen.app.screen_stack) else away + 1
+        send(screen.app, key)
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.choice([0, 0, 0.001, 0.01, 0.05]))
+        if screen.app._exit or screen.app.fault is not None:
+            return
+        if away > _AWAY:
+            break
+    await asyncio.wait_for(screen.pilot.pause(), _MOST_SECONDS)
+
+
+def _place_of(screen: Screen[Any]) -> str:
+    places: Sequence[str] = getattr(screen, "PLACES", ())
+    return places[0] if places else type(screen).__name__
 
 
 async def test_a_dialog_that_is_closed_twice_in_haste_closes_once(project: Path, open_app: Callable[..., Any]) -> None:
