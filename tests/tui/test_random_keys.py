@@ -32,6 +32,7 @@ from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.keys import KEY_ACTIONS
 from workbench.tui.screens.confirm import ConfirmScreen
+from workbench.tui.screens.dialog import Palette
 from workbench.tui.screens.help import HelpScreen
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
@@ -319,6 +320,7 @@ async def test_a_key_for_a_list_of_commands_without_a_place_does_nothing(
             done = await screen.app.run_action("command_list('page_down')", screen.app.screen)
 
         assert not done and screen.app.fault is None
+        assert not Palette().check_action("command_list", ("page_down",))  # which has no list yet
 
 
 async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:

@@ -58,9 +58,13 @@ class Palette(CommandPalette, Dialog[None]):
     """Textual's list of commands."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys for the list do nothing before it has its place on the screen: Textual fails on them."""
+        """Refuse keys for a list without a place on the screen.
+
+        Until then Textual (8.2.8, `OptionList._update_lines`) knows no lines of it, and a page up or down looks one up
+        in vain. No other `OptionList` is in use.
+        """
         if action == "command_list":
-            return bool(self.query_one(CommandList).scrollable_content_region)
+            return any(commands.scrollable_content_region for commands in self.query(CommandList))
         return super().check_action(action, parameters)
 
 
