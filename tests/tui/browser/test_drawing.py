@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.events import AgentsImporting
 from workbench.model.results import CaseStatus
 from workbench.tui.state.rows import border_subtitle, border_title, line_of
 
@@ -35,6 +36,19 @@ def test_a_stale_case_still_shows_its_verdict(listed: Any, make: Any) -> None:
     project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
 
     assert drawn(project, "a").split() == ["●", "a", "0.25", "s", "✗", "stale"]
+
+
+def test_an_agent_shows_that_it_is_being_imported(listed: Any) -> None:
+    state = listed(["a"]).state
+    run = state.begin_run("r1", total=1, now=0.0)
+
+    def row_of_agent() -> list[str]:
+        return "".join(piece.text for piece in line_of(state.row_view(0), 46)).split()
+
+    run.apply(AgentsImporting(targets=("home",)), now=1.0)
+    assert row_of_agent() == ["▾", "home", "0/1", "importing"]
+    run.apply(AgentsImporting(targets=()), now=2.0)
+    assert row_of_agent() == ["▾", "home", "0/1"]
 
 
 def test_marks_and_unsaved_edits_have_symbols_of_their_own(listed: Any) -> None:

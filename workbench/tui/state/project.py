@@ -396,7 +396,8 @@ class ProjectState:
 
     def row_view(self, index: int) -> RowView:
         """One row of the browser as it is drawn now."""
-        return row_view(self.browser, self.board, index)
+        importing = {target for progress in self._going_on() for target in progress.importing}
+        return row_view(self.browser, self.board, index, importing=importing)
 
     def header(self, width: int) -> Line:
         """The line at the top, so wide."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
@@ -39,12 +39,14 @@ class RowView:
     partly: Piece = _NOTHING
 
 
-def row_view(browser: Browser, board: Board, index: int) -> RowView:
-    """One row as it is drawn now."""
+def row_view(browser: Browser, board: Board, index: int, *, importing: Collection[str]) -> RowView:
+    """One row as it is drawn now; `importing` are the targets whose agents are being imported."""
     row = browser.rows[index]
     edited = Piece(f" {EDITED.symbol}", EDITED.tone) if browser.is_edited(row) else _NOTHING
     if row.case is None:
-        return _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
+        view = _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
+        is_importing = row.target in importing and not row.eval_set
+        return replace(view, right=Piece("importing", Tone.RUNNING), more=view.right) if is_importing else view
     record = board.record(row.case)
     look = _look(row, record)
     right, more, partly = Piece(look.word, look.tone), _NOTHING, _NOTHING
