@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import tempfile
@@ -177,6 +178,27 @@ async def test_closing_does_not_wait_for_an_interpreter_that_starts(
 
     await eventually(lambda: not running(pid))
     assert not running(pid)
+
+
+@pytest.mark.needs_fork
+async def test_closing_while_the_agent_is_imported_for_nobody_leaves_no_complaint(bench: Any) -> None:
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    bench.agent("def answer(prompt): return prompt")
+    host = bench.host()
+    host.prepare(cases=2)
+    talks = [asyncio.create_task(bench.talk(host, "hi")) for _ in range(2)]
+    await asyncio.sleep(0.02)  # the interpreter starts
+
+    for talk in talks:
+        talk.cancel()
+    await asyncio.wait(talks)
+    await host.close()
+    bench._hosts.clear()
+    del host, talk, talks
+
+    gc.collect()
+    assert problems == []
 
 
 async def test_workers_that_come_in_before_their_start_has_returned_are_let_in(tmp_path: Path) -> None:

@@ -458,12 +458,13 @@ class ForkLauncher:
         """End all processes."""
         self._closed = True
         self._stopped_check.close()
-        for task in (self._current, self._agent):
-            if task is not None:
-                task.cancel()
+        tasks = [task for task in (self._current, self._agent) if task is not None]
+        for task in tasks:
+            task.cancel()
         for zygote in self._zygotes:
             zygote.close()
         await asyncio.gather(*(self._end(process) for process in self._processes))
+        await asyncio.gather(*tasks, return_exceptions=True)  # sessions that wait for them get the same exceptions
         self._forget_ended()
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
