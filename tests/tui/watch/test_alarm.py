@@ -36,6 +36,11 @@ def alarms(watched: Watched) -> list[str]:
     return [each.message for each in watched.screen.app._notifications if "passed before" in each.message]
 
 
+def saves_seen(watched: Watched) -> int:
+    """How many changes of the tools were seen: what is beside them on the way to a save may be seen by itself."""
+    return sum("tools.py" in each.changed.paths for each in watched.watch.changes)
+
+
 async def test_green_that_turns_red_is_said_once_for_each_change(
     open_shop: Callable[..., Any], shop: Shop, written: list[str]
 ) -> None:
@@ -48,7 +53,7 @@ async def test_green_that_turns_red_is_said_once_for_each_change(
         assert written == ["BEL", f"\x1b]9;workbench: {message}\x07"]
 
         shop.save("tools.py", DEARER.replace('"amount": 2', '"amount": 3'))  # red stays red
-        await watched.until_true(lambda: len(watched.watch.changes) == 2 and not watched.state.is_running)
+        await watched.until_true(lambda: saves_seen(watched) >= 2 and not watched.state.is_running)
         await watched.until_true(lambda: not watched.watch.stale)
         assert written.count("BEL") == 1
 

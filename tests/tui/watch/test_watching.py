@@ -255,7 +255,7 @@ async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop
         assert watched.watch.stale == 2
 
         shop.save("notes.txt", "x")
-        await watched.until_true(lambda: len(watched.watch.changes) == 2)
+        await watched.until_true(lambda: len(watched.watch.changes) >= 2)
         assert watched.is_stale("refund_1")
 
         shop.save("tools.py", DEARER)
