@@ -193,16 +193,26 @@ def test_no_answer_is_no_verdict_and_waits_for_a_change_that_concerns_it(known: 
     assert known.decide().action is Action.RUN
 
 
-def test_what_was_stopped_early_is_concerned_by_what_an_earlier_run_used(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), known.file("late.txt", "x"))
-    known.file("a.txt", "b")
-    known.add(known.file("a.txt", "b"), failure=FailureKind.TIMEOUT, certain=False)
-    known.file("a.txt", "a")
-    assert known.decide().action is Action.NOTHING
+def test_what_took_too_long_is_not_tried_again_because_an_earlier_run_was_on_other_code(known: Known) -> None:
+    good = known.add(known.file("a.txt", "a"))
+    known.add(known.file("a.txt", "b"), failure=FailureKind.TIMEOUT)
+    shown = (good.job.run_id, good.job.key)
 
-    known.file("late.txt", "y")
+    left = known.decide()
+    assert (left.action, left.reasons[0].why) == (Action.LEAVE, Why.NO_ANSWER)
+    assert known.selector.decide(JOB, left.planned, shown=shown).action is Action.LEAVE  # type: ignore[arg-type]
 
+    known.file("a.txt", "c")
     assert known.decide().action is Action.RUN
+
+
+def test_what_a_metric_does_that_cannot_be_followed_holds_only_until_the_next_change(known: Known) -> None:
+    known.add(known.file("a.txt", "a"), scored_with=(("opaque", "subprocess git", "-"),))
+    assert known.decide().action is Action.JUDGE
+
+    known.current = True
+
+    assert known.decide().action is Action.NOTHING
 
 
 def test_an_exception_of_the_agent_is_a_verdict(known: Known) -> None:

@@ -95,6 +95,68 @@ async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> 
         assert "cannot be followed" in changed.change.reason
 
 
+async def test_a_program_that_writes_files_does_not_keep_its_case_running(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import subprocess
+
+    def answer(prompt):
+        subprocess.run(["sh", "-c", "date +%N > out.txt"], check=True)
+        return prompt
+    """,
+    )
+    folder.cases(one="one")
+    async with watching(folder.root) as watched:
+        await watched.until(Notice)
+        await asyncio.sleep(1.5)
+        runs = [event for event in watched.events if isinstance(event, RunBegun)]
+        notices = [event.message for event in watched.events if isinstance(event, Notice)]
+
+        assert len(runs) <= 4
+        assert [message.partition(":")[2].partition(":")[0] for message in notices] == ["one is never up to date"]
+
+        edited = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert edited.verdicts == {"one": "PASSED"}
+
+
+async def test_a_case_that_hangs_runs_again_when_the_function_is_edited_that_hung(folder: Folder) -> None:
+    whole = (folder.root / "tools.py").read_text()
+    async with watching(folder.root, timeout_seconds=1.0) as watched:
+        await watched.until_quiet()
+
+        slow = whole.replace("def lower(text):", "def lower(text):\n    while True: pass")
+        broken = await watched.after(lambda: folder.write("tools.py", slow))
+        assert broken.verdicts == {"down": "ERROR"}
+        assert not broken.has(Notice)
+        assert len([event for event in broken.events if isinstance(event, RunBegun)]) == 1
+
+        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        assert unrelated.verdicts == {}
+        other = await watched.after(lambda: folder.write("tools.py", slow.replace("PREFIX + text", "text + PREFIX", 1)))
+        assert other.verdicts == {"up_1": "PASSED", "up_2": "PASSED"}
+
+        quick = slow.replace("while True: pass", "text = str(text)")
+        mended = await watched.after(lambda: folder.write("tools.py", quick))
+        assert mended.verdicts["down"] == "PASSED"
+
+
+async def test_a_case_whose_process_died_runs_after_any_change_and_not_by_itself(folder: Folder) -> None:
+    whole = (folder.root / "tools.py").read_text()
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        deadly = whole.replace("def lower(text):", "def lower(text):\n    __import__('os')._exit(3)")
+        broken = await watched.after(lambda: folder.write("tools.py", deadly))
+        assert broken.verdicts == {"down": "ERROR"}
+        assert len([event for event in broken.events if isinstance(event, RunBegun)]) == 1
+        await asyncio.sleep(0.5)
+        assert not any(isinstance(event, RunBegun) for event in watched.events)
+
+        mended = await watched.after(lambda: folder.write("tools.py", deadly.replace("_exit(3)", "getpid()")))
+        assert mended.verdicts["down"] == "PASSED"
+
+
 async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(folder: Folder) -> None:
     folder.write(
         "agent.py",

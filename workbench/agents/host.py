@@ -185,6 +185,9 @@ class AgentSession(Protocol):
     async def finish(self) -> SessionEnd:
         """End the conversation and its process. Raises AgentError where the agent fails in that."""
 
+    async def stop(self) -> SessionEnd:
+        """Like `kill`, but let the process report first what it has used, if it can within a second."""
+
     async def kill(self) -> SessionEnd:
         """End the session at once, with every process it started. Safe at any time and any number of times.
 

@@ -64,7 +64,14 @@ class Child:
     that nothing more will come from it.
     """
 
-    def __init__(self, *, kill: Callable[[], None], ask_output: Callable[[], None], shared: bool) -> None:
+    def __init__(
+        self,
+        *,
+        kill: Callable[[], None],
+        ask_output: Callable[[], None],
+        shared: bool,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.shared = shared
         self.started: asyncio.Future[None] = loop.create_future()
@@ -74,6 +81,8 @@ class Child:
         """Whether the agent's modules are imported, and a session was opened."""
         self.pid: int | None = None
         self._kill = kill
+        self.interrupt = interrupt
+        """Has a process of one session report what it has used, and stop, whatever it is doing."""
         self._ask_output = ask_output
         self._channel: Channel | None = None
         self._closed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +22,7 @@ from workbench.model.target import Target
 from workbench.model.trace import Span
 
 _PATIENCE = 1.0  # seconds a process has to say that it cancelled a session, or what it printed
+_ASK_AGAIN = 0.05  # seconds; an interruption at a bad moment is ignored
 _END = 5.0  # seconds until we no longer wait for the end of a process that was killed
 
 
@@ -55,6 +57,7 @@ class WorkerSession:
         self._gone: Exit | None = None
         self._printed = ("", "")
         self._dependencies: Dependencies | None = None
+        self._has_full_record = asyncio.Event()
         self._calls = None if request.tools is None else AskedCalls(number, request.tools, give_up=self._give_up)
 
     @property
@@ -107,6 +110,18 @@ class WorkerSession:
         end = await asyncio.shield(child.end)  # others wait for it too
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
+    async def stop(self) -> SessionEnd:
+        """See `AgentSession.stop`. A shared process reports when it is asked to cancel."""
+        child = self._child
+        if child is not None and not child.shared:
+            for _ in range(int(_PATIENCE / _ASK_AGAIN)):
+                if self._has_full_record.is_set() or child.end.done():
+                    break
+                child.interrupt()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._has_full_record.wait(), _ASK_AGAIN)
+        return await self.kill()
+
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`."""
         child, self._over = self._child, True
@@ -131,7 +146,13 @@ class WorkerSession:
         if self._unasked is not None:  # what there was to cancel has ended
             self._leave(reusable=True)
             return
-        child.attach(self._number, lambda message: _settle_if(self._is_end(message), cancelled, message))
+
+        def hear(message: Message) -> None:
+            if message["type"] == "dependencies":
+                self._hear(message)
+            _settle_if(self._is_end(message), cancelled, message)
+
+        child.attach(self._number, hear)
         child.send({"type": "cancel", "session": self._number})
         ends: list[asyncio.Future[Any]] = [cancelled, child.end]
         done, _ = await asyncio.wait(ends, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
@@ -216,6 +237,8 @@ class WorkerSession:
                 self._unasked = message
         elif kind == "dependencies":
             self._dependencies = dependencies_told(self._dependencies, message)
+            if self._dependencies.complete:
+                self._has_full_record.set()
         elif kind == "opened":
             self._stop_timer()
             self._opened()
@@ -233,7 +256,7 @@ class WorkerSession:
             self._answer.set_result({"type": "unanswered", "error": error})
 
     async def _not_answered(self, error: AgentError) -> AgentError:
-        printed = await self.kill()
+        printed = await self.stop()
         failure = error.failure.model_copy(update={"turn": self._turn, "stderr_tail": printed.stderr_tail or None})
         return AgentError(failure, stdout_tail=printed.stdout_tail, stderr_tail=printed.stderr_tail)
 

@@ -51,6 +51,7 @@ class Zygote:
         child = Child(
             shared=shared,
             kill=lambda: self._channel.send({"type": "kill", "child": number}),
+            interrupt=lambda: self._channel.send({"type": "interrupt", "child": number}),
             ask_output=lambda: self._channel.send({"type": "output", "child": number}),
         )
         self._children[number] = child

@@ -92,6 +92,7 @@ async def execute(
     def ended(
         failure: Failure | None, *, stdout: str = "", stderr: str = "", final_state: dict[str, Any] | None = None
     ) -> Execution:
+        told = None if session is None else session.dependencies
         return Execution.trusted(
             turns=tuple(turns),
             spans=tuple(spans),
@@ -104,7 +105,7 @@ async def execute(
             stderr_tail=redact(stderr),
             final_state=final_state,
             simulation=user.told(),
-            dependencies=None if session is None else session.dependencies,
+            dependencies=None if told is None else told.closed(),
         )
 
     started = time.perf_counter()
@@ -133,7 +134,7 @@ async def execute(
         return Attempt(ended(None, stdout=end.stdout_tail, stderr=end.stderr_tail, final_state=end.final_state))
     except UserFailed as error:
         assert session is not None
-        printed = await session.kill()
+        printed = await session.stop()
         failure = error.failure.model_copy(update={"turn": len(turns)})
         return Attempt(ended(failure, stdout=printed.stdout_tail, stderr=printed.stderr_tail))
     except AgentError as error:
@@ -144,7 +145,7 @@ async def execute(
     except TimeoutError:
         if not deadline.expired():
             raise
-        printed = SessionEnd() if session is None else await session.kill()
+        printed = SessionEnd() if session is None else await session.stop()
         waiting = f", waiting for {target.location}" if target.runs_elsewhere else ""
         blocked = "" if printed.held_up is None else f": {printed.held_up}"
         failure = Failure(

@@ -14,6 +14,7 @@ from workbench.metrics.options import is_number
 from workbench.metrics.outcome import Rule, result_of_case, result_of_error
 from workbench.metrics.subject import CaseView
 from workbench.model.criteria import Criterion, CustomMetric
+from workbench.model.dependencies import Dependencies
 from workbench.model.results import MetricResult, MetricStatus, Score
 from workbench.model.text import redact_data
 
@@ -39,7 +40,8 @@ async def judge_custom(
     except AgentError as error:
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
         errored = result_of_error(rule, error.failure.message, total=len(view.turns), details=details)
-        return [errored.model_copy(update={"dependencies": error.dependencies})]
+        told = error.dependencies or Dependencies()
+        return [errored.model_copy(update={"dependencies": told.closed()})]
     return [_main_result(answer, rule), *_further_results(answer, rule)]
 
 

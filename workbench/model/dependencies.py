@@ -64,6 +64,13 @@ class Dependencies(Fact):
             rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, told_at=told_at
         )
 
+    def closed(self) -> Dependencies:
+        """The same when nothing more will come: if the record is not complete, any change may matter."""
+        if self.complete:
+            return self
+        unknown = Dependency(DependencyKind.OPAQUE.value, "its process ended early", "-")
+        return self.with_rows([unknown], complete=True, tainted=None, told_at=self.told_at)
+
     @property
     def is_opaque(self) -> bool:
         """Whether it did something that cannot be followed: any change may matter."""

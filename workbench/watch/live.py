@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from workbench.model.events import CaseFinished, CaseStarted
 from workbench.model.keys import JobKey
 from workbench.store.history import StoredVerdict
 from workbench.watch.selection import Decision, Place, Selector, place_of
+
+_LATELY = 1.0  # seconds in which the watcher tells of what was written
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Live:
         self._jobs: dict[JobKey, LiveJob] = {}
         self._waiting: set[JobKey] = set()  # of them, those that have not begun
         self._ran_in: dict[Place, int] = {}
+        self._ended: dict[JobKey, float] = {}  # time.monotonic()
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
@@ -72,6 +76,11 @@ class Live:
         """It does not run any longer, or nobody waits for what it says."""
         self._jobs.pop(job, None)
         self._waiting.discard(job)
+        self._ended[job] = time.monotonic()
+
+    def ran_lately(self, job: JobKey) -> bool:
+        """Whether it runs, or ended so lately that what it wrote may not have been seen yet."""
+        return job in self._jobs or time.monotonic() - self._ended.get(job, -_LATELY) < _LATELY
 
     def cancel(self) -> None:
         """Stop all of it."""

@@ -175,13 +175,14 @@ class Selector:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
         known = self._verdicts.for_job(job, asked)
-        if shown is not None and len(known) > 1:
-            known = sorted(known, key=lambda verdict: place_of(verdict) != shown)
         folder = str(planned.target.path)
         usable: StoredVerdict | None = None
         if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
-        for verdict in known:
+        shown_first = known
+        if shown is not None and len(known) > 1:
+            shown_first = sorted(known, key=lambda verdict: place_of(verdict) != shown)
+        for verdict in shown_first:
             if not _is_verdict(verdict) or (not planned.is_recorded and self._reasons(verdict, folder)):
                 continue
             if (
@@ -196,7 +197,7 @@ class Selector:
             return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable, planned)),), usable)
         if not known:
             return self._of_unknown(job, planned)
-        return self._of_stale(job, planned, known, folder)
+        return self._of_stale(job, planned, known[0], folder)
 
     def unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """What the agent did last, where nobody has judged it and the agent would do the same today."""
@@ -216,11 +217,8 @@ class Selector:
         changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
         return Decision(job, planned, action, (Reason(never if is_new else changed),))
 
-    def _of_stale(self, job: JobKey, planned: PlannedCase, known: Sequence[StoredVerdict], folder: str) -> Decision:
-        newest = known[0]
-        # What was stopped early may not have come to what it depends on: what earlier ones told counts too.
-        told = [verdict for verdict in known[:2] if verdict.dependencies is not None] or known[:1]
-        reasons = next((reasons for each in told if (reasons := self._reasons(each, folder))), ())
+    def _of_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict, folder: str) -> Decision:
+        reasons = self._reasons(newest, folder)
         if not reasons:  # it was no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
@@ -238,19 +236,20 @@ class Selector:
         """Why the agent might do something else today."""
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
-        changed = self._changed(verdict.dependencies, folder, since=verdict.began_at)
-        if not changed:
-            opaque = self._specials[verdict.dependencies].opaque
-            if not opaque or self._is_current(verdict):
-                return ()
-            changed = opaque[:_REASONS]
-        return tuple([Reason(row=row) for row in changed])
+        return tuple([Reason(row=row) for row in self._changed_or_opaque(verdict.dependencies, folder, verdict)])
+
+    def _changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
+        """As `_changed`. If nothing did, the opaque rows, unless nothing at all has changed since the run began."""
+        changed = self._changed(number, folder, since=verdict.began_at)
+        if changed or not (opaque := self._specials[number].opaque) or self._is_current(verdict):
+            return changed
+        return opaque[:_REASONS]
 
     def _changed_since_scored(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
         """What custom metrics depended on that would be another today."""
         if verdict.scored_with is None:
             return ()
-        return self._changed(verdict.scored_with, folder, since=verdict.began_at)
+        return self._changed_or_opaque(verdict.scored_with, folder, verdict)
 
     def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
         """Whether it was to be compared with an earlier run, there was none, and the case has run since."""

@@ -216,6 +216,8 @@ class WatchSession:
             if change is None and not self._catches_up:
                 self._work.let_be(decisions)
             work = self._work.of(decisions, all_of_it=change is None)
+            if change is not None:
+                work = self._work.not_of_its_own(work)
             saved_at = None if change is None else change.at
             self._elsewhere.expect_only(each.job for each in work)
             ours = self._elsewhere.ours(work, saved_at=saved_at)

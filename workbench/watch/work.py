@@ -12,7 +12,7 @@ from workbench.model.results import CaseStatus
 from workbench.watch.cap import beyond_cap
 from workbench.watch.live import Live
 from workbench.watch.news import News
-from workbench.watch.selection import Action, Decision, Selector
+from workbench.watch.selection import Action, Decision, Selector, Why
 
 _MOST_IN_A_ROW = 3
 """How often a case is run again because something changed while it ran, before its verdict is shown all the same."""
@@ -44,8 +44,9 @@ class Work:
         """What is more than the user wants to spend on one change."""
 
     def change_came(self) -> None:
-        """What went on too long may do so again."""
-        self._in_a_row.clear()
+        """Allow as many runs as before, but not to what runs or has just ended: the change may be its own work."""
+        kept = [job for job in self._in_a_row if self._live.ran_lately(job)]
+        self._in_a_row = {job: self._in_a_row[job] for job in kept}
 
     def let_be(self, decisions: Iterable[Decision]) -> None:
         """Do nothing about these before a change concerns them."""
@@ -59,6 +60,17 @@ class Work:
     def of(self, decisions: Iterable[Decision], *, all_of_it: bool) -> list[Decision]:
         """What is to be run or judged of these, with `all_of_it` also what no edit can help, but for what runs."""
         return [each for each in decisions if each.job not in self._live and self._is_work(each, all_of_it=all_of_it)]
+
+    def not_of_its_own(self, work: Iterable[Decision]) -> list[Decision]:
+        """Leave out cases that any change concerns, and that have run too often because of changes of their own.
+
+        A program that an agent starts may write a file: the next run would write it again.
+        """
+
+        def may_be_its_own(decision: Decision) -> bool:
+            return _any_change_counts(decision) and self._live.ran_lately(decision.job)
+
+        return [each for each in work if not may_be_its_own(each) or self.may_run(each)]
 
     def outside_changes(self, decisions: Iterable[Decision]) -> list[Decision]:
         """What needs doing of these, whether or not a change concerns them."""
@@ -96,12 +108,18 @@ class Work:
     def _question(self, decision: Decision) -> tuple[object, ...]:
         """What a job is about: the same as long as no change has concerned it."""
         planned = decision.planned
-        rows = (reason.row for reason in decision.reasons)
-        is_opaque = any(row is not None and row.kind == DependencyKind.OPAQUE for row in rows)
-        generation = self._live.generation if is_opaque else None  # what cannot be followed any change concerns
+        generation = self._live.generation if _any_change_counts(decision) else None
         now = (self._selector.signature(decision), self._selector.judging_signature(decision), generation)
         return planned.execution_hash, planned.scoring_hash, *now
 
     def _passed(self, job: JobKey) -> bool:
         newest = self._workspace.verdicts.newest(job)
         return newest is not None and newest.job.status is CaseStatus.PASSED
+
+
+def _any_change_counts(decision: Decision) -> bool:
+    """Whether what it depends on is not known, or cannot be followed."""
+    return any(
+        reason.why is Why.UNKNOWN or (reason.row is not None and reason.row.kind == DependencyKind.OPAQUE)
+        for reason in decision.reasons
+    )

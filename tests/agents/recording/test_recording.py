@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from workbench.agents.host import AgentError
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
 from workbench.model.dependencies import DependencyKind
+from workbench.model.evalset import Content
 
 pytestmark = pytest.mark.needs_fork
 
@@ -301,6 +305,56 @@ async def test_a_signal_that_comes_while_something_is_recorded_reaches_the_agent
     )
 
     assert (await run()).responses == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("hangs", "options"),
+    [
+        ("while True: pass", {}),
+        ("time.sleep(1000)", {}),
+        ("threading.Event().wait()", {}),
+        ("pair = socket.socketpair(); pair[0].recv(1)", {}),
+        ("asyncio.run(asyncio.sleep(1000))", {}),
+        ("asyncio.run(asyncio.to_thread(time.sleep, 1000))", {}),
+        ("time.sleep(1000)", {"isolation": "worker"}),
+    ],
+)
+async def test_a_case_that_is_given_up_tells_what_it_used(bench: Any, hangs: str, options: dict[str, Any]) -> None:
+    bench.agent(
+        f"""
+        import asyncio, socket, threading, time
+        def hang():
+            open("written", "w").write("x")
+            {hangs}
+        def answer(prompt):
+            open("data").read()
+            hang()
+        """
+    )
+    bench.write("data", "x")
+    session = await bench.open(bench.host(mode="fork", **options))
+    said = Content.of_text("hi", role="user")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(session.turn(said, turn=0), 1.0)
+
+    began = time.monotonic()
+    await session.stop()
+
+    assert time.monotonic() - began < 1.0
+    assert session.dependencies is not None and session.dependencies.complete
+    keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in session.dependencies.rows}
+    assert {("block", "agent.py::hang"), ("file", "data"), ("written", "written")} <= keys
+    assert not session.dependencies.is_opaque
+
+
+async def test_a_process_that_died_used_what_nobody_knows(bench: Any) -> None:
+    bench.agent("import os\ndef answer(prompt): os._exit(3)")
+    session = await bench.open(bench.host(mode="fork"))
+    with pytest.raises(AgentError):
+        await session.turn(Content.of_text("hi", role="user"), turn=0)
+
+    assert session.dependencies is not None
+    assert session.dependencies.closed().is_opaque and not session.dependencies.is_opaque
 
 
 async def test_threads_may_read_at_the_same_time(bench: Any, run: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from . import agent_import, faults
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
     from .adapters.base import Adapter
     from .asking import Tools
+
+
+INTERRUPT = getattr(signal, "SIGRTMAX", 64) - 1
+"""Sent to a process whose case is given up. Programs use the first real-time signals, if any."""
 
 
 def run(adapter: Adapter, address: List[Any], start: Dict[str, Any]) -> None:
@@ -53,6 +58,7 @@ class _Child:
     def _open(self, request: Dict[str, Any]) -> bool:
         self._id = request["session"]
         self._teller.heed(request)
+        signal.signal(INTERRUPT, self._stop)
         tools = self._tools(request)
         with quiet:
             self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
@@ -124,6 +130,16 @@ class _Child:
         self._tell_imports()
         self._tell_dependencies(complete=True)
         self._wire.send({"type": "finished", "session": self._id, "result": result})
+
+    def _stop(self, *_: Any) -> None:
+        """Report what was used so far, and do nothing more: the process is killed next.
+
+        Runs between any two instructions of the main thread. The engine asks again if that was a bad moment.
+        """
+        if quiet.depth:
+            return
+        if self._wire.try_send(self._teller.lines(self._id, complete=True)):
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def _tell_imports(self) -> None:
         """As the scout: what later children may find imported. Told twice, as some things are imported late."""

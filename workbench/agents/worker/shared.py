@@ -329,7 +329,7 @@ class _Server:
     def _cancel(self, number: int, item: _Session) -> None:
         """End a session, and tell whether it did end: a thread cannot be made to, a task may refuse."""
         del self._sessions[number]
-        self._teller.forget(number)
+        self._tell(number, complete=True)
         item.leave_tools()
         task = item.task
         told = False

@@ -116,6 +116,19 @@ class Wire:
             self._queued = []
             self._socket.sendall(data)
 
+    def try_send(self, lines: List[bytes]) -> bool:
+        """Send lines now, behind what is queued; False if another message is being sent or queued."""
+        if not self._sending.acquire(timeout=0.02):
+            return False
+        try:
+            self._socket.sendall(b"".join((*self._queued, *lines)))
+            self._queued = []
+        except OSError:
+            return False
+        finally:
+            self._sending.release()
+        return True
+
     def receive(self) -> Optional[Dict[str, Any]]:
         """The next message; None when the engine is gone."""
         while not self._received:

@@ -183,6 +183,9 @@ class _Zygote:
                 if message["type"] == "kill":
                     for item in found:
                         _kill_tree(item.pid)
+                elif message["type"] == "interrupt":
+                    for item in found:
+                        _signal(item.pid, child.INTERRUPT)
                 else:  # output
                     for item in found:
                         self._wire.send({"type": "output", "child": item.number, **item.output()})

@@ -127,6 +127,10 @@ class CallingSession:
             return SessionEnd()
         return SessionEnd(final_state=mask_data((await self._done(self._session.close))["final_state"]))
 
+    async def stop(self) -> SessionEnd:
+        """See `AgentSession.stop`."""
+        return await self.kill()
+
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`: a call cannot be ended, and is left alone."""
         if self._request.alone:

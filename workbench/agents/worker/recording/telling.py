@@ -56,10 +56,6 @@ class Teller:
                 rows = [*rows, *self._recorder.rows_at_the_end()]
         return _message(session, rows, complete=complete, tainted=self._recorder.tainted)
 
-    def forget(self, session: int) -> None:
-        """A session was cancelled: nothing more is told of it."""
-        self._positions.pop(session, None)
-
 
 def _message(session: Optional[int], rows: List[Row], *, complete: bool, tainted: Optional[str]) -> Dict[str, Any]:
     return {"type": "dependencies", "session": session, "complete": complete, "rows": rows, "tainted": tainted}
