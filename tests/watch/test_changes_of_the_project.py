@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tests.watch.watched import TOOLS, Folder, watching
 from workbench.model.events import Notice
 from workbench.watch.events import AllKnown, SourceBroken, WatchStarted
@@ -19,6 +21,21 @@ async def test_cases_that_come_and_go_and_are_said_otherwise(folder: Folder) -> 
         renamed = await watched.after(lambda: folder.cases(first="up one", down="down under", new="new"))
         assert renamed.verdicts == {}
         assert renamed.stored == {"first": "PASSED"}
+
+
+async def test_a_set_that_is_copied_with_its_size_and_time_is_read_again(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        path = folder.root / "set.evalset.json"
+
+        def copy() -> None:
+            times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+            path.write_text(path.read_text().replace("up one", "up 001"))
+            os.utime(path, ns=times)
+
+        copied = await watched.after(copy)
+
+        assert copied.verdicts == {"up_1": "PASSED"}
 
 
 async def test_source_that_cannot_be_compiled_is_said_once_and_nothing_runs(folder: Folder) -> None:

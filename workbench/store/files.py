@@ -27,25 +27,29 @@ _FOREIGN_MARKS = {
 
 
 Signature = tuple[int, ...]
-"""What the file system says of a file that changes when its content does: time in nanoseconds, size, inode."""
+"""What the file system says of a file that changes when its content does: times in nanoseconds, size, inode.
+
+The time of the last change of the inode is among them: programs that copy files set the other one.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
     """Which content a file had, and what the file system said of it then.
 
-    `digest` decides whether a file is the same; the time (nanoseconds), size (bytes) and inode only save reading it.
+    `digest` decides whether a file is the same; the times (nanoseconds), size (bytes) and inode only save reading it.
     """
 
     digest: str
     mtime_ns: int
     size: int
     inode: int
+    ctime_ns: int = 0  # recovery files of earlier versions lack it
 
     @property
     def signature(self) -> Signature:
         """What the file system said."""
-        return self.mtime_ns, self.size, self.inode
+        return self.mtime_ns, self.ctime_ns, self.size, self.inode
 
 
 def stamp_of(data: bytes) -> Stamp:
@@ -59,7 +63,11 @@ def signature_of(path: Path) -> Signature:
         status = path.stat()
     except OSError:
         return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return _signature(status)
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def relative_name(path: Path, root: Path) -> str:
@@ -115,7 +123,7 @@ def has_changed(path: Path, stamp: Stamp) -> bool:
         status = path.stat()
     except OSError:
         return True
-    if (status.st_mtime_ns, status.st_size, status.st_ino) == stamp.signature:
+    if _signature(status) == stamp.signature:
         return False
     return status.st_size != stamp.size or read_bytes(path)[1].digest != stamp.digest
 
@@ -241,6 +249,15 @@ def _write(
         _flush_folder(real.parent)
     except OSError as error:
         raise cannot("write", path, error) from error
+    return _after_rename(real, status)
+
+
+def _after_rename(path: Path, status: os.stat_result) -> os.stat_result:
+    """The status as it is now, since a rename changes the ctime; `status` if somebody else has written the file."""
+    with contextlib.suppress(OSError):
+        now = path.stat()
+        if (now.st_mtime_ns, now.st_size, now.st_ino) == (status.st_mtime_ns, status.st_size, status.st_ino):
+            return now
     return status
 
 
@@ -294,7 +311,13 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _stamp(data: bytes, status: os.stat_result) -> Stamp:
-    return Stamp(digest=_digest(data), mtime_ns=status.st_mtime_ns, size=len(data), inode=status.st_ino)
+    return Stamp(
+        digest=_digest(data),
+        mtime_ns=status.st_mtime_ns,
+        size=len(data),
+        inode=status.st_ino,
+        ctime_ns=status.st_ctime_ns,
+    )
 
 
 def _digest(data: bytes) -> str:

@@ -140,12 +140,13 @@ class ThemeChanges:
         self._seen = signature
         return load_themes(self._folders)
 
-    def _signature(self) -> frozenset[tuple[str, int, int]]:
+    def _signature(self) -> frozenset[tuple[str, int, int, int, int]]:
         found = set()
         for path in (path for folder in self._folders for path in folder.glob("*.toml")):
             with suppress(OSError):
                 status = path.stat()
-                found.add((str(path), status.st_mtime_ns, status.st_size))
+                times = status.st_mtime_ns, status.st_ctime_ns
+                found.add((str(path), *times, status.st_size, status.st_ino))
         return frozenset(found)
 
 

@@ -72,7 +72,7 @@ class State:
         self._files: dict[str, _Known] = {}
         self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
         self._effective: dict[Surroundings, dict[str, str]] = {}
-        self._versions: dict[tuple[str, int], str] = {}
+        self._versions: dict[tuple[str, _Look], str] = {}
         self._leftovers: Leftovers | None = None
         self._names: dict[str, str] = {}
         self._listings: dict[str, str] = {}
@@ -168,13 +168,12 @@ class State:
     def _interpreter(self, path: str) -> str:
         if path == sys.executable:
             return fingerprints.of_interpreter()
-        try:
-            changed = os.stat(path).st_mtime_ns  # noqa: PTH116 - of what a symbolic link leads to
-        except OSError:
+        look = _look(path)
+        if look is None:
             return fingerprints.ABSENT
-        known = self._versions.get((path, changed))
+        known = self._versions.get((path, look))
         if known is None:
-            known = self._versions[path, changed] = _version_of(path)
+            known = self._versions[path, look] = _version_of(path)
         return f"{known};{fingerprints.FORMAT}"
 
     def _left(self) -> Leftovers:

@@ -87,6 +87,13 @@ def test_a_file_that_changed_on_disk_is_not_overwritten_and_both_texts_are_at_ha
     assert edited.path.read_bytes() == caught.value.ours
 
 
+def test_an_own_save_is_no_change_that_has_to_be_read(edited: EvalSetDocument) -> None:
+    edited.save()
+
+    assert edited.stamp is not None
+    assert edited.stamp.signature == files.signature_of(edited.path)
+
+
 def test_the_version_on_disk_can_be_taken_and_undo_brings_ours_back(edited: EvalSetDocument) -> None:
     ours, theirs = edited.content(), edited.path.read_bytes().replace(b"Kettle", b"Teapot")
     edited.path.write_bytes(theirs)

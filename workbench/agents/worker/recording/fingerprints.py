@@ -26,7 +26,7 @@ IGNORED = frozenset((".git", ".workbench", ".adk", "__pycache__"))
 """Folders nothing in which is recorded, and which count in no listing: others keep their own books there."""
 
 _UNREADABLE = "unreadable"
-_LARGEST = 64 * 1024 * 1024  # bytes: of a larger file the time of its last change counts instead
+_LARGEST = 64 * 1024 * 1024  # bytes: of a larger file the times of its last change count instead
 _PIECE = 1 << 20
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
 _EXTENSIONS = (".so", ".pyd")
@@ -49,7 +49,7 @@ def of_file(path: str) -> str:
         if not stat.S_ISREG(found.st_mode):
             return "special"  # reading a pipe or a device would wait, or change it
         if found.st_size > _LARGEST:
-            return f"~{found.st_size}:{found.st_mtime_ns}"
+            return f"~{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
         hashed = hashlib.sha256()
         with open(path, "rb", buffering=0) as stream:
             while piece := stream.read(_PIECE):
