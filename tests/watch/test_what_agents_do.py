@@ -74,6 +74,52 @@ async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder:
         assert unrelated.verdicts == {}
 
 
+async def test_what_a_first_run_made_or_failed_to_write_counts_when_somebody_edits_it(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import os
+    from pathlib import Path
+
+    def cache(prompt):
+        Path("cache").mkdir(exist_ok=True)
+        value = Path("cache/value")
+        if not value.exists():
+            value.write_text(prompt)
+        return value.read_text()
+
+    def models(prompt):
+        Path("models").mkdir(exist_ok=True)
+        return " ".join([prompt, *os.listdir("models")])
+
+    def log(prompt):
+        with open("log.txt", "a") as stream:
+            stream.write("x")
+        return prompt if open("log.txt").read().strip("x") == "" else "edited"
+
+    def rename(prompt):
+        try:
+            os.rename("none", "target")
+        except FileNotFoundError:
+            pass
+        return "edited" if os.path.exists("target") else prompt
+
+    def answer(prompt):
+        return globals()[prompt](prompt)
+    """,
+    )
+    folder.cases(cache="cache", models="models", log="log", rename="rename")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        await asyncio.sleep(1.0)
+        assert not any(isinstance(event, RunBegun) for event in watched.events)
+
+        edits = {"cache": "cache/value", "models": "models/new", "log": "log.txt", "rename": "target"}
+        for case, name in edits.items():
+            edited = await watched.after(lambda name=name: (folder.root / name).write_text("edited"))
+            assert edited.verdicts == {case: "FAILED"}
+
+
 async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> None:
     folder.write(
         "agent.py",

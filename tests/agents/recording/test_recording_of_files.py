@@ -191,10 +191,9 @@ async def test_what_a_case_wrote_is_told_and_none_of_its_dependencies(bench: Any
 
     assert record.responses == ["newxtFalse"]
     assert not record.of("file")
-    assert record.of("state") == {"made": "folder"}  # makedirs asks first whether it is there
+    assert record.of("state") == {"made": "folder", "made/inner": "folder"}  # they could have been there
     assert {key: value for key, value in record.of("written").items() if value in ("absent", "folder")} == {
-        "old.txt": "absent",
-        "made/inner": "folder",
+        "old.txt": "absent"
     }
     assert {"new.txt", "made/inner/x", "moved"} < record.of("written").keys()
     assert "temporary" not in record.of("written")
@@ -222,6 +221,75 @@ async def test_what_a_case_read_and_then_wrote_is_state(bench: Any, run: Any, co
     assert record.of("state") == {"s": fingerprints.of_file(str(bench.folder / "s"))}
     assert not record.of("written")
     assert record.dependencies.tainted is None
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "others"),
+    [
+        ("os.makedirs('m', exist_ok=True); os.path.exists('m/x')", {"m"}, {("probe", "m/x", "absent")}),
+        ("os.mkdir('m'); os.path.exists('m/x') or open('m/x', 'w').write('b')", {"m", "m/x"}, set()),
+        ("os.mkdir('m'); ctypes.CDLL(None).mkfifo(b'm/x', 0o600); os.path.exists('m/x')", {"m", "m/x"}, set()),
+        (
+            "os.mkdir('m'); os.listdir('m'); open('m/x', 'w').write('b')",
+            {"m"},
+            {("folder", "m", fingerprints.of_names([]))},
+        ),
+        ("os.mkdir('m'); os.listdir('m'); os.rmdir('m')", set(), {("probe", "m", "absent")}),
+        ("open('x', 'x').write('b')", {"x"}, set()),
+        ("open('x', 'a').write('b'); open('x').read()", {"x"}, set()),
+        ("os.symlink('data', 'x')", {"x"}, set()),
+    ],
+)
+async def test_what_a_case_made_was_not_there_before(
+    bench: Any, run: Any, code: str, state: set[str], others: set[tuple[str, str, str]]
+) -> None:
+    bench.write("data", "a")
+    bench.agent(f"import ctypes, os\ndef answer(prompt):\n    {code}\n    return 'ok'")
+
+    record = await run()
+
+    assert record.responses == ["ok"], record.error
+    assert record.of("state").keys() == state
+    found = {(kind, *row) for kind in ("probe", "file", "folder") for row in record.of(kind).items()}
+    assert found == others
+
+
+@pytest.mark.parametrize(
+    ("code", "learnt"),
+    [
+        ("os.mkdir('data')", ("probe", "data", "file")),
+        ("os.mkdir('none/m')", ("probe", "none", "absent")),
+        ("open('none/x', 'w')", ("probe", "none", "absent")),
+        ("os.rename('none', 'x')", ("file", "none", "absent")),
+        ("os.rename('data', 'none/x')", ("probe", "none", "absent")),
+        ("os.remove('none')", ("probe", "none", "absent")),
+        ("os.rmdir('none')", ("probe", "none", "absent")),
+        ("os.symlink('x', 'data')", ("probe", "data", "file")),
+        ("os.link('agent.py', 'data')", ("probe", "data", "file")),
+        ("os.truncate('none', 0)", ("file", "none", "absent")),
+    ],
+)
+async def test_a_write_that_fails_hides_nothing(bench: Any, run: Any, code: str, learnt: tuple[str, str, str]) -> None:
+    bench.write("data", "a")
+    bench.agent(
+        f"""
+        import os
+        def answer(prompt):
+            try: {code}
+            except OSError: pass
+            for name in ("data", "x", "none", "m", "none/x"): os.path.isfile(name) and open(name).read()
+            return 'ok'
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["ok"], record.error
+    assert not record.of("state") and not record.of("written")
+    kind, key, value = learnt
+    assert record.of(kind)[key] == value
+    assert record.of("file")["data"] == fingerprints.of_file(str(bench.folder / "data"))
+    assert record.of("probe")["x"] == "absent"
 
 
 async def test_a_log_that_is_only_appended_to_is_written(bench: Any, run: Any) -> None:

@@ -31,8 +31,8 @@ class Events:
             "os.listdir": self._listed,
             "os.scandir": self._listed,
             "os.mkdir": self._made_folder,
-            "os.rmdir": self._wrote,
-            "os.remove": self._wrote,
+            "os.rmdir": self._removed,
+            "os.remove": self._removed,
             "os.truncate": self._truncated,
             "os.rename": self._renamed,
             "os.link": self._linked,
@@ -61,8 +61,10 @@ class Events:
         reads, writes, keeps = _purpose(mode, number)
         if writes and not _can_be_written(full, number):
             reads, writes = True, False
+            self._recorder.probed_above(full)
         elif number & os.O_EXCL:
             reads = False  # it is new
+            self._recorder.created(full)
         if reads and not is_for_warning(full):
             self._recorder.read(full)
         if writes:
@@ -84,10 +86,10 @@ class Events:
         if full is not None:
             self._recorder.made_folder(full)
 
-    def _wrote(self, path: Any, dir_fd: Any = -1, *_: Any) -> None:
+    def _removed(self, path: Any, dir_fd: Any = -1, *_: Any) -> None:
         full = full_path(path, dir_fd)
         if full is not None:
-            self._recorder.wrote(full)
+            self._recorder.removed(full)
 
     def _truncated(self, path: Any, *_: Any) -> None:
         full = full_path(path)
@@ -104,10 +106,12 @@ class Events:
         old, new = full_path(source, source_fd), full_path(target, target_fd)
         if old is not None and new is not None:
             self._recorder.read(old)
-            self._recorder.wrote(new)
+            self._recorder.created(new)
 
     def _symlinked(self, _source: Any, target: Any, dir_fd: Any = -1, *_: Any) -> None:
-        self._wrote(target, dir_fd)
+        full = full_path(target, dir_fd)
+        if full is not None:
+            self._recorder.created(full)
 
     def _set_variable(self, name: Any, *_: Any) -> None:
         self._recorder.own_variable(os.fsdecode(name))

@@ -7,13 +7,14 @@ read again and is another by then, nothing that follows from it can be trusted, 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from _thread import _local
 
 from . import instrument
 from .blocks import EVERYTHING, EVERYWHERE
-from .callers import is_asked_by_agent
+from .callers import is_asked_by_agent, is_called_by
 from .fingerprints import (
     ABSENT,
     names_in,
@@ -90,9 +91,10 @@ class Recorder:
         self._sought: List[Tuple[str, str]] = []
         self._listings: List[Tuple[str, List[str]]] = []
         self._databases: Dict[str, None] = {}
-        self._written: Dict[str, bool] = {}  # whether it was there before
+        self._written: Dict[str, Any] = {}  # with a look at it before: the write may fail
         self._appended: Set[str] = set()
         self._made: Tuple[str, ...] = ()  # folders, each with a separator behind it
+        self._own_folders: Dict[str, None] = {}  # those of them that were listed
         self._left_by_others: Dict[str, Set[str]] = {}  # by folder
         self._gone: Dict[str, Set[str]] = {}
         self._ran: Set[int] = set()
@@ -169,7 +171,7 @@ class Recorder:
         path = compiled.path
         is_followed = path in self._awaited
         self._awaited.discard(path)
-        if self._is_written(path) or self.places.is_inside(path) is False:
+        if self._is_own(path) or self.places.is_inside(path) is False:
             return
         if self.places.is_inside(path) is None and os.path.basename(path) == "__init__.py":
             self.places.add([os.path.dirname(path)])
@@ -194,7 +196,7 @@ class Recorder:
     def loaded(self, path: str, fingerprint: str) -> None:
         """A module that is not compiled, or cannot be: it counts as a whole."""
         path = os.path.abspath(path)
-        if not self._is_written(path) and self.places.is_inside(path) is not False:
+        if not self._is_own(path) and self.places.is_inside(path) is not False:
             self._note("file", path, fingerprint)
 
     def sought(self, folder: str, name: str) -> Optional[str]:
@@ -207,16 +209,14 @@ class Recorder:
         if known is not None:
             return known
         found = of_import(folder, [name])
-        if not self._is_written(os.path.join(folder, name)) and not self._is_written(
-            os.path.join(folder, f"{name}.py")
-        ):
+        if not self._is_own(os.path.join(folder, name)) and not self._is_own(os.path.join(folder, f"{name}.py")):
             self._imports[folder, name] = found
             self._sought.append((folder, name))
         return found
 
     def read(self, path: str) -> None:
         """What a file (absolute) holds, or whether it is there, was asked for."""
-        if path in self._appended:
+        if path in self._appended and self._is_written(path):
             self._found["file", path] = ""  # told at the end, as state
         if self._is_ours_to_ignore(path):
             return
@@ -236,6 +236,8 @@ class Recorder:
 
     def listed(self, path: str) -> None:
         """The names in a folder (absolute) were asked for."""
+        if self._is_written(path) and self.places.is_inside(path):
+            self._own_folders[path] = None  # told at the end: it may be gone by then
         if ("folder", path) in self._found or self._is_ours_to_ignore(path):
             return
         try:
@@ -260,9 +262,28 @@ class Recorder:
     def wrote(self, path: str, *, keeps: bool = False) -> None:
         """A file (absolute) is about to be written, moved or removed. What it `keeps` was not this process's doing."""
         if path not in self._written:
-            was_there = self._written[path] = _look(path) is not None
-            if keeps and was_there:
+            self._written[path] = _look(path)
+            if keeps:
                 self._appended.add(path)
+
+    def removed(self, path: str) -> None:
+        """A file or folder (absolute) is about to be removed, which fails if it is not there."""
+        if _look(path) is None:
+            self.probed(path)
+        self.wrote(path)
+
+    def created(self, path: str) -> None:
+        """A file (absolute) is about to be created, which fails if something is there."""
+        if self.places.is_inside(path) and not is_called_by("tempfile", within=3):  # that makes up new names
+            self.probed(path)
+            self.probed_above(path)
+        self.wrote(path)
+
+    def probed_above(self, path: str) -> None:
+        """Note that the folder of a file (absolute) is missing, if it is: nothing can be written there."""
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            self.probed(folder)
 
     def moved(self, source: str, target: str) -> None:
         """A file or folder is about to get another place."""
@@ -270,13 +291,15 @@ class Recorder:
             self._made += (target + os.sep,)
         elif not self._is_ours_to_ignore(source):
             self.read(source)
+        self.probed_above(target)
         self.wrote(source)
         self.wrote(target)
 
     def made_folder(self, path: str) -> None:
         """A folder is about to be made; what is in it will be this process's own."""
-        if _look(path) is None:
-            self.wrote(path)
+        is_new = _look(path) is None
+        self.created(path)
+        if is_new:
             self._made += (path + os.sep,)
 
     def variable_read(self, name: str, value: Optional[str]) -> None:
@@ -302,8 +325,7 @@ class Recorder:
 
         Files that it made and removed again are left out.
         """
-        lasting = {path for path, was_there in self._written.items() if was_there or _look(path) is not None}
-        return lasting.union(self._databases)
+        return {path for path in self._written if self._is_written(path)}.union(self._databases)
 
     def found(self) -> List[Row]:
         """What was read so far, as rows. Of a folder all names count, whoever wrote them."""
@@ -330,27 +352,29 @@ class Recorder:
         rows = []
         for path in list(self._databases):
             if path not in self._written and of_file(path) != self._found["file", path]:
-                self._written[path] = True
-        for path, was_there in list(self._written.items()):
-            if not self.places.is_inside(path):
-                continue
-            left = of_file(path)
-            if ("file", path) in self._found or ("probe", path) in self._found:
-                rows.append(("state", path, left))
-            elif was_there or left != ABSENT:
-                rows.append(("written", path, left))
+                self._written[path] = ()  # no look is like this
+        for path in list(self._written):
+            if self.places.is_inside(path) and self._is_written(path):
+                is_asked = ("file", path) in self._found or ("probe", path) in self._found
+                rows.append(("state" if is_asked else "written", path, of_file(path)))
+        for folder in list(self._own_folders):
+            if os.path.isdir(folder):
+                rows.append(self._row_of_listing(folder, names_in(folder)))
         return rows
 
     def settle(self) -> None:
         """Make rows of what is recorded in shorter form."""
         self._settle_code()
         listings, self._listings = self._listings, []
-        for folder, entries in listings:
-            gone = self._gone.get(folder, set())
-            own = [os.path.basename(path) for path in self._written if os.path.dirname(path) == folder]
-            without = {*own, *self._left_by_others.get(folder, ()), *gone}
-            gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
-            self._told.append(("folder", folder, of_names(entries, without=without, gone=gone)))
+        self._told += [self._row_of_listing(folder, entries) for folder, entries in listings]
+
+    def _row_of_listing(self, folder: str, entries: List[str]) -> Row:
+        gone = self._gone.get(folder, set())
+        written = [path for path in list(self._written) if os.path.dirname(path) == folder]
+        own = [os.path.basename(path) for path in written if self._written[path] is None or self._is_written(path)]
+        without = {*own, *self._left_by_others.get(folder, ()), *gone}
+        gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
+        return "folder", folder, of_names(entries, without=without, gone=gone)
 
     def _settle_code(self) -> None:
         """Do that for functions and imports. Done before a fork it need not be done in each child."""
@@ -437,14 +461,31 @@ class Recorder:
         if self._is_written(path):
             return True
         inside = self.places.is_inside(path)
+        if self._is_own(path):  # in a folder that was not there before
+            if inside and _look(path) is None:
+                return False
+            if inside:  # written by code that nobody sees
+                self._note("probe", path, ABSENT)
+                self._written[path] = None
+            return True
         return not (is_asked_by_agent() if inside is None else inside)
 
     def _is_written(self, path: str) -> bool:
-        return path in self._written or (bool(self._made) and (path + os.sep).startswith(self._made))
+        """Whether this process has written a file: it has set out to, and something came of it."""
+        return path in self._written and _look(path) != self._written[path]
+
+    def _is_own(self, path: str) -> bool:
+        """The same, or it is in a folder that this process has made."""
+        if self._is_written(path):
+            return True
+        within = path + os.sep
+        return within.startswith(self._made) and any(
+            within.startswith(made) and self._is_written(made[:-1]) for made in self._made
+        )
 
 
 def _look(path: str) -> Any:
-    """What changes when a file is changed; None where there is none."""
+    """What changes when a file is changed, or a folder is replaced; None where there is none."""
     try:
         found = _stat(path)
     except (OSError, ValueError):
@@ -452,6 +493,8 @@ def _look(path: str) -> Any:
             found = _lstat(path)
         except (OSError, ValueError):
             return None
+    if stat.S_ISDIR(found.st_mode):
+        return 0, 0, 0, found.st_ino
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
