@@ -212,6 +212,22 @@ async def test_after_each_edit_that_runs_which_a_full_run_finds_changed(tmp_path
             assert mended.first(AllKnown).stale == 0
 
 
+async def test_a_nearer_env_file_counts_from_when_it_is_there(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    (tmp_path / "shop/.env").rename(tmp_path / ".env")
+    async with watching(tmp_path) as watched:
+        await watched.until_quiet()
+
+        nearer = await watched.after(_saving(project, "shop/.env", "SAMPLE_CITY=Bonn\n"))
+        assert "city" in nearer.verdicts
+        farther = await watched.after(_saving(project, ".env", "SAMPLE_CITY=Rome\n"))
+        assert farther.verdicts == {}
+        edited = await watched.after(_saving(project, "shop/.env", "SAMPLE_CITY=Oslo\n"))
+        assert edited.verdicts.keys() == {"city"}
+        gone = await watched.after((tmp_path / "shop/.env").unlink)
+        assert "city" in gone.verdicts
+
+
 def _saving(project: Project, name: str, text: str) -> Callable[[], object]:
     return lambda: project.write(name, text)
 

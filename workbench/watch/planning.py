@@ -24,8 +24,8 @@ _NOT_WATCHED = "it stands elsewhere, where nobody tells of changes, and is not w
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
 _FILES = frozenset({FILE_NAME, "test_config.json"})
-_AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
-"""Files that may bind an agent which was none before, or no longer do."""
+_AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml", ".env"})
+"""Files that may bind an agent which was none before, or no longer do, or that are nearer to it than its `.env`."""
 
 
 class Planning:
