@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 from tests.watch.watched import TOOLS, Folder, watching
 from workbench.model.events import Notice
 from workbench.watch.events import AllKnown, SourceBroken, WatchStarted
+from workbench.watch.state import State
 
 
 async def test_cases_that_come_and_go_and_are_said_otherwise(folder: Folder) -> None:
@@ -54,6 +58,28 @@ async def test_source_that_cannot_be_compiled_is_said_once_and_nothing_runs(fold
         mended = await watched.after(lambda: folder.write("tools.py", TOOLS))
         assert mended.verdicts == {}
         assert mended.first(AllKnown).stale == 0
+
+
+async def test_source_that_can_be_parsed_and_not_compiled_is_waited_for(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        broken = await watched.after(lambda: folder.write("tools.py", TOOLS + "\nreturn 1\n"))
+
+        assert broken.verdicts == {}
+        said = broken.first(SourceBroken)
+        assert (said.path, said.line, said.message) == ("tools.py", 10, "'return' outside function")
+
+
+@pytest.mark.parametrize(
+    "source", ["nonlocal x", "def f(a, a): pass", "x = 1; global x", "break", "await x", "class A:\n yield 1", "\0"]
+)
+def test_whatever_keeps_source_from_being_compiled_is_said(tmp_path: Path, source: str) -> None:
+    (tmp_path / "tools.py").write_text(source)
+
+    broken = State().broken(str(tmp_path / "tools.py"))
+
+    assert broken is not None and broken.message
 
 
 async def test_a_set_that_is_broken_while_it_is_typed_keeps_its_cases(folder: Folder) -> None:

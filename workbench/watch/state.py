@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -205,13 +206,19 @@ def _look(path: str) -> _Look | None:
 
 
 def _read_source(path: str) -> Blocks | BrokenSource:
+    """The blocks of a source file. Some errors, such as `return` outside a function, only show when it is compiled."""
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
-            return read_blocks(stream.read(), path)
+            source = stream.read()
+        blocks = read_blocks(source, path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whoever runs the code is told
+            compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         return BrokenSource(path, error.lineno, error.msg)
-    except (OSError, ValueError) as error:
-        return BrokenSource(path, None, str(error))
+    except (OSError, ValueError, OverflowError, RecursionError, MemoryError, SystemError) as error:
+        return BrokenSource(path, None, str(error) or type(error).__name__)
+    return blocks
 
 
 def _part_of(blocks: Blocks, kind: str, name: str) -> str:
