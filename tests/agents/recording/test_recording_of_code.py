@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import py_compile
 from typing import Any
 
 import pytest
@@ -279,3 +280,23 @@ async def test_a_module_that_the_agent_wrote_itself_is_none_of_its_dependencies(
     assert "made.py" not in record.of("rest") and "made.py::f" not in record.of("block")
     assert "made" not in record.looked_for()
     assert record.of("written") == {"made.py": fingerprints.of_file(str(bench.folder / "made.py"))}
+
+
+async def test_a_module_without_source_is_a_file(bench: Any, run: Any) -> None:
+    source = bench.write("source.txt", "def used(): return 'ok'")
+    py_compile.compile(str(source), cfile=str(bench.folder / "helper.pyc"), doraise=True)
+    (bench.folder / "package").mkdir()
+    py_compile.compile(str(source), cfile=str(bench.folder / "package/__init__.pyc"), doraise=True)
+    bench.agent("import helper, package\ndef answer(prompt): return helper.used() + package.used()")
+
+    record = await run()
+
+    assert record.responses == ["okok"], record.error
+    assert record.of("file") == {
+        name: fingerprints.of_file(str(bench.folder / name)) for name in ("helper.pyc", "package/__init__.pyc")
+    }
+    looked_for = record.looked_for()
+    assert (looked_for["helper"], looked_for["package"]) == ("bytecode", "bytecode package")
+    bench.write("helper.py", "")
+    bench.write("package/__init__.py", "")
+    assert fingerprints.of_import(str(bench.folder), ["helper", "package"]) == "module,package"

@@ -6,12 +6,14 @@ import importlib
 import os
 import sys
 from importlib.machinery import (
+    BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
     ExtensionFileLoader,
     FileFinder,
     ModuleSpec,
     SourceFileLoader,
+    SourcelessFileLoader,
 )
 from types import ModuleType
 
@@ -27,6 +29,8 @@ from .recording.recorder import quiet
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
+
+_PYTHON_SUFFIXES = (*SOURCE_SUFFIXES, *BYTECODE_SUFFIXES)
 
 _path: List[str] = []
 
@@ -195,13 +199,15 @@ def shadowed_names(roots: List[str]) -> set[str]:
                 continue
             for entry in entries:
                 base = entry.split(".", 1)[0]
-                if base and (entry.endswith((*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)) or _is_package(root, entry)):
+                if base and (entry.endswith((*_PYTHON_SUFFIXES, *EXTENSION_SUFFIXES)) or _is_package(root, entry)):
                     names.add(base)
     return names
 
 
 def _is_package(root: str, entry: str) -> bool:
-    return "." not in entry and os.path.isfile(os.path.join(root, entry, "__init__.py"))
+    return "." not in entry and any(
+        os.path.isfile(os.path.join(root, entry, f"__init__{suffix}")) for suffix in _PYTHON_SUFFIXES
+    )
 
 
 def _forget_shadowed_modules(roots: List[str]) -> None:
@@ -231,7 +237,7 @@ def _is_replaceable(name: str) -> bool:
 
 
 def read_from_source() -> None:
-    """Have modules that may be edited compiled from source, whatever bytecode lies beside them.
+    """Have modules that may be edited compiled from source, if they have any, whatever bytecode lies beside them.
 
     Called once, before anything of the agent or its libraries is imported.
     """
@@ -244,6 +250,7 @@ def read_from_source() -> None:
     make_finder = FileFinder.path_hook(
         (ExtensionFileLoader, EXTENSION_SUFFIXES),
         (_SourceLoader, SOURCE_SUFFIXES),
+        (SourcelessFileLoader, BYTECODE_SUFFIXES),  # where there is no source; that it is opened is recorded
     )
     sys.path_hooks.insert(0, hook)
     _read_other_loaders_from_source()

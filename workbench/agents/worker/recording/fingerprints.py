@@ -121,6 +121,10 @@ def of_import(folder: str, names: Iterable[str]) -> str:
     return ",".join(_module_at(folder, name, there, extensions) for name in names)
 
 
+IMPORTED = frozenset(("package", "bytecode package", "extension", "extension+module", "module", "bytecode"))
+"""What `of_import` finds that an import takes without looking further."""
+
+
 def may_import(folder: str) -> Set[str]:
     """Names under which an import may find something in a folder: under any other it finds nothing."""
     return {entry.split(".", 1)[0] for entry in _names_in(folder) or ()}
@@ -130,11 +134,15 @@ def _module_at(folder: str, name: str, there: Collection[str], extensions: Colle
     inside = _names_in(os.path.join(folder, name)) if name in there else None
     if inside is not None and ("__init__.py" in inside or "__init__" in _extensions(inside)):
         return "package"
+    if inside is not None and "__init__.pyc" in inside:
+        return "bytecode package"
     is_module = f"{name}.py" in there and not _is_folder(os.path.join(folder, f"{name}.py"))
     if name in extensions:
         return "extension+module" if is_module else "extension"
     if is_module:
         return "module"
+    if f"{name}.pyc" in there:
+        return "bytecode"
     return "namespace" if inside is not None else ABSENT
 
 

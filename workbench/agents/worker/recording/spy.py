@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from .fingerprints import of_file
+from .fingerprints import IMPORTED, of_file
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class Spy:
             found = self._recorder.sought(folder or os.getcwd(), last)
             if found in ("extension", "extension+module"):
                 self._note_extension(folder, last)
-            if found in ("package", "module", "extension", "extension+module"):
+            if found in IMPORTED:
                 return
 
     def _note_extension(self, folder: str, name: str) -> None:
