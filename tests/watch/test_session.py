@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import TOOLS, Folder, watching
+from workbench.model.events import Notice
+from workbench.store.errors import StoreError
 from workbench.store.history import History
 from workbench.watch.events import AllKnown, ChangeSeen, RunBegun, VerdictKnown, WatchStarted
 
@@ -159,3 +161,30 @@ async def _exists(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < end, f"{path} does not come"
         await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("method", ["begin_run", "finish_jobs"])
+async def test_a_full_disk_is_said_once_and_what_is_not_stored_runs_at_the_next_change(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreError(folder.root / "history.db", "cannot be used: the disk is full")
+
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        with monkeypatch.context() as full:
+            full.setattr(History, method, fail)
+
+            edited = await watched.after(lambda: folder.write("tools.py", TOOLS + "\nMORE = 1\n"))
+            again = await watched.after(lambda: folder.write("notes.txt", "x"))
+
+        said = [event.message for event in (*edited.events, *again.events) if isinstance(event, Notice)]
+        assert len(said) == 1 and said[0].endswith("the disk is full")
+        for told in (edited, again):
+            assert told.first(AllKnown).stale == 3
+            assert sum(isinstance(event, RunBegun) for event in told.events) <= 1
+            assert not any(event.holds for event in told.events if isinstance(event, VerdictKnown))
+
+        room = await watched.after(lambda: folder.write("notes.txt", "y"))
+        assert len(room.verdicts) == 3
+        assert room.first(AllKnown).stale == 0

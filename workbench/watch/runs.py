@@ -50,6 +50,7 @@ class Runs:
         self._news = news
         self._off_loop = off_loop
         self._run_soon = run_soon
+        self._told_last = ""  # why results are not stored
 
     async def begin(self, decisions: Sequence[Decision], *, saved_at: float | None) -> Run | None:
         """Begin a run of what has to be run or judged; None where it cannot begin, which is told."""
@@ -57,7 +58,8 @@ class Runs:
         try:
             run = await self._off_loop(lambda: self._start(ordered))
         except (PlanError, StoreError) as error:
-            self._news.tell(Notice(severity="error", message=str(error)))
+            self._work.leave(ordered)
+            self._tell_once(Notice(severity="error", message=str(error)))
             return None
         for each in ordered:
             self._live.begin(each.job, LiveJob(run, each.planned, self._selector.signature(each), saved_at))
@@ -69,7 +71,7 @@ class Runs:
         """Take up what a run tells until it is over."""
         async for event in run.events():
             if isinstance(event, Notice):
-                self._news.tell(event)
+                self._tell_once(event)
             elif isinstance(event, CaseStarted):
                 self._live.note_begun(run, job_of(event))
             elif isinstance(event, CaseFinished):
@@ -77,6 +79,13 @@ class Runs:
             elif isinstance(event, RunFinished):
                 self._news.spent(event.summary.models)
             self._news.tell(RunTold(run.run_id, event))
+
+    def _tell_once(self, notice: Notice) -> None:
+        """Tell it, unless it is what was told last and no result has been stored since."""
+        if notice.message != self._told_last:
+            self._news.tell(notice)
+        if notice.severity == "error":
+            self._told_last = notice.message
 
     def stop_overtaken(self, decisions: Sequence[Decision]) -> None:
         """Stop what runs on what is no more."""
@@ -110,13 +119,17 @@ class Runs:
         decision = await self._off_loop(lambda: self._deciding.one(job))
         if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
             return
-        if event.result.met_outage:  # to judge again at once would be to hammer at what is out
+        if event.in_history:
+            self._told_last = ""
+        if not event.in_history:  # the disk may be full: to run it again at once would not help
+            self._work.leave([decision])
+        elif event.result.met_outage:  # to judge again at once would be to hammer at what is out
             self._work.let_be([decision])
         elif decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
             self._run_soon(job)
             return
         place = Place(run.run_id, job)
-        holds = decision.action is Action.NOTHING
+        holds = decision.action is Action.NOTHING and event.in_history
         self._news.verdict(decision.planned, event.result, saved_at=live.saved_at, place=place, holds=holds)
 
     async def _on_cancelled(self, job: JobKey) -> None:

@@ -39,6 +39,7 @@ class Work:
         self._news = news
         self._first = first
         self._let_be: dict[JobKey, tuple[object, ...]] = {}
+        self._left: dict[JobKey, int] = {}
         self._in_a_row: dict[JobKey, int] = {}
         self.held: set[JobKey] = set()
         """What is more than the user wants to spend on one change."""
@@ -51,6 +52,10 @@ class Work:
     def let_be(self, decisions: Iterable[Decision]) -> None:
         """Do nothing about these before a change concerns them."""
         self._let_be.update((each.job, self._question(each)) for each in decisions)
+
+    def leave(self, decisions: Iterable[Decision]) -> None:
+        """Do nothing about these before anything changes."""
+        self._left.update((each.job, self._live.generation) for each in decisions)
 
     def take_up(self, decisions: Iterable[Decision]) -> None:
         """These are being done."""
@@ -100,6 +105,8 @@ class Work:
 
     def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
         if self._let_be.get(decision.job) == self._question(decision):
+            return False
+        if self._left.get(decision.job) == self._live.generation:
             return False
         if decision.action in _WORK:
             return True

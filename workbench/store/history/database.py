@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ _FILE_NAME = "history.db"
 _BESIDE = ("-wal", "-shm")  # other files of the same database
 
 _BUSY_SECONDS = 10.0
+_LITTLE = 64 * 1024  # bytes
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -226,7 +228,16 @@ def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
         return StoreError(path, "it is a folder, expected a file")
+    if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):
+        code = sqlite3.SQLITE_FULL  # a file that it maps into memory cannot be made larger
     return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _LITTLE
+    except OSError:
+        return False
 
 
 def _code(error: sqlite3.Error) -> int:
