@@ -1,4 +1,4 @@
-"""Variables that `.env` defines anew reach libraries that were imported early."""
+"""Variables that `.env` defines anew, and libraries that are replaced, reach what was started or imported early."""
 
 from __future__ import annotations
 
@@ -57,5 +57,24 @@ async def test_a_library_that_looked_at_a_variable_before_env_defined_it_looks_a
 
         (folder / ".env").unlink()
         assert await _answers(host, 4) == ["None"] * 4
+    finally:
+        await host.close()
+
+
+async def test_a_library_that_is_replaced_is_imported_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
+    libraries.mkdir()
+    folder.mkdir()
+    (libraries / "library.py").write_text("LEVEL = 'old'\n")
+    (folder / "agent.py").write_text(AGENT)
+    monkeypatch.setenv("PYTHONPATH", str(libraries))
+    target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
+    host = agents.host_for(target, isolation="case", concurrency=2)
+    try:
+        assert await _answers(host, 4) == ["old"] * 4
+        assert await _answers(host, 4) == ["old"] * 4  # of a process that has imported the library early
+
+        (libraries / "library.py").write_text("LEVEL = 'new one'\n")
+        assert await _answers(host, 4) == ["new one"] * 4
     finally:
         await host.close()

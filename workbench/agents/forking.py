@@ -31,6 +31,7 @@ from workbench.agents.processes import (
     command,
     config_file,
     early_end,
+    has_changed,
     kill_marked,
     shut_down,
     slow_import,
@@ -81,19 +82,21 @@ class ForkLauncher:
         self._agent_is_scouted = False
         self._late: list[Layer] = []  # learned from the agent, for the zygotes below its next import
         self._defined: frozenset[str] = frozenset()
+        self._environment: dict[str, str] = {}  # what zygotes found or imported of libraries, by path
         self._stopped_check = StoppedCheck(self._stoppable)
         self._closed = False
 
     def renew(self) -> bool:
         """Import the agent again for the sessions to come.
 
-        Where `.env` files define other variables than before, begin again with a zygote that imports nothing: libraries
-        that were imported early may have looked at one of them. Running sessions keep their processes. See
-        `leases.Launcher.renew`.
+        Begin again with a zygote that imports nothing where other packages are installed, or where `.env` files define
+        other variables than before: libraries that were imported early may be older, or may have looked at one of them.
+        Running sessions keep their processes. See `leases.Launcher.renew`.
         """
         self._forget_agent()
-        if self._current is None or self._defined_now() == self._defined:
+        if self._current is None or not (has_changed(self._environment) or self._defined_now() != self._defined):
             return False
+        self._environment = {}
         self._generation += 1
         self._agent_is_shared, self._late = True, []
         self._current, self._todo, self._learned, self._scouted = None, [], [], False
@@ -371,6 +374,8 @@ class ForkLauncher:
             self._listener.forget(token)
 
     def _adopt(self, channel: Channel, hello: Message, *, generation: int, agent: int | None = None) -> Zygote:
+        if generation == self._generation:
+            self._environment = {**hello["environment"], **self._environment}  # what was found first counts
         zygote = Zygote(channel, hello["pid"], generation=generation, agent=agent)
         self._zygotes.append(zygote)
         return zygote

@@ -10,13 +10,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from workbench.agents.channel import Channel, Message
 from workbench.agents.host import AgentError
+from workbench.agents.worker.recording import fingerprints
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line
@@ -55,6 +56,11 @@ class Exit:
             with contextlib.suppress(ValueError):
                 return f"was killed by signal {-self.code} ({signal.Signals(-self.code).name})"
         return f"ended with exit status {self.code}"
+
+
+def has_changed(environment: Mapping[str, str]) -> bool:
+    """Whether the interpreter or its libraries are others than processes found, which tell it in their `hello`."""
+    return any(fingerprints.of_environment(path) != found for path, found in environment.items())
 
 
 class Child:

@@ -23,6 +23,7 @@ from workbench.agents.processes import (
     command,
     config_file,
     early_end,
+    has_changed,
     shut_down,
     start_failure,
     worker_target,
@@ -100,11 +101,18 @@ class SpawnLauncher:
         self._all: set[_Spawned] = set()
         self._spare: asyncio.Task[Child] | None = None
         self._stopped_check = StoppedCheck(lambda: [spawned.child for spawned in self._all])
+        self._environment: dict[str, str] = {}  # what a process found or imported of libraries, by path
         self._closed = False
 
     def renew(self) -> bool:
-        """Nothing to do: a process imports nothing of the agent's libraries before it knows their variables."""
-        return False
+        """Where other packages are installed, let the processes be that began before. See `leases.Launcher.renew`."""
+        if not has_changed(self._environment):
+            return False
+        self._environment = {}
+        if self._spare is not None:
+            self._spare.add_done_callback(_kill)
+            self._spare = None
+        return True
 
     def prepare(self, *, cases: int) -> None:
         """Have one process ready."""
@@ -148,7 +156,7 @@ class SpawnLauncher:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         token = self._listener.token()
         spawned = _Spawned()
-        self._listener.expect(token, lambda channel, hello: _greet(spawned.child, ready, channel, hello))
+        self._listener.expect(token, lambda channel, hello: self._greet(spawned.child, ready, channel, hello))
         config = {
             "role": "shared",
             "address": self._listener.address,
@@ -199,10 +207,16 @@ class SpawnLauncher:
         if self._all:
             await asyncio.wait([spawned.gone for spawned in self._all], timeout=5.0)
 
+    def _greet(self, child: Child, ready: asyncio.Future[None], channel: Channel, hello: Message) -> None:
+        """Take its two connections: one whose end tells it that we are gone, and the one to talk on."""
+        if hello["role"] == "shared":
+            self._environment = {**hello["environment"], **self._environment}  # what was found first counts
+            child.connected(channel, hello)
+            if not ready.done():
+                ready.set_result(None)
 
-def _greet(child: Child, ready: asyncio.Future[None], channel: Channel, hello: Message) -> None:
-    """Take its two connections: one whose end tells it that we are gone, and the one to talk on."""
-    if hello["role"] == "shared":
-        child.connected(channel, hello)
-        if not ready.done():
-            ready.set_result(None)
+
+def _kill(starting: asyncio.Task[Child]) -> None:
+    """End a process that nobody will use."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()

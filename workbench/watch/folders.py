@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.agents.worker.recording import fingerprints
 from workbench.watch import ignoring, repositories
 from workbench.watch.ignoring import Rules
 
@@ -126,7 +127,9 @@ def of_file(there: os.stat_result) -> Signature:
 
 
 def of_names(path: str) -> Signature | None:
-    """The names in a folder, whatever they are."""
+    """The names in a folder, whatever they are; where libraries are installed, also what replaces one of them."""
+    if fingerprints.is_library_folder(path):
+        return (hash(fingerprints.of_environment(path)),)
     try:
         return (hash(frozenset(os.listdir(path))),)
     except OSError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from workbench.agents.worker.recording import fingerprints
 from workbench.watch import listening, places
 from workbench.watch.folders import Folders, Stopped
 from workbench.watch.listening import STEP, Listener
@@ -19,11 +20,12 @@ _DEBOUNCE = 0.4  # seconds; one save of an editor takes one step, a burst may ta
 _BURST = 20  # paths; more than any editor touches for one save
 _LOCKED = 5.0  # seconds; a lock that is older was left behind, or an editor is open for the message of a commit
 _UNLOCKED = 0.05  # seconds; one git command often runs another one
+_INSTALLED = 1.0  # seconds without a change after which an installation of packages is over
 _CHECK = 0.15  # seconds after an event until everything is looked at, because events do get lost
 _AGAIN = 30.0  # seconds until events are tried again where there were none
 _LOSSES = 3  # in that time, until events are given up for as long
 _GROWING = 1.0  # seconds for folders to appear before something is told
-_QUIET = 60.0  # seconds without a change after which scanning slows down
+_QUIET = 60.0  # seconds without a change after which looking slows down
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ class Observer:
         self._unlocked_since: float | None = None
         self._left_behind: set[tuple[str, int, int]] = set()
         self._told: Watching | None = None
+        self._is_incomplete = False  # what is being installed
+        self.is_installing = False
+        """Whether packages are being installed, so that what has changed is not told yet."""
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -135,7 +140,8 @@ class Observer:
             self._tell_status(always=bool(asked))
             if self._is_locked():
                 return
-        if self._paths or self._everything:
+        self.is_installing = self._is_installing()
+        if (self._paths or self._everything) and not self.is_installing:
             self._tell()
 
     def _tell(self) -> None:
@@ -209,9 +215,9 @@ class Observer:
         self._cost = max(time.thread_time() - worked, (time.monotonic() - began) / 10)
 
     def _interval(self) -> float:
-        if self._listener is not None and not self._silence:
-            return max(2.0, 100 * self._cost)
         slower = 3 if time.monotonic() - self._last_noted > _QUIET else 1
+        if self._listener is not None and not self._silence:
+            return slower * max(2.0, 100 * self._cost)
         return slower * min(5.0, max(0.1, 20 * self._cost))
 
     def _check_soon(self) -> None:
@@ -274,6 +280,18 @@ class Observer:
         self._held_since = self._unlocked_since = None
         self._look_due = 0.0
         return False
+
+    def _is_installing(self) -> bool:
+        """Whether packages are being installed: until that is over there is neither the old library nor the new one."""
+        folders = [path for path in self._paths if fingerprints.is_library_folder(path)]
+        if folders and time.monotonic() - self._last_noted < _INSTALLED:
+            return True
+        was_incomplete = self._is_incomplete
+        self._is_incomplete = any(map(fingerprints.is_being_installed, folders))
+        if was_incomplete and not self._is_incomplete:
+            self._look_due = 0.0  # no event tells of what completes it
+            return True
+        return self._is_incomplete
 
     def _note(self, paths: frozenset[str], at: float) -> None:
         if paths and not self._paths and not self._everything:

@@ -89,7 +89,7 @@ _WORDS: dict[str, str] = {
     Kind.VARIABLE: "${key} has another value",
     Kind.EARLY_VARIABLE: "${key} has another value",
     Kind.VARIABLES: "the variables of .env are others",
-    Kind.INSTALLED: "other packages are installed in {key}",
+    Kind.INSTALLED: "other packages are installed in {where}",
     Kind.INTERPRETER: "another version of Python, or of what is recorded",
     Kind.OPAQUE: "it uses what cannot be followed ({key}): any change counts",
 }

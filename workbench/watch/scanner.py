@@ -77,6 +77,7 @@ class Scanner:
         self._watch_closely(files)
         if self._folders.used != was:
             added, gone = self._folders.used - was, was - self._folders.used
+            added = added.union(map(Path, map(os.path.realpath, added)))  # where links lead is watched with them
             paths -= {path for path in _and_above(added) if not _is_watched(before, path)}
             paths -= {path for path in _and_above(gone) if not _is_watched(self.picture, path)}
         return frozenset(paths)

@@ -42,6 +42,8 @@ _OF_PATHS = frozenset(
         DependencyKind.PROBE,
         DependencyKind.STATE,
         DependencyKind.TREE,
+        DependencyKind.INSTALLED,
+        DependencyKind.INTERPRETER,
     }
 )
 

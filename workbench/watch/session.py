@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from workbench.agents.worker.recording.fingerprints import is_library_folder
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.events import Notice, RunEvent
@@ -292,6 +293,8 @@ class WatchSession:
             if self._is_paused:
                 return
             overtaken, self._overtaken = self._overtaken, []
+            if self._watcher.is_installing:  # the change that follows concerns them
+                return
             decisions = await self._off_loop(lambda: self._deciding.some(overtaken))
             # What was not told, for fear that it had been overtaken, may hold by now.
             await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
@@ -300,7 +303,7 @@ class WatchSession:
 
     async def _look_when_idle(self) -> None:
         """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
-        if self._live or self._overtaken or self._elsewhere or self._starting.locked():
+        if self._live or self._overtaken or self._elsewhere or self._starting.locked() or self._watcher.is_installing:
             return
         async with self._starting:
             decisions = await self._off_loop(self._deciding.all)
@@ -326,5 +329,7 @@ class WatchSession:
         return all(are_left.values())
 
     def _is_left(self, path: str) -> bool:
+        if is_library_folder(path):  # told where more than names may differ
+            return False
         left = self._verdicts.last_left(path)
         return self._state.has_same_names(path) if left is None else self._state.file(path) == left

@@ -141,7 +141,7 @@ class State:
             folder, _, names = key.rpartition("::")
             return fingerprints.of_import(folder, names.split(","))
         if kind == Kind.INSTALLED:
-            return fingerprints.of_installed(key)
+            return fingerprints.of_installed(key, part=self.file)
         if kind == Kind.INTERPRETER:
             return self._interpreter(key)
         return self._variable(kind, key, around) if around is not None else ""

@@ -60,6 +60,11 @@ class Watcher:
         """Whether changes are kept back."""
         return self._paused
 
+    @property
+    def is_installing(self) -> bool:
+        """Whether packages are being installed: once they are, a change is told."""
+        return self._observer.is_installing
+
     async def start(self) -> Watching:
         """Begin to watch; what changes after this returned is told, and much of what changed meanwhile."""
         if self._thread is None:

@@ -49,7 +49,8 @@ async def test_each_way_of_running_tells_code_files_variables_and_surroundings(
     assert record.of("variable") == {"WB_KEY": "absent"}
     assert record.of("interpreter") == {sys.executable: fingerprints.of_interpreter()}
     assert record.looked_for()["helper"] == "module"
-    (site_packages,) = record.of("installed")
+    settings, site_packages = sorted(record.of("installed"), key=lambda path: path.endswith("packages"))
+    assert settings == str(Path(sys.prefix, "pyvenv.cfg"))
     assert record.of("installed")[site_packages] == fingerprints.of_installed(site_packages)
     assert not record.of("opaque") and not record.of("written")
     assert {row.kind for row in record.dependencies.rows} <= set(DependencyKind)

@@ -8,7 +8,10 @@ import os
 import sys
 
 from .loading import has_entered, open_path, shadowed_names
-from .recording.places import is_workspace
+from .recording import hooks
+from .recording.fingerprints import of_environment
+from .recording.places import LIBRARY_FOLDERS, is_workspace
+from .recording.recorder import quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +70,18 @@ def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str
                 continue
             if watch.seen or count_threads() > 1:
                 raise Unsafe(package)
+
+
+def environment() -> Dict[str, str]:
+    """How the interpreter and what is installed for it were when this process began, with libraries imported since."""
+    recorder = hooks.active()
+    if recorder is None:
+        return {}
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    origins = [str(getattr(spec, "origin", "")) for spec in specs if getattr(spec, "has_location", False)]
+    files = [path for path in origins if any(folder in path for folder in LIBRARY_FOLDERS)]
+    with quiet:
+        return {**{path: of_environment(path) for path in files}, **recorder.environment}
 
 
 def count_threads() -> int:

@@ -19,6 +19,7 @@ from . import faults, interception, scoring
 from .asking import Tools
 from .limits import SpanLimit
 from .loading import enter, make_adapter, open_path
+from .preload import environment
 from .recording.recorder import quiet
 from .recording.telling import Teller
 from .wire import Wire, connect, encode, hello, remove_socket
@@ -62,7 +63,7 @@ def run(adapter: Adapter, config: Dict[str, Any], *, watcher: Optional[threading
     wire = Wire(config["address"])
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=wire.close)  # what the agent forks is not us
-    wire.send(hello("shared", config["token"]))
+    wire.send({**hello("shared", config["token"]), "environment": environment()})
     server = _Server(adapter, wire, loop, threads=config["threads"], watcher=watcher)
     server.begin()
     while True:

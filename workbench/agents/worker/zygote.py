@@ -17,7 +17,7 @@ import sys
 
 from . import agent_import, child, loading
 from .loading import compile_early, make_adapter
-from .preload import Unsafe, count_threads, preload, settle
+from .preload import Unsafe, count_threads, environment, preload, settle
 from .recording import hooks
 from .recording.recorder import quiet
 from .wire import Wire, hello, remove_socket
@@ -45,7 +45,8 @@ def run(config: Dict[str, Any]) -> None:
         from . import shared  # noqa: F401
     address = config["address"]
     wire = Wire(address)
-    if not _serve(adapter, wire, address, hello("zygote", config["token"])):
+    greeting = {**hello("zygote", config["token"]), "environment": environment()}
+    if not _serve(adapter, wire, address, greeting):
         remove_socket(address)
 
 
@@ -78,7 +79,7 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
     except agent_import.Unshared as unshared:
         wire.send({**greeting, "unshared": unshared.reason, "imported": unshared.learned})
     else:
-        _serve(adapter, wire, address, greeting)
+        _serve(adapter, wire, address, {**greeting, "environment": environment()})
 
 
 def _serve(adapter: Any, wire: Wire, address: List[Any], greeting: Dict[str, Any]) -> bool:

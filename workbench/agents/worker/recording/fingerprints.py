@@ -11,10 +11,11 @@ import hmac
 import os
 import stat
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Collection, Iterable, List, Mapping, Optional, Set
+    from typing import Callable, Collection, Iterable, List, Mapping, Optional, Set
 
 FORMAT = 2
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
@@ -25,10 +26,14 @@ ABSENT = "absent"
 IGNORED = frozenset((".git", ".workbench", ".adk", "__pycache__"))
 """Folders nothing in which is recorded, and which count in no listing: others keep their own books there."""
 
+LIBRARIES = frozenset(("site-packages", "dist-packages"))
+"""Folders in which libraries are installed, by name."""
+
 _UNREADABLE = "unreadable"
 _LARGEST = 64 * 1024 * 1024  # bytes: of a larger file the times of its last change count instead
 _PIECE = 1 << 20
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+_UNFINISHED = 60.0  # seconds; what an installation left unfinished for longer was given up
 _EXTENSIONS = (".so", ".pyd")
 
 _stat, _lstat, _listdir, _readlink = os.stat, os.lstat, os.listdir, os.readlink  # the recorder wraps some of them
@@ -186,13 +191,66 @@ def _keyed(secret: bytes, text: str) -> str:
     return hmac.digest(secret, text.encode("utf-8", "surrogateescape"), "sha256").hex()[:16]
 
 
-def of_installed(folder: str) -> str:
-    """Which distributions a folder of installed ones holds, in which versions."""
+def of_installed(folder: str, *, part: Callable[[str], str] = of_file) -> str:
+    """Which distributions a folder holds: their names, versions, files and where editable ones lie.
+
+    The files by RECORD, which has the hash of each. `part` gives the fingerprint of a file that tells of a
+    distribution, or of `pyvenv.cfg`, which tells where else there are some.
+    """
+    try:
+        names = _listdir(folder)
+    except NotADirectoryError:
+        return part(folder)
+    except OSError:
+        return ABSENT
+    told = [name for name in names if name.endswith(_INSTALLED) or name.startswith("__editable__")]
+    if is_library_folder(folder):
+        parts = [os.path.join(name, "RECORD") if name.endswith(".dist-info") else name for name in told]
+        told = [*names, *(f"{name}\0{part(os.path.join(folder, name))}" for name in parts)]
+    return of_names(told)
+
+
+def is_library_folder(path: str) -> bool:
+    """Whether libraries are installed in a folder."""
+    return os.path.basename(path) in LIBRARIES
+
+
+def is_being_installed(folder: str) -> bool:
+    """Whether an installation in a folder began a short time ago and is not complete.
+
+    RECORD is written last, and what is replaced has a name with `~` until then.
+    """
     try:
         names = _listdir(folder)
     except OSError:
+        return False
+    records = {name: os.path.join(folder, name, "RECORD") for name in names if name.endswith(".dist-info")}
+    begun = [name for name in names if name.startswith("~") or (name in records and of_times(records[name]) == ABSENT)]
+    for name in begun:
+        try:
+            changed = _lstat(os.path.join(folder, name)).st_ctime
+        except OSError:
+            continue
+        if abs(time.time() - changed) < _UNFINISHED:
+            return True
+    return False
+
+
+def of_environment(path: str) -> str:
+    """What changes when an interpreter, its settings, or what a folder of libraries holds is changed: nothing is read.
+
+    The same packages give something else where they were installed at another time.
+    """
+    return of_installed(path, part=of_times) if is_library_folder(path) else of_times(path)
+
+
+def of_times(path: str) -> str:
+    """What changes when a file is changed, without reading it."""
+    try:
+        found = _stat(path)
+    except (OSError, ValueError):
         return ABSENT
-    return of_names(name for name in names if name.endswith(_INSTALLED) or name.startswith("__editable__"))
+    return f"{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_size}:{found.st_ino}"
 
 
 def of_interpreter() -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from .fingerprints import IGNORED
+from .fingerprints import IGNORED, LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, Iterable, Iterator, List, Optional, Set
 
-_LIBRARIES = ("site-packages", "dist-packages")
-LIBRARY_FOLDERS = tuple(os.sep + name + os.sep for name in _LIBRARIES)
+LIBRARY_FOLDERS = tuple(os.sep + name + os.sep for name in sorted(LIBRARIES))
 STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INSTALLED = (STANDARD, OURS)
-_OUTSIDE = IGNORED.union(_LIBRARIES)
+_OUTSIDE = IGNORED.union(LIBRARIES)
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/") if os.sep == "/" else ()
 
 

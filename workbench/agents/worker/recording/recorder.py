@@ -17,7 +17,9 @@ from .blocks import EVERYTHING, EVERYWHERE
 from .callers import is_asked_by_agent, is_called_by
 from .fingerprints import (
     ABSENT,
+    is_library_folder,
     names_in,
+    of_environment,
     of_file,
     of_import,
     of_installed,
@@ -105,16 +107,19 @@ class Recorder:
         self._uses_all_names = False
         self._awaited: Set[str] = set()  # modules that were made, and have yet to be filled
         self._named: Set[Tuple[str, str]] = set()
+        self.environment: Dict[str, str] = {}
+        """How the interpreter and what is installed for it were when this process began, by path."""
 
     # What the worker tells
 
     def begin(self, path: Iterable[str]) -> None:
         """Note what holds for the whole process; `path` is its `sys.path` before the agent's folders are on it."""
-        executable = os.path.abspath(sys.executable)
+        executable, settings = os.path.abspath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg")
+        installed = [settings, *(folder for folder in map(os.path.abspath, path) if is_library_folder(folder))]
+        self.environment = {place: of_environment(place) for place in (executable, *installed)}
         self._note("interpreter", executable, of_interpreter())
-        for folder in path:
-            if os.path.basename(folder) in ("site-packages", "dist-packages"):
-                self._note("installed", os.path.abspath(folder), of_installed(folder))
+        for place in installed:
+            self._note("installed", place, of_installed(place))
         self.places.add(path)
         self.variable_read("PYTHONPATH", os.environ.get("PYTHONPATH"))
 
@@ -250,7 +255,7 @@ class Recorder:
 
     def listed_for_distributions(self, path: str) -> None:
         """A folder was searched for installed distributions, and nothing else."""
-        if not self._is_ours_to_ignore(path):
+        if ("installed", path) not in self._found and not self._is_ours_to_ignore(path):
             self._note("installed", path, of_installed(path))
 
     def connected(self, path: str) -> None:
