@@ -82,6 +82,37 @@ def test_whatever_keeps_source_from_being_compiled_is_said(tmp_path: Path, sourc
     assert broken is not None and broken.message
 
 
+async def test_variables_that_are_read_all_at_once_or_by_the_system_count(folder: Folder) -> None:
+    toml = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", toml + 'env_file = ".env"\n')
+    folder.write(".env", "MODEL=a\n")
+    folder.write(
+        "agent.py",
+        """
+        import os, urllib.request
+
+        def answer(prompt):
+            if prompt == "all":
+                dict(os.environ)
+            if prompt == "proxies":
+                urllib.request.getproxies()
+            return prompt
+        """,
+    )
+    folder.cases(all="all", proxies="proxies", none="none")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        other = await watched.after(lambda: folder.write(".env", "MODEL=b\n"))
+        assert other.verdicts.keys() == {"all"}
+
+        proxy = await watched.after(lambda: folder.write(".env", "MODEL=b\nno_proxy=x\n"))
+        assert proxy.verdicts.keys() == {"all", "proxies"}
+
+        zone = await watched.after(lambda: folder.write(".env", "MODEL=b\nno_proxy=x\nTZ=Asia/Tokyo\n"))
+        assert zone.verdicts.keys() == {"all", "proxies", "none"}
+
+
 async def test_a_set_that_is_broken_while_it_is_typed_keeps_its_cases(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()

@@ -65,7 +65,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.IMPORT: ("import", "imports"),
     Kind.VARIABLE: ("environment variable", "environment variables"),
     Kind.EARLY_VARIABLE: ("environment variable", "environment variables"),
-    Kind.VARIABLES: ("set of all variables", "sets of all variables"),
+    Kind.VARIABLES: ("set of variables", "sets of variables"),
     Kind.ENV_FILES: ("set of .env files", "sets of .env files"),
     Kind.INSTALLED: ("set of installed packages", "sets of installed packages"),
     Kind.INTERPRETER: ("Python version", "Python versions"),
@@ -88,10 +88,17 @@ _WORDS: dict[str, str] = {
     Kind.IMPORT: "{where}: an import of {name} may find something else",
     Kind.VARIABLE: "${key} has another value",
     Kind.EARLY_VARIABLE: "${key} has another value",
-    Kind.VARIABLES: "the variables of .env are others",
+    Kind.VARIABLES: "{variables}",
     Kind.INSTALLED: "other packages are installed in {where}",
     Kind.INTERPRETER: "another version of Python, or of what is recorded",
     Kind.OPAQUE: "it uses what cannot be followed ({key}): any change counts",
+}
+
+
+_OF_VARIABLES = {
+    "all": "environment variables have other values, and all of them are read",
+    "proxies": "the variables for proxies have other values",
+    "locale": "the variables for the time zone and the locale have other values",
 }
 
 
@@ -104,7 +111,8 @@ def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
             return f"{where} is new"
         return f"{where} changed" if os.path.lexists(path_of(row)) else f"{where} is gone"
     words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
-    return words.format(where=where, key=row.key, name=row.key.rpartition("::")[2].replace(",", ", "))
+    name = row.key.rpartition("::")[2].replace(",", ", ")
+    return words.format(where=where, key=row.key, name=name, variables=_OF_VARIABLES.get(row.key.split("\0")[0]))
 
 
 def _source_in_words(row: Dependency, where: str, state: State | None) -> str:

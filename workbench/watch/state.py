@@ -154,7 +154,7 @@ class State:
         if kind != Kind.VARIABLES:
             return fingerprints.of_variable(secret, effective.get(key))
         named = dotenv.effective(around.env_files, {})
-        return fingerprints.of_variables(secret, {name: effective[name] for name in named})
+        return fingerprints.of_variables(secret, fingerprints.which_count(key, effective, defined=named))
 
     def _blocks_of(self, path: str) -> Blocks | BrokenSource | None:
         """The blocks of a source file as it is; None where there is none."""

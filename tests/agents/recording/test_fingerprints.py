@@ -19,6 +19,7 @@ from workbench.agents.worker.recording.fingerprints import (
     of_variable,
     of_variables,
     secret_of,
+    which_count,
 )
 
 
@@ -138,3 +139,13 @@ def test_installed_distributions_are_known_by_their_folders(tmp_path: Path) -> N
 
 def test_the_interpreter_is_known_by_its_version_and_the_format() -> None:
     assert of_interpreter() == f"{'.'.join(map(str, sys.version_info[:3]))};{fingerprints.FORMAT}"
+
+
+def test_what_differs_from_session_to_session_counts_only_where_env_files_define_it() -> None:
+    values = {"MODEL": "m", "PWD": "/a", "SSH_TTY": "1", "TZ": "UTC", "LANG": "C", "Http_Proxy": "p"}
+
+    assert which_count("all", values, defined=["SSH_TTY"]).keys() == {"MODEL", "SSH_TTY", "TZ", "LANG", "Http_Proxy"}
+    assert which_count("all\0MODEL\0TZ", values, defined=[]).keys() == {"LANG", "Http_Proxy"}
+    assert which_count("proxies", values, defined=["MODEL"]) == {"Http_Proxy": "p"}
+    assert which_count("locale", values, defined=[]) == {"TZ": "UTC"}
+    assert which_count("locale", values, defined=["LANG", "MODEL"]) == {"TZ": "UTC", "LANG": "C"}

@@ -119,7 +119,8 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     hashed = {name: fingerprints.of_variable(secret, value) for name, value in expected.items()}
     assert record.of("variable") == {**hashed, **absent}
     in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # whatever the agent does to them
-    assert record.of("variables") == {".env": fingerprints.of_variables(secret, in_effect)}
+    counted = fingerprints.which_count("all", {**os.environ, **in_effect}, defined=in_effect)
+    assert record.of("variables")["all"] == fingerprints.of_variables(secret, counted)
     assert record.of("env_files") == {".env": "-"}
 
 

@@ -100,12 +100,23 @@ def is_view() -> bool:
     return code is not None and code.co_name == "__iter__" and _module(code.co_filename) == "_collections_abc"
 
 
+def is_for_proxies() -> bool:
+    """Whether a mapping is read by `urllib`, which looks for the variables of proxies in it."""
+    frame = _caller_beyond_mappings()
+    return frame is not None and frame.f_code.co_name == "getproxies_environment"
+
+
 def instruction() -> Optional[Tuple[int, int]]:
     """Which call of the nearest caller outside `collections` this is: the same one for all that `dict(x)` does."""
+    frame = _caller_beyond_mappings()
+    return None if frame is None else (id(frame), frame.f_lasti)
+
+
+def _caller_beyond_mappings() -> Optional[FrameType]:
     frame = caller()
     while frame is not None and _module(frame.f_code.co_filename) == "_collections_abc":
         frame = frame.f_back
-    return None if frame is None else (id(frame), frame.f_lasti)
+    return frame
 
 
 def is_called_by(*modules: str, within: int = 1) -> bool:

@@ -15,7 +15,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Collection, Iterable, List, Mapping, Optional, Set
+    from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 FORMAT = 2
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
@@ -35,6 +35,21 @@ _PIECE = 1 << 20
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
 _UNFINISHED = 60.0  # seconds; what an installation left unfinished for longer was given up
 _EXTENSIONS = (".so", ".pyd")
+
+# Variables that differ from one terminal, session or CI job to the next and say nothing of what an agent is to do.
+_OF_SESSION = frozenset(
+    (
+        "_", "COLORTERM", "COLUMNS", "DISPLAY", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM", "LC_CTYPE", "LINES",
+        "LS_COLORS", "MAIL", "OLDPWD", "PROMPT_COMMAND", "PS1", "PWD", "PYTEST_CURRENT_TEST", "SECURITYSESSIONID",
+        "SESSION_MANAGER", "SHLVL", "STY", "TERM", "WAYLAND_DISPLAY", "WINDOWID", "XAUTHORITY",
+    )
+)  # fmt: skip
+_OF_SESSIONS = (
+    "ALACRITTY_", "BUILDKITE_", "CI_", "CIRCLE_", "DBUS_", "DIRENV_", "GITHUB_", "GITLAB_", "GNOME_", "GPG_", "ITERM_",
+    "KITTY_", "LC_TERMINAL", "PYTEST_XDIST_", "RUNNER_", "SSH_", "SYSTEMD_", "TERM_", "TMUX", "VSCODE_", "VTE_",
+    "WEZTERM_", "WORKBENCH_", "XDG_", "__",
+)  # fmt: skip
+_OF_LOCALE = ("LANG", "LANGUAGE", "LC_")
 
 _stat, _lstat, _listdir, _readlink = os.stat, os.lstat, os.listdir, os.readlink  # the recorder wraps some of them
 _scandir = os.scandir
@@ -185,6 +200,25 @@ def of_variable(secret: bytes, value: Optional[str]) -> str:
 def of_variables(secret: bytes, values: Mapping[str, str]) -> str:
     """Names and values of several variables."""
     return _keyed(secret, "\0".join(f"{name}={values[name]}" for name in sorted(values)))
+
+
+def which_count(what: str, values: Mapping[str, str], *, defined: Collection[str]) -> Dict[str, str]:
+    """The variables that count where several are read at once; `defined` are those that `.env` files define.
+
+    `all`: those and what else is set, but for what differs from session to session. `proxies`: those of the network.
+    `locale`: what C libraries look at by themselves, the time zone and what `.env` files say of the locale. Names
+    behind that, joined by NUL, are left out.
+    """
+    kind, *left_out = what.split("\0")
+    if kind == "proxies":
+        counted = [name for name in values if name.lower().endswith("_proxy")]
+    elif kind == "locale":
+        counted = [name for name in values if name == "TZ" or (name in defined and name.startswith(_OF_LOCALE))]
+    else:
+        counted = [
+            name for name in values if name in defined or not (name in _OF_SESSION or name.startswith(_OF_SESSIONS))
+        ]
+    return {name: values[name] for name in counted if name not in left_out}
 
 
 def _keyed(secret: bytes, text: str) -> str:

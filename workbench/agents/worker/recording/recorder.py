@@ -29,6 +29,7 @@ from .fingerprints import (
     of_variable,
     of_variables,
     secret_of,
+    which_count,
 )
 from .followed import OF_IMPORTS, Asked, make_module
 from .places import Places
@@ -36,7 +37,7 @@ from .places import Places
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any, Collection, Dict, Iterable, List, Optional, Set, Tuple
+    from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
     from .names import Names
 
@@ -78,7 +79,12 @@ class Recorder:
         self.tainted: Optional[str] = None
         self._secret = secret_of(target_path)
         self._kind_of_variable = "early_variable"
-        self._env_values: Dict[str, str] = {}
+        self._values: Dict[str, str] = {}
+        """The variables when the agent's turn came, but for those that this process had set."""
+        self._defined: FrozenSet[str] = frozenset()
+        self._inherited: FrozenSet[str] = frozenset()
+        self._set_before: Set[str] = set()
+        self._read_at_once: Set[str] = set()
         self._own_variables: Set[str] = set()
         self.known_variables: Set[str] = set()
         """Names of which nothing is learnt where they are read again."""
@@ -121,6 +127,7 @@ class Recorder:
         for place in installed:
             self._note("installed", place, of_installed(place))
         self.places.add(path)
+        self._inherited = frozenset(os.environ)
         self.variable_read("PYTHONPATH", os.environ.get("PYTHONPATH"))
 
     def own_variable(self, name: str) -> None:
@@ -143,10 +150,12 @@ class Recorder:
         """
         roots = list(roots)
         self.places.add([*roots, *sys.path])
-        others = [name for name in defined if name not in self._own_variables and name in os.environ]
-        self._env_values = {name: os.environ[name] for name in others}
+        self._values = {name: value for name, value in os.environ.items() if name not in self._own_variables}
+        self._defined = frozenset(defined)
+        self._set_before = self._own_variables & self._inherited.union(defined)
         self._correct_early(defined)
         self._kind_of_variable = "variable"
+        self.variables_read("locale")
         self.known_variables.intersection_update(self._own_variables)
         if env_files:
             self._note("env_files", "\0".join(os.path.abspath(file) for file in env_files), "-")
@@ -313,10 +322,14 @@ class Recorder:
             self.known_variables.add(name)
             self._note(self._kind_of_variable, name, of_variable(self._secret, value))
 
-    def variables_read(self) -> None:
-        """The names of all variables were read."""
-        if self._kind_of_variable == "variable":
-            self._note("variables", ".env", of_variables(self._secret, self._env_values))
+    def variables_read(self, what: str = "all") -> None:
+        """Several variables were read: `what` as in `fingerprints.which_count`."""
+        if self._kind_of_variable != "variable" or what in self._read_at_once:
+            return
+        self._read_at_once.add(what)
+        own = which_count(what, dict.fromkeys(self._set_before, ""), defined=self._defined)
+        values = which_count(what, self._values, defined=self._defined)
+        self._note("variables", "\0".join([what, *sorted(own)]), of_variables(self._secret, values))
 
     def opaque(self, why: str) -> None:
         """Something was done that may read or run anything."""

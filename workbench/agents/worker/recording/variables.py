@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import _local
 
-from .callers import instruction, is_view
+from .callers import instruction, is_for_proxies, is_view
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -58,6 +58,6 @@ def watch_variables(recorder: Recorder) -> None:
 
     def read_all() -> None:
         here.call = instruction()
-        recorder.variables_read()
+        recorder.variables_read("proxies" if is_for_proxies() else "all")
 
     kind.__getitem__, kind.__iter__ = get, iterate
