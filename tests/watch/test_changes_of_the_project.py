@@ -183,6 +183,25 @@ async def test_what_the_target_names_concerns_all_its_cases(folder: Folder) -> N
         assert back.verdicts == {}
 
 
+async def test_what_the_target_comes_to_name_counts_for_older_verdicts(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    prompts = tmp_path_factory.mktemp("prompts") / "deep" / "a.txt"
+    folder.write(str(prompts), "a")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        named = await watched.after(
+            lambda: folder.write("workbench.toml", f'{settings}watch = ["{prompts.parent.parent}"]\n')
+        )
+        assert named.verdicts.keys() == {"up_1", "up_2", "down"}
+        assert "`watch` of its target" in named.change.reason
+
+        changed = await watched.after(lambda: folder.write(str(prompts), "b"))
+        assert changed.verdicts.keys() == {"up_1", "up_2", "down"}
+
+
 async def test_a_project_without_cases_is_watched_and_the_first_one_runs(folder: Folder) -> None:
     (folder.root / "set.evalset.json").unlink()
     async with watching(folder.root) as watched:

@@ -12,8 +12,13 @@ from workbench.model.target import Target
 
 def watched_by(target: Target) -> frozenset[Dependency]:
     """A row for each path that the target names, as it is now."""
-    paths = [os.path.normpath(target.path / path) for path in target.watch]
+    paths = paths_watched_by(target)
     return frozenset(Dependency(DependencyKind.TREE.value, path, fingerprint_of_tree(path)) for path in paths)
+
+
+def paths_watched_by(target: Target) -> frozenset[str]:
+    """The paths that the target names, absolute."""
+    return frozenset(os.path.normpath(target.path / path) for path in target.watch)
 
 
 def with_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:

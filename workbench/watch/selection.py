@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from workbench.engine.plan import PlannedCase
+from workbench.engine.trees import paths_watched_by
 from workbench.engine.verdicts import Asked, Verdicts
 from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.keys import JobKey
@@ -71,6 +72,7 @@ class Why(StrEnum):
     PROBLEM = "it cannot be run as it is"
     NEVER_JUDGED = "never judged"
     NEWER_RUN = "there is a run to compare it with now"
+    NOT_COMPARED = "`watch` of its target names what it was not held against"
     ALWAYS = "its target is set to run again after every change"
 
 
@@ -108,6 +110,7 @@ class _Special(NamedTuple):
 
     opaque: tuple[Dependency, ...]
     states: tuple[Dependency, ...]
+    trees: frozenset[str]
 
 
 def place_of(verdict: StoredVerdict) -> Place:
@@ -185,7 +188,7 @@ class Selector:
         if shown is not None and len(known) > 1:
             shown_first = sorted(known, key=lambda verdict: place_of(verdict) != shown)
         for verdict in shown_first:
-            if not _is_verdict(verdict) or (not planned.is_recorded and self._reasons(verdict, folder)):
+            if not _is_verdict(verdict) or (not planned.is_recorded and self._reasons(verdict, planned)):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash
@@ -199,7 +202,7 @@ class Selector:
             return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable, planned)),), usable)
         if not known:
             return self._of_unknown(job, planned)
-        return self._of_stale(job, planned, known[0], folder)
+        return self._of_stale(job, planned, known[0])
 
     def unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """What the agent did last, where nobody has judged it and the agent would do the same today."""
@@ -208,7 +211,7 @@ class Selector:
             return None
         if planned.tools is not None and planned.tools.record is not None:  # calls are wanted, not only a verdict
             return None
-        return None if self._reasons(newest, str(planned.target.path)) else newest
+        return None if self._reasons(newest, planned) else newest
 
     def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
         """This was never asked, or never recorded."""
@@ -219,8 +222,8 @@ class Selector:
         changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
         return Decision(job, planned, action, (Reason(never if is_new else changed),))
 
-    def _of_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict, folder: str) -> Decision:
-        reasons = self._reasons(newest, folder)
+    def _of_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
+        reasons = self._reasons(newest, planned)
         if not reasons:  # it was no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
@@ -234,16 +237,21 @@ class Selector:
             return False
         return self._state.broken(path_of(row)) is not None
 
-    def _reasons(self, verdict: StoredVerdict, folder: str) -> tuple[Reason, ...]:
+    def _reasons(self, verdict: StoredVerdict, planned: PlannedCase) -> tuple[Reason, ...]:
         """Why the agent might do something else today."""
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
-        return tuple([Reason(row=row) for row in self._changed_or_opaque(verdict.dependencies, folder, verdict)])
+        changed = self._changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
+        if not changed and planned.target.watch:
+            trees = self._special(verdict.dependencies).trees
+            if not paths_watched_by(planned.target) <= trees:
+                return (Reason(Why.NOT_COMPARED),)
+        return tuple([Reason(row=row) for row in changed])
 
     def _changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
         """As `_changed`. If nothing did, the opaque rows, unless nothing at all has changed since the run began."""
         changed = self._changed(number, folder, since=verdict.began_at)
-        if changed or not (opaque := self._specials[number].opaque) or self._is_current(verdict):
+        if changed or not (opaque := self._special(number).opaque) or self._is_current(verdict):
             return changed
         return opaque[:_REASONS]
 
@@ -270,7 +278,7 @@ class Selector:
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
             known = tuple(sorted(few, key=lambda row: row.kind not in (Kind.BLOCK, Kind.NAME)))
             self._mismatches[number, folder] = known
-        states = (self._specials.get(number) or self._find_special(number)).states
+        states = self._special(number).states
         if known or not states:
             return known
         return [row for row in states if not self._is_as_left(row, since)][:_REASONS]
@@ -300,11 +308,15 @@ class Selector:
             return True
         return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
 
-    def _find_special(self, number: int) -> _Special:
+    def _special(self, number: int) -> _Special:
+        known = self._specials.get(number)
+        if known is not None:
+            return known
         rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
         found = self._specials[number] = _Special(
             opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
             states=tuple([row for row in rows if row.kind == Kind.STATE]),
+            trees=frozenset(row.key for row in rows if row.kind == Kind.TREE),
         )
         return found
 

@@ -23,7 +23,7 @@ from workbench.watch.selection import Decision, Place, Selector
 from workbench.watch.sources import Sources
 from workbench.watch.state import State
 from workbench.watch.stored import OffLoop, show_stored
-from workbench.watch.watcher import Change, Watcher
+from workbench.watch.watcher import Change, Folders, Watcher
 from workbench.watch.work import Work
 
 _MOMENT = 0.01  # seconds
@@ -200,6 +200,7 @@ class WatchSession:
 
     async def _replan(self, saved: Collection[Path] = ()) -> None:
         plan, problems = await self._off_loop(lambda: self._planning.plan(saved))
+        await self._watcher.replace(Folders.of(self._workspace.root, self._workspace.project.targets.values()))
         if await self._sources.watch_plan(self._planning.files):
             plan, more = await self._off_loop(self._planning.plan)
             problems += more

@@ -109,6 +109,12 @@ class Watcher:
         if folders != self._folders:
             await self._exchange(folders)
 
+    async def replace(self, folders: Folders) -> None:
+        """Watch these folders in place of those it began with, and still what was added."""
+        folders = folders.using(self._folders.used)
+        if folders != self._folders:
+            await self._exchange(folders)
+
     async def keep(self, paths: Iterable[Path]) -> None:
         """Like `add`, but forgets what was added before and is not among these."""
         folders = Folders(self._folders.root, self._folders.more).using(paths)
