@@ -92,6 +92,30 @@ def run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(folder.root, monkeypatch)
 
 
+@pytest.mark.parametrize("report_format", ["text", "jsonl"])
+def test_a_watch_that_nobody_reads_ends_and_stops_its_agents(folder: Folder, report_format: str) -> None:
+    folder.write(
+        "agent.py",
+        "import os, pathlib, time\n\n"
+        "def answer(prompt):\n"
+        "    pathlib.Path(f'{prompt}.pid').write_text(str(os.getpid()))\n"
+        "    time.sleep(60)\n",
+    )
+    command = [WORKBENCH, "watch", "--format", report_format]
+    process = subprocess.Popen(command, cwd=folder.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    _until(lambda: any(path.read_text() for path in folder.root.glob("*.pid")))
+    agents = [int(text) for path in folder.root.glob("*.pid") if (text := path.read_text())]
+
+    process.stdout.read(1)
+    process.stdout.close()
+
+    assert process.wait(timeout=10) == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert not [agent for agent in agents if Path(f"/proc/{agent}").exists()]
+
+
 def test_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
     watch = Watch(folder, "--plain")
     watches.append(watch)

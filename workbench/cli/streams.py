@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -72,8 +74,31 @@ def write_document(text: str) -> None:
         drop_output()
 
 
+READER_GONE = 141
+"""The exit status of programs that end because nobody reads what they write (SIGPIPE)."""
+
+
+def has_reader() -> bool:
+    """Whether somebody still reads standard output; False only where that is known."""
+    if _dropped:
+        return False
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+        if not is_pipe or not hasattr(select, "poll"):
+            return True
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)  # of a pipe without reader an error is told
+        return not any(told & select.POLLERR for _, told in poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # no file, or closed
+        return True
+
+
+_dropped: list[bool] = []
+
+
 def drop_output() -> None:
     """Send what is still to be written to nowhere: the interpreter would complain at exit otherwise."""
+    _dropped.append(True)
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK_FOR_READER = 1.0  # seconds
+
 
 @click.command()
 @case_options
@@ -59,7 +61,7 @@ def watch(
     from workbench.cli.interrupt import INTERRUPTED
     from workbench.cli.run import open_workspace, selections_of
     from workbench.cli.running import command_line
-    from workbench.cli.streams import message
+    from workbench.cli.streams import READER_GONE, has_reader, message
     from workbench.cli.watch_lines import JsonLines, TextLines
     from workbench.engine.named import is_marked
     from workbench.engine.plan import NoCases, RunOptions
@@ -102,7 +104,7 @@ def watch(
             _listen(session, JsonLines(open_history=workspace.history), refuse_nothing=refuse_nothing)
         else:
             _listen(session, TextLines(plain=plain, verbose=verbose, said=said), refuse_nothing=refuse_nothing)
-    return INTERRUPTED
+    return INTERRUPTED if has_reader() else READER_GONE
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
@@ -112,11 +114,15 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 
 def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[], None]) -> None:
-    """Print what happens until Ctrl-C or SIGTERM. `refuse_nothing` may raise where there is no case to begin with."""
+    """Print what happens until Ctrl-C or SIGTERM, or until nobody reads it.
+
+    `refuse_nothing` may raise where there is no case to begin with.
+    """
     import asyncio
     import contextlib
     import signal
 
+    from workbench.cli.streams import has_reader
     from workbench.watch.events import WatchStarted
 
     async def listen() -> None:
@@ -126,10 +132,17 @@ def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[],
             lines.show(event)
 
     async def until_stopped() -> None:
+        def look_for_reader() -> None:
+            if has_reader():
+                asyncio.get_running_loop().call_later(_LOOK_FOR_READER, look_for_reader)
+            else:
+                listening.cancel()
+
         listening = asyncio.ensure_future(listen())
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt it is
                 asyncio.get_running_loop().add_signal_handler(number, listening.cancel)
+        look_for_reader()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
 
