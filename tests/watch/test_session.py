@@ -12,6 +12,7 @@ from tests.watch.watched import TOOLS, Folder, watching
 from workbench.model.events import Notice
 from workbench.store.errors import StoreError
 from workbench.store.history import History
+from workbench.watch import listening, observer
 from workbench.watch.events import AllKnown, ChangeSeen, RunBegun, VerdictKnown, WatchStarted
 
 
@@ -31,6 +32,26 @@ async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Fol
         assert (broken.change.run, broken.change.total) == (2, 3)
         assert broken.first(AllKnown).stale == 0
         assert broken.first(AllKnown).summary.passed == 1
+
+
+async def test_that_the_system_tells_of_no_more_changes_is_said_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listen(_: object) -> listening.Listener:
+        raise listening.Unavailable(listening._reason(OSError(28, "OS file watch limit reached.")))
+
+    async with watching(folder.root) as watched:
+        assert (await watched.until_quiet()).first(WatchStarted).mode == "events"
+        monkeypatch.setattr(observer, "Listener", listen)
+
+        folder.write("new/more.py", "")
+        assert "max_user_watches" in (await watched.until(Notice)).message
+        await watched.until(ChangeSeen)
+        watched.events.clear()
+
+        changed = await watched.after(lambda: folder.write("tools.py", TOOLS.replace("PREFIX + text", "'no'")))
+        assert set(changed.verdicts.values()) == {"FAILED"}
+        assert not changed.has(Notice)
 
 
 async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:

@@ -200,6 +200,25 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
     assert "limit of watched folders is reached" in done.stdout
 
 
+def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
+    """That of a user namespace of its own."""
+    folders = [tree(tmp_path / str(number), "a") for number in range(8)]
+    code = "import sys\nfrom workbench.watch.listening import Listener\nListener(sys.argv[1:])"
+    command = 'echo 5 > /proc/sys/user/max_inotify_watches && echo limited && exec "$@"'
+    try:
+        done = subprocess.run(
+            ["unshare", "-Ur", "sh", "-c", command, "sh", sys.executable, "-c", code, *folders],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs unshare")
+    if "limited" not in done.stdout:
+        pytest.skip("needs user namespaces")
+    assert "limit of watched folders is reached" in done.stderr
+
+
 async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py", "a/b.py")
 

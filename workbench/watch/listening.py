@@ -28,19 +28,21 @@ class Listener:
 
     def __init__(self, folders: Iterable[str]) -> None:
         """Begin to listen. Raises `Unavailable` or `Vanished`."""
+        folders = list(folders)
         try:
             from watchfiles._rust_notify import RustNotify
         except ImportError as error:
             raise Unavailable(f"watchfiles cannot be loaded: {error}") from None
+
+        def listen(*, ignore_permission_denied: bool) -> RustNotify:
+            # No debug output, no polling (every 300 ms), not recursive.
+            return RustNotify(folders, False, False, 300, False, ignore_permission_denied)
+
         try:
-            self._notify = RustNotify(
-                list(folders),
-                False,  # debug
-                False,  # force_polling
-                300,  # poll_delay_ms
-                False,  # recursive
-                True,  # ignore_permission_denied
-            )
+            try:
+                self._notify = listen(ignore_permission_denied=False)
+            except PermissionError:  # to ignore that is to ignore the system's limit, too
+                self._notify = listen(ignore_permission_denied=True)
         except FileNotFoundError as error:
             raise Vanished(str(error)) from None
         except (OSError, RuntimeError, TypeError) as error:

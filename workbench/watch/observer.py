@@ -244,8 +244,11 @@ class Observer:
             self._listen_anew = True
             return True
         except listening.Unavailable as reason:
-            self._listener, self._listening, self._no_events = None, {}, str(reason)
-            self._try_again = now + _AGAIN
+            self._listener, self._listening = None, {}
+            if before is not None:  # that one and the new one together may be more than the system has
+                self._drain(before)
+                return True
+            self._no_events, self._try_again = str(reason), now + _AGAIN
         if before is not None:
             self._drain(before)
         return True

@@ -23,7 +23,7 @@ from workbench.watch.selection import Decision, Place, Selector
 from workbench.watch.sources import Sources
 from workbench.watch.state import State
 from workbench.watch.stored import OffLoop, show_stored
-from workbench.watch.watcher import Change, Folders, Watcher
+from workbench.watch.watcher import Change, Folders, Watcher, Watching
 from workbench.watch.work import Work
 
 _MOMENT = 0.01  # seconds
@@ -172,10 +172,17 @@ class WatchSession:
                     reason=status.reason,
                 )
             )
+            watcher.on_other_mode = self._tell_mode
             await self._off_loop(self._warm_up)
             await self._catch_up(None)
             async for change in watcher.changes():
                 await self._on_change(change)
+
+    def _tell_mode(self, status: Watching) -> None:
+        message = "the system tells of changes again"
+        if status.mode == "scanning":
+            message = f"changes are found later, by looking at all files again and again: {status.reason}"
+        self._news.tell(Notice(severity="warning" if status.mode == "scanning" else "information", message=message))
 
     def _warm_up(self) -> None:
         self._workspace.warm_up(self._planning.named(""))

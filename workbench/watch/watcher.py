@@ -47,6 +47,8 @@ class Watcher:
         self._failure: BaseException | None = None
         self._asked = 0
         self._taken_in = 0
+        self.on_other_mode: Callable[[Watching], None] = lambda _: None
+        """Called where events are no longer to be had, or are again."""
 
     @property
     def watching(self) -> Watching:
@@ -194,7 +196,9 @@ class Watcher:
         self._news.set()
 
     def _has_status(self, status: Watching, taken_in: int) -> None:
-        self._status, self._taken_in = status, taken_in
+        before, self._status, self._taken_in = self._status, status, taken_in
+        if before is not None and before.mode != status.mode:
+            self.on_other_mode(status)
         self._progress.set()
 
     def _failed(self, error: BaseException) -> None:
