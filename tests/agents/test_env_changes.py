@@ -78,3 +78,31 @@ async def test_a_library_that_is_replaced_is_imported_anew(tmp_path: Path, monke
         assert await _answers(host, 4) == ["new one"] * 4
     finally:
         await host.close()
+
+
+async def test_a_module_of_the_agent_replaces_a_library_for_the_libraries_that_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
+    libraries.mkdir()
+    folder.mkdir()
+    (libraries / "low.py").write_text("LEVEL = 'library'\n")
+    (libraries / "library.py").write_text("from low import LEVEL\n")
+    (folder / "agent.py").write_text(AGENT)
+    monkeypatch.setenv("PYTHONPATH", str(libraries))
+    target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
+    host = agents.host_for(target, isolation="case", concurrency=2)
+    try:
+        assert await _answers(host, 4) == ["library"] * 4
+        assert await _answers(host, 4) == ["library"] * 4  # of a process that has imported the libraries early
+
+        (folder / "low.py").write_text("LEVEL = 'own'\n")
+        assert await _answers(host, 4) == ["own"] * 4
+
+        (folder / "agent.py").write_text(AGENT + "\nimport library as again\n")
+        assert await _answers(host, 4) == ["own"] * 4
+
+        (folder / "low.py").unlink()
+        assert await _answers(host, 4) == ["library"] * 4
+    finally:
+        await host.close()

@@ -16,7 +16,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
@@ -40,7 +40,7 @@ from workbench.agents.processes import (
     worker_target,
 )
 from workbench.agents.worker import dotenv
-from workbench.agents.worker.loading import make_adapter
+from workbench.agents.worker.loading import make_adapter, shadowed_names
 from workbench.agents.zygotes import Layer, Zygote
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind, Target
@@ -82,6 +82,9 @@ class ForkLauncher:
         self._agent_is_scouted = False
         self._late: list[Layer] = []  # learned from the agent, for the zygotes below its next import
         self._defined: frozenset[str] = frozenset()
+        self._shadowed: frozenset[str] = frozenset()
+        self._names: set[str] = set()  # of modules that zygotes have imported
+        self._is_shadowed = False  # whether one of these is the agent's own in the agent's process
         self._environment: dict[str, str] = {}  # what zygotes found or imported of libraries, by path
         self._stopped_check = StoppedCheck(self._stoppable)
         self._closed = False
@@ -89,14 +92,19 @@ class ForkLauncher:
     def renew(self) -> bool:
         """Import the agent again for the sessions to come.
 
-        Begin again with a zygote that imports nothing where other packages are installed, or where `.env` files define
-        other variables than before: libraries that were imported early may be older, or may have looked at one of them.
-        Running sessions keep their processes. See `leases.Launcher.renew`.
+        Begin again with a zygote that imports nothing where other packages are installed, where `.env` files define
+        other variables than before, or where the agent's folders have a module of the name of one that was imported
+        early, or no longer: libraries may be older, or may have looked at one of them. Running sessions keep their
+        processes. See `leases.Launcher.renew`.
         """
         self._forget_agent()
-        if self._current is None or not (has_changed(self._environment) or self._defined_now() != self._defined):
+        if self._current is None or not (
+            has_changed(self._environment)
+            or self._defined_now() != self._defined
+            or not (self._shadowed_now() ^ self._shadowed).isdisjoint(self._names)
+        ):
             return False
-        self._environment = {}
+        self._environment, self._names, self._is_shadowed = {}, set(), False
         self._generation += 1
         self._agent_is_shared, self._late = True, []
         self._current, self._todo, self._learned, self._scouted = None, [], [], False
@@ -106,6 +114,12 @@ class ForkLauncher:
     def _defined_now(self) -> frozenset[str]:
         with contextlib.suppress(OSError):
             return frozenset(dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {}))
+        return frozenset()
+
+    def _shadowed_now(self) -> frozenset[str]:
+        """The names of the modules that the agent's folders have: they replace libraries of the same name."""
+        with contextlib.suppress(OSError):
+            return frozenset(shadowed_names(make_adapter(worker_target(self._target)).import_roots()))
         return frozenset()
 
     def _forget_agent(self) -> None:
@@ -316,11 +330,16 @@ class ForkLauncher:
         if self._closed:
             raise shut_down()
         if self._current is None or _has_failed(self._current):
-            self._defined = self._defined_now()
+            self._defined, self._shadowed = self._defined_now(), self._shadowed_now()
             self._current = asyncio.create_task(self._start_root())
             framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
             self._todo = framework + self._learned
-        if self._todo and self._layers and (self._expected + self._waiting > 1 or self._number):
+        if (
+            self._todo
+            and self._layers
+            and not self._is_shadowed
+            and (self._expected + self._waiting > 1 or self._number)
+        ):
             self._current = asyncio.create_task(self._grow(self._current, self._todo))
             self._todo = []
         return self._current
@@ -328,7 +347,7 @@ class ForkLauncher:
     async def _grow(self, base: asyncio.Task[Zygote], layers: list[Layer]) -> Zygote:
         zygote = await base
         for layer in layers:
-            if zygote.generation != self._generation:  # no session waits for it any more
+            if zygote.generation != self._generation or self._is_shadowed:  # no session waits for it any more
                 break
             zygote = await self._fork_zygote(zygote, layer)
         return zygote
@@ -352,9 +371,25 @@ class ForkLauncher:
                 return base
             channel, hello = call
             if "unsafe" not in hello:
-                return self._adopt(channel, hello, generation=base.generation, agent=base.agent)
+                zygote = self._adopt(channel, hello, generation=base.generation, agent=base.agent)
+                is_wrong = not layer.framework and self._has_wrong_libraries(zygote, hello["names"])
+                return base if is_wrong else zygote
             self._excluded.add(hello["unsafe"])
         return base
+
+    def _has_wrong_libraries(self, zygote: Zygote, names: Iterable[str]) -> bool:
+        """Whether a zygote holds libraries that use modules which the agent's folders replace; it ends then.
+
+        A framework is imported before the agent's folders are looked at, as its own tools do.
+        """
+        if zygote.agent is not None or zygote.generation != self._generation:
+            return False
+        self._names.update(names)
+        self._is_shadowed = not self._shadowed.isdisjoint(names)
+        if self._is_shadowed:
+            zygote.retire()
+            self._zygotes.remove(zygote)
+        return self._is_shadowed
 
     async def _call_zygote(self, base: Zygote, wanted: Message) -> _Call | None:
         """Fork a zygote and wait until it calls in; None where it died. Raises AgentError where it takes too long."""

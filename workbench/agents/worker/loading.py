@@ -157,6 +157,8 @@ def enter(adapter: Adapter) -> None:
     with quiet:
         dotenv.load(files)
         sys.dont_write_bytecode = True
+    _import_framework(adapter)
+    with quiet:
         imported = _imported_names()
         _forget_shadowed_modules(roots)
         sys.path[:0] = roots
@@ -164,6 +166,18 @@ def enter(adapter: Adapter) -> None:
         if recorder is not None:
             recorder.enter(roots, env_files=files, defined=dotenv.effective(files, {}), imported=imported)
             spy.stay_first(recorder)
+
+
+def _import_framework(adapter: Adapter) -> None:
+    """Import it before the agent's folders count: a folder `calendar` of the agent's is none of its business.
+
+    So it is where the import was done before the fork, and in the framework's own tools.
+    """
+    for name in adapter.preload:
+        try:
+            importlib.import_module(name)
+        except Exception:  # the agent meets it again and reports it
+            return
 
 
 _imported: Optional[Tuple[int, Names]] = None
@@ -182,6 +196,11 @@ def _imported_names() -> Names:
     if _imported is not None and _imported[0] == len(sys.modules):
         return _imported[1]
     return _replaceable_names()
+
+
+def imported_names() -> List[str]:
+    """Top-level modules that this process has imported, and that files in the agent's folders would replace."""
+    return _replaceable_names().joined.split(",")
 
 
 def _replaceable_names() -> Names:

@@ -74,6 +74,7 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
             greeting["imported"] = agent_import.import_agent(adapter)
         else:
             _prepare(adapter, start)
+            greeting["names"] = loading.imported_names()
     except Unsafe as unsafe:
         wire.send({**greeting, "unsafe": unsafe.package})
     except agent_import.Unshared as unshared:
