@@ -168,6 +168,27 @@ async def test_an_agent_that_appears_and_settings_that_break_are_taken_up(folder
         assert set(appeared.verdicts.values()) == {"PASSED"}
 
 
+async def test_it_is_said_whether_the_case_or_its_target_changed(folder: Folder) -> None:
+    settings = (folder.root / "workbench.toml").read_text()
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        target = await watched.after(lambda: folder.write("workbench.toml", f'{settings}env_file = ".env"\n'))
+        assert (target.change.run, target.change.reason) == (3, "the settings of its target changed")
+
+        case = await watched.after(lambda: folder.cases(up_1="up 1", up_2="up two", down="down"))
+        assert (case.change.run, case.change.reason) == (1, "the case changed")
+
+
+async def test_of_many_modules_that_were_looked_for_the_one_is_said_that_came(folder: Folder) -> None:
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        came = await watched.after(lambda: folder.write("textwrap.py", ""))
+
+        assert came.change.reason == "the project: an import of textwrap may find something else"
+
+
 async def test_what_the_target_names_concerns_all_its_cases(folder: Folder) -> None:
     settings = (folder.root / "workbench.toml").read_text()
     folder.write("workbench.toml", f'{settings}watch = ["prompts"]\n')

@@ -49,6 +49,7 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     from workbench.report.wording import PARTLY_JUDGED
     from workbench.watch.reasons import words_of
     from workbench.watch.selection import Action
+    from workbench.watch.state import State
 
     does = {
         Action.NOTHING: "would not run: its verdict holds",
@@ -57,12 +58,13 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
         Action.WAIT: "waits until its source can be compiled",
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
+    state = State()
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
     yield neutralise(f"{decision.job.case}{repeat}: {would}")
     for reason in decision.reasons:
-        yield neutralise(f"  because {words_of(reason, root=workspace.root)}")
+        yield neutralise(f"  because {words_of(reason, root=workspace.root, state=state)}")
     verdict = decision.verdict
     if verdict is None:
         return

@@ -102,7 +102,7 @@ class SetContext:
         # What tools answer is there only where something else than the tools does: older verdicts stay what they are.
         if self.tools is not None and (digest := self.tools.digest(key)):
             parts.append(digest)
-        return _hash(*parts)
+        return f"{self._target_hash[:_TARGET_PART]}-{_hash(*parts)}"  # so that it can be told which of the two changed
 
     def hashes_of_recorded(self, recorded: RecordedCase) -> tuple[str, str]:
         """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
@@ -118,6 +118,9 @@ class SetContext:
             judged = _hash(self._target_hash, _text_of(recorded.execution), expected)
         return judged, _hash(self._config_hash, judged)
 
+
+_TARGET_PART = 8
+"""So many characters at the beginning of an `execution_hash` are of the target's settings."""
 
 _CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools", "columns"}
 """What of a target an agent cannot see; what is simulated counts by what it says, not by the file that says it."""

@@ -12,7 +12,7 @@ from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.text import counted, neutralise
 from workbench.watch.selection import Action, Decision, Reason, Why, path_of
-from workbench.watch.state import OF_SOURCE, State
+from workbench.watch.state import OF_SOURCE, Question, State
 
 Kind = DependencyKind
 
@@ -111,8 +111,17 @@ def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
             return f"{where} is new"
         return f"{where} changed" if os.path.lexists(path_of(row)) else f"{where} is gone"
     words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
-    name = row.key.rpartition("::")[2].replace(",", ", ")
+    name = ", ".join(_other_names(row, state)) if row.kind == Kind.IMPORT else ""
     return words.format(where=where, key=row.key, name=name, variables=_OF_VARIABLES.get(row.key.split("\0")[0]))
+
+
+def _other_names(row: Dependency, state: State | None) -> list[str]:
+    """Of the modules that were looked for in a folder, those of which something else would be found now."""
+    names = row.key.rpartition("::")[2].split(",")
+    if state is None:
+        return names
+    now = state.answer(Question(row.kind, row.key, None)).split(",")
+    return [name for name, then, is_now in zip(names, row.fingerprint.split(","), now, strict=False) if then != is_now]
 
 
 def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
@@ -135,6 +144,6 @@ def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
 
 def _shown(path: str, root: Path) -> str:
     try:
-        return Path(path).relative_to(root).as_posix()
+        return "the project" if path == str(root) else Path(path).relative_to(root).as_posix()
     except ValueError:
         return path

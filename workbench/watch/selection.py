@@ -64,6 +64,7 @@ class Why(StrEnum):
 
     NEVER_RAN = "never ran"
     CASE_CHANGED = "the case changed"
+    TARGET_CHANGED = "the settings of its target changed"
     TOOLS_CHANGED = "the case or its simulated tools changed"
     CRITERIA_CHANGED = "its expectations or criteria changed"
     UNKNOWN = "what it depends on is not known"
@@ -215,12 +216,14 @@ class Selector:
 
     def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
         """This was never asked, or never recorded."""
-        is_new = self._verdicts.newest(job) is None
+        newest = self._verdicts.newest(job)
         never, action = (Why.NEVER_RAN, Action.RUN)
         if planned.is_recorded:
             never, action = (Why.NEVER_JUDGED, Action.JUDGE)
         changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
-        return Decision(job, planned, action, (Reason(never if is_new else changed),))
+        if newest is not None and _are_of_other_settings(newest.job.execution_key, planned.execution_hash):
+            changed = Why.TARGET_CHANGED
+        return Decision(job, planned, action, (Reason(never if newest is None else changed),))
 
     def _of_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
         reasons = self._reasons(newest, planned)
@@ -335,6 +338,12 @@ def path_of(row: Dependency) -> str:
     if row.kind in (Kind.BLOCK, Kind.NAME, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
+
+
+def _are_of_other_settings(one: str, other: str) -> bool:
+    """Whether two execution hashes are of a target with other settings; False where that cannot be told."""
+    parts = [key.partition("-") for key in (one, other)]
+    return all(separator for _, separator, _ in parts) and parts[0][0] != parts[1][0]
 
 
 def _why_judged(usable: StoredVerdict, planned: PlannedCase) -> Why:
