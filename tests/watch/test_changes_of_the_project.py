@@ -168,6 +168,19 @@ async def test_an_agent_that_appears_and_settings_that_break_are_taken_up(folder
         assert set(appeared.verdicts.values()) == {"PASSED"}
 
 
+async def test_a_project_whose_files_are_gone_for_a_while_is_not_the_repository_around_it(folder: Folder) -> None:
+    (folder.root.parent / ".git").mkdir()
+    saved = {path.name: path.read_text() for path in folder.root.iterdir() if path.is_file()}
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+
+        gone = await watched.after(lambda: [(folder.root / name).unlink() for name in saved])
+        assert gone.first(AllKnown).summary.total == 0
+
+        back = await watched.after(lambda: [folder.write(name, text) for name, text in saved.items()])
+        assert (back.verdicts, set(back.stored.values())) == ({}, {"PASSED"})
+
+
 async def test_it_is_said_whether_the_case_or_its_target_changed(folder: Folder) -> None:
     settings = (folder.root / "workbench.toml").read_text()
     async with watching(folder.root) as watched:

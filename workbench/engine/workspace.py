@@ -144,7 +144,8 @@ class Workspace:
     def refresh(self) -> None:
         """Look again what there is."""
         self._loaded = load_settings(self.root)
-        self._project = self._narrow(discover(self.root, self._loaded))
+        # What marks its root may be gone for a moment: then it is no part of what lies around it.
+        self._project = self._narrow(discover(self.root, self._loaded, root=self.root))
         add_secrets_of(self._project.targets.values())
 
     def document(self, relative: str) -> EvalSetDocument:

@@ -57,13 +57,13 @@ class Project(Fact):
     unusable: dict[str, str] = Field(default_factory=dict)
 
 
-def discover(path: Path, loaded: LoadedSettings) -> Project:
-    """Find the targets and eval sets of the project around `path`.
+def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
+    """Find the targets and eval sets of the project around `path`; `root` is given where it was found before.
 
     Configured targets come first, and claim the sets that their `eval_sets` name; folders with an ADK agent that no
     configured target uses are targets too. Every other set is paired by location.
     """
-    root = find_root(path)
+    root = root or find_root(path)
     findings = walk(root)
     problems = list(findings.problems)
     targets, unusable = _configured(loaded, root, problems)
