@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +36,12 @@ class StoredVerdicts:
                 else:
                     self._verdicts = Verdicts()
             return self._verdicts
+
+    def take_in_others(self) -> None:
+        """Take in what other processes have stored. An unreadable history has nothing new."""
+        verdicts = self.read()
+        with contextlib.suppress(StoreError), History.open(self._root) as history:
+            verdicts.take_in(history)
 
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
         """Verdicts were stored."""

@@ -67,6 +67,23 @@ class Verdicts:
             verdicts._left.add(history.left_by_agents())
         return verdicts
 
+    def take_in(self, history: History) -> None:
+        """Add what other processes have stored since. Raises StoreError."""
+        with self._lock:
+            known = {_place(verdict) for verdicts in self._by_asked.values() for verdict in verdicts}
+            new = [verdict for verdict in reversed(history.last_verdicts()) if _place(verdict) not in known]
+            found: dict[int, set[int]] = {}
+            for number, row in history.dependencies({number for verdict in new for number in _sets_of(verdict)}):
+                found.setdefault(number, set()).add(self._number(row))
+            former = {number: self._sets.get(number + self._offset) for number in found}
+            if any(rows is not None and {*rows} != found[number] for number, rows in former.items()):
+                self._offset = self._highest + 1  # the file was deleted and begun anew, where numbers start from 1
+            for number, numbers in found.items():
+                self._sets.setdefault(number + self._offset, array("L", sorted(numbers)))
+            for verdict in new:
+                self._add(_renumbered(verdict, self._offset))
+            self._left.add(history.left_by_agents())
+
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
         """A run has stored a result."""
         told = result.execution.dependencies
@@ -195,6 +212,10 @@ def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[LeftFile]:
     for row in told.rows:
         if row.kind in _LEFT:
             yield LeftFile(row.key, row.fingerprint, told.told_at, stored.began_at, found.get(row.key))
+
+
+def _place(verdict: StoredVerdict) -> tuple[str, JobKey, bool]:
+    return verdict.job.run_id, verdict.job.key, verdict.is_judged
 
 
 def _asked(verdict: StoredVerdict) -> Asked:

@@ -366,6 +366,10 @@ class Workspace:
         """The stored results, for reading; the caller closes it. Raises StoreError."""
         return History.open(self.root)
 
+    def take_in_verdicts(self) -> None:
+        """Have `verdicts` know what other processes have stored since they were read."""
+        self._verdicts.take_in_others()
+
     @property
     def verdicts(self) -> Verdicts:
         """The verdicts that may still hold, kept up while runs go on. Raises StoreError where they cannot be read."""

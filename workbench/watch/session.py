@@ -11,6 +11,7 @@ from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.events import Notice, RunEvent
 from workbench.model.keys import JobKey
+from workbench.store.turns import Turn, Turns
 from workbench.watch.deciding import Deciding
 from workbench.watch.elsewhere import Elsewhere, ElsewhereTold
 from workbench.watch.events import WatchEvent, WatchStarted
@@ -27,6 +28,7 @@ from workbench.watch.watcher import Change, Folders, Watcher, Watching
 from workbench.watch.work import Work
 
 _MOMENT = 0.01  # seconds
+_OTHERS_TURN = 0.1  # seconds until it is asked again whether another watch is still running cases
 
 
 class WatchSession:
@@ -54,6 +56,8 @@ class WatchSession:
         self._workspace = workspace
         self._planning = planning
         self._watcher = watcher
+        self._turns = Turns(workspace.root)
+        self._has_told_of_others = False
         self._verdicts = workspace.verdicts
         self._state = State(leftovers=self._verdicts.leftovers)
         self._live = Live()
@@ -102,6 +106,7 @@ class WatchSession:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
+            self._turns.close()
 
     def pause(self) -> None:
         """Run nothing because of changes until `resume`; what runs goes on. How cases stand is told all the same."""
@@ -258,9 +263,33 @@ class WatchSession:
 
     async def _start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> None:
         """Begin a run of what has to be run or judged. Needs the lock for starting."""
-        run = await self._runs.begin(decisions, saved_at=saved_at) if decisions else None
+        decisions = await self._take_turn(decisions) if decisions else ()
+        if not decisions:
+            return
+        run = await self._runs.begin(decisions, saved_at=saved_at)
         if run is not None:
             self._begin(self._follow(run))
+        else:
+            self._turns.give_back()
+
+    async def _take_turn(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
+        """Wait until no other watch of the project runs cases; what of the work that leaves. Nothing is no turn."""
+        while (turn := await self._off_loop(self._turns.take)) is Turn.OTHERS:
+            if not self._has_told_of_others:
+                self._has_told_of_others = True
+                message = "another watch of this project is running cases: this one waits for what that finds out"
+                self._news.tell(Notice(message=message))
+            await asyncio.sleep(_OTHERS_TURN)
+        if turn is Turn.MINE:
+            return decisions
+        await self._off_loop(self._workspace.take_in_verdicts)
+        jobs = {each.job for each in decisions}
+        decided = [each for each in await self._off_loop(self._deciding.all) if each.job in jobs]
+        await show_stored(decided, self._news, self._workspace, off_loop=self._off_loop)
+        left = self._work.of(decided, all_of_it=True)
+        if not left:
+            self._turns.give_back()
+        return left
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -268,7 +297,10 @@ class WatchSession:
         task.add_done_callback(self._tasks.discard)
 
     async def _follow(self, run: Run) -> None:
-        await self._runs.follow(run)
+        try:
+            await self._runs.follow(run)
+        finally:
+            self._turns.give_back()
         await self._sources.watch_what_is_used()
         await self._look_when_idle()
 
