@@ -116,7 +116,7 @@ async def test_a_case_that_ends_while_a_library_is_installed_runs_again_after_th
     slow = "import time\n" + AGENT.format(good="1.0").replace("return", "time.sleep(1.0)\n    return")
     folder.write("agent.py", slow)
     async with _at_rest(folder) as watched:
-        folder.write("agent.py", slow + "more = 1\n")
+        folder.write("agent.py", slow + "len('')\n")
         await watched.until(ChangeSeen)
         watched.events.clear()
 
@@ -134,6 +134,6 @@ async def test_a_library_that_is_edited_in_its_place_is_new_for_the_next_case(
     async with _at_rest(folder) as watched:
         (libraries.path / "library" / "__init__.py").write_text("VERSION = 'edited'\n")
 
-        changed = await watched.after(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "more = 1\n"))
+        changed = await watched.after(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "len('')\n"))
 
         assert set(changed.verdicts.values()) == {"FAILED"}

@@ -196,7 +196,7 @@ async def test_a_full_disk_is_said_once_and_what_is_not_stored_runs_at_the_next_
         with monkeypatch.context() as full:
             full.setattr(History, method, fail)
 
-            edited = await watched.after(lambda: folder.write("tools.py", TOOLS + "\nMORE = 1\n"))
+            edited = await watched.after(lambda: folder.write("tools.py", TOOLS + "\nlen('')\n"))
             again = await watched.after(lambda: folder.write("notes.txt", "x"))
 
         said = [event.message for event in (*edited.events, *again.events) if isinstance(event, Notice)]

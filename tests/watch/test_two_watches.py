@@ -41,7 +41,7 @@ async def test_what_one_watch_runs_the_other_takes_over(folder: Folder, ran: Pat
             assert len(ran.read_text().splitlines()) == 3
 
             one.events.clear()
-            saved = await other.after(lambda: folder.write("agent.py", AGENT + "more = 1\n"))
+            saved = await other.after(lambda: folder.write("agent.py", AGENT + "len('')\n"))
             first = await one.until_quiet()
 
             assert len(ran.read_text().splitlines()) == 6
@@ -49,7 +49,7 @@ async def test_what_one_watch_runs_the_other_takes_over(folder: Folder, ran: Pat
             assert {**first.verdicts, **first.stored} == {**saved.verdicts, **saved.stored} == everything
             assert sum(isinstance(event, Notice) for event in [*first.events, *saved.events]) == 1
 
-        alone = await one.after(lambda: folder.write("agent.py", AGENT + "more = 2\n"))
+        alone = await one.after(lambda: folder.write("agent.py", AGENT + "len('a')\n"))
         assert alone.verdicts == everything
 
 
