@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from tests.watch.watched import Folder, watching
 from workbench.model.events import Notice
@@ -201,6 +202,49 @@ async def test_a_case_whose_process_died_runs_after_any_change_and_not_by_itself
 
         mended = await watched.after(lambda: folder.write("tools.py", deadly.replace("_exit(3)", "getpid()")))
         assert mended.verdicts["down"] == "PASSED"
+
+
+async def test_who_looks_at_times_modes_or_links_runs_again_once_they_are_others(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import os
+    from pathlib import Path
+
+    def answer(prompt):
+        return LOOKS[prompt]()
+
+    def newest():
+        return max(os.listdir("notes"), key=lambda name: os.path.getmtime(f"notes/{name}"))
+
+    LOOKS = {
+        "one": newest,
+        "x": lambda: "x" if os.access("notes/one", os.X_OK) else "-",
+        "two": lambda: os.readlink("link"),
+        "3": lambda: str(Path("notes/one").stat().st_size),
+    }
+    """,
+    )
+    for name in ("two", "one"):
+        folder.write(f"notes/{name}", name)
+        os.utime(folder.root / "notes" / name, (1e9, 1e9 + len(name) + (name == "one")))
+    link = folder.root / "link"
+    link.symlink_to("two")
+    folder.cases(newest="one", mode="x", link="two", size="3")
+    async with watching(folder.root) as watched:
+        start = await watched.until_quiet()
+        assert start.verdicts == {"newest": "PASSED", "mode": "FAILED", "link": "PASSED", "size": "PASSED"}
+
+        touched = await watched.after((folder.root / "notes/two").touch)
+        assert touched.verdicts == {"newest": "FAILED"}
+        assert touched.change.reason == "notes/two has another time of change"
+
+        allowed = await watched.after(lambda: (folder.root / "notes/one").chmod(0o755))
+        assert allowed.verdicts == {"mode": "PASSED"}
+        assert allowed.change.reason == "notes/one has another mode or owner"
+
+        led = await watched.after(lambda: (link.unlink(), link.symlink_to("notes/one")))
+        assert led.verdicts == {"link": "FAILED"}
 
 
 async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(folder: Folder) -> None:

@@ -8,7 +8,7 @@ import time
 from workbench.agents.channel import Message
 from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
 
-_ASKED = frozenset({DependencyKind.FILE, DependencyKind.PROBE})
+_ASKED = frozenset({DependencyKind.FILE, DependencyKind.PROBE, DependencyKind.TIME, DependencyKind.MODE})
 _FILE = DependencyKind.FILE
 
 

@@ -22,6 +22,8 @@ class DependencyKind(StrEnum):
     FILE = "file"
     FOLDER = "folder"
     PROBE = "probe"
+    TIME = "time"
+    MODE = "mode"
     IMPORT = "import"
     VARIABLE = "variable"
     VARIABLES = "variables"

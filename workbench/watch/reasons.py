@@ -62,6 +62,8 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.FILE: ("file", "files"),
     Kind.FOLDER: ("folder", "folders"),
     Kind.PROBE: ("path looked for", "paths looked for"),
+    Kind.TIME: ("time of a file", "times of files"),
+    Kind.MODE: ("mode of a file", "modes of files"),
     Kind.IMPORT: ("import", "imports"),
     Kind.VARIABLE: ("environment variable", "environment variables"),
     Kind.EARLY_VARIABLE: ("environment variable", "environment variables"),
@@ -85,6 +87,8 @@ def noun_of(kind: str, *, count: int = 1) -> str:
 
 _WORDS: dict[str, str] = {
     Kind.FOLDER: "{where}: other files are in it",
+    Kind.TIME: "{where} has another time of change",
+    Kind.MODE: "{where} has another mode or owner",
     Kind.IMPORT: "{where}: an import of {name} may find something else",
     Kind.VARIABLE: "${key} has another value",
     Kind.EARLY_VARIABLE: "${key} has another value",

@@ -41,6 +41,8 @@ _OF_PATHS = frozenset(
         DependencyKind.FILE,
         DependencyKind.FOLDER,
         DependencyKind.PROBE,
+        DependencyKind.TIME,
+        DependencyKind.MODE,
         DependencyKind.STATE,
         DependencyKind.TREE,
         DependencyKind.INSTALLED,

@@ -135,6 +135,10 @@ class State:
             return fingerprints.of_folder(key, without=left.there, gone=left.gone)
         if kind == Kind.PROBE:
             return fingerprints.of_probe(key)
+        if kind == Kind.TIME:
+            return fingerprints.of_time(key)
+        if kind == Kind.MODE:
+            return fingerprints.of_mode(key)
         if kind == Kind.TREE:
             return fingerprint_of_tree(key, file=self.file)
         if kind == Kind.IMPORT:

@@ -21,14 +21,40 @@ LOOKS = {
     "os.open('there', os.O_RDONLY)": {"file": ["there"]},
     "os.path.getsize('there')": {"file": ["there"]},
     "os.stat('there').st_size": {"file": ["there"]},
-    "__import__('pathlib').Path('there').stat()": {"file": ["there"]},
-    "__import__('_thread').start_new_thread(os.stat, ('there',)), __import__('time').sleep(0.3)": {"file": ["there"]},
+    "__import__('pathlib').Path('there').stat()": {"file": ["there"], "time": ["there"], "mode": ["there"]},
+    "__import__('pathlib').Path('there').stat().st_size": {"file": ["there"]},
+    "__import__('pathlib').Path('there').stat().st_mtime": {"file": ["there"], "time": ["there"]},
+    "max(['there'], key=os.path.getmtime)": {"file": ["there"], "time": ["there"]},
+    "os.path.getmtime('none')": {"file": ["none"], "time": ["none"]},
+    "os.path.getmtime('folder')": {"file": ["folder"], "folder": ["folder"]},
+    "os.lstat('there').st_ctime_ns": {"file": ["there"], "time": ["there"], "mode": ["there"]},
+    "os.stat('there').st_mode & 0o111": {"file": ["there"], "mode": ["there"]},
+    "os.fstat(os.open('there', os.O_RDONLY)).st_mtime": {"file": ["there"], "time": ["there"]},
+    "__import__('filecmp').cmp('there', 'folder/b.txt')": {
+        "file": ["folder/b.txt", "there"],
+        "time": ["folder/b.txt", "there"],
+    },
+    "__import__('concurrent.futures').futures.ThreadPoolExecutor().submit(os.path.getmtime, 'there').result()": {
+        "file": ["there"],
+        "time": ["there"],
+    },
+    "__import__('shutil').copy2('there', 'copy')": {"file": ["there"], "probe": ["there"], "state": ["copy"]},
+    "__import__('linecache').getlines('there')": {"file": ["there"]},
+    "os.readlink('link')": {"probe": ["link"]},
+    "__import__('pathlib').Path('link').readlink()": {"probe": ["link"]},
+    "os.listxattr('there')": {"opaque": ["extended attributes of there"]},
+    "__import__('_thread').start_new_thread(os.stat, ('there',)), __import__('time').sleep(0.3)": {
+        "file": ["there"],
+        "time": ["there"],
+        "mode": ["there"],
+    },
     "os.path.exists('there')": {"probe": ["there"]},
     "os.path.isfile('none')": {"probe": ["none"]},
     "os.path.isdir('folder')": {"probe": ["folder"]},
     "os.path.islink('there')": {"probe": ["there"]},
     "os.path.lexists('none')": {"probe": ["none"]},
-    "os.access('there', os.R_OK)": {"probe": ["there"]},
+    "os.access('there', os.R_OK)": {"probe": ["there"], "mode": ["there"]},
+    "os.access('there', os.F_OK)": {"probe": ["there"]},
     "__import__('pathlib').Path('there').exists()": {"probe": ["there"]},
     "__import__('pathlib').Path('none').is_file()": {"probe": ["none"]},
     "__import__('pathlib').Path('folder').is_dir()": {"probe": ["folder"]},
@@ -37,6 +63,11 @@ LOOKS = {
     "[entry.stat().st_size for entry in os.scandir('folder') if entry.name == 'b.txt']": {
         "file": ["folder/b.txt"],
         "folder": ["folder"],
+    },
+    "max(os.scandir('folder'), key=lambda entry: entry.is_file() and entry.stat().st_mtime)": {
+        "file": ["folder/b.txt"],
+        "folder": ["folder"],
+        "time": ["folder/b.txt"],
     },
     "[entry.is_file() for entry in os.scandir('folder')]": {"folder": ["folder"]},
     "list(os.walk('folder'))": {"folder": ["folder", "folder/inner"]},
@@ -51,11 +82,15 @@ LOOKS = {
 }
 
 
+KINDS = ("file", "folder", "probe", "time", "mode", "opaque", "written", "state")
+
+
 @pytest.mark.parametrize("expression", LOOKS)
 async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expression: str) -> None:
     bench.write("there", "text")
     bench.write("folder/inner/a.txt", "a")
     bench.write("folder/b.txt", "b")
+    (bench.folder / "link").symlink_to("there")
     bench.agent(
         f"import os, glob, pathlib, shutil, zipfile\ndef answer(prompt):\n    try: {expression}\n"
         "    except OSError: pass\n    return 'ok'"
@@ -64,7 +99,7 @@ async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expressi
     record = await run()
 
     assert record.responses == ["ok"]
-    found = {kind: sorted(record.of(kind)) for kind in ("file", "folder", "probe", "opaque", "written", "state")}
+    found = {kind: sorted(record.of(kind)) for kind in KINDS}
     if "which" in expression:  # looks along PATH, which is another matter
         found.pop("probe")
     if "glob" in expression or "walk" in expression:  # which also ask whether folders are any
@@ -72,6 +107,28 @@ async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expressi
     assert {kind: keys for kind, keys in found.items() if keys} == LOOKS[expression]
     for key in record.of("folder"):
         assert record.of("folder")[key] == fingerprints.of_folder(str(bench.folder / key))
+
+
+async def test_times_that_only_libraries_look_at_do_not_count(bench: Any, run: Any) -> None:
+    bench.write("hello.txt", "hi {{ who }}")
+    bench.write("own.txt", "")
+    bench.agent(
+        """
+        import jinja2, os
+        prompts = jinja2.Environment(loader=jinja2.FileSystemLoader("."))
+        def answer(prompt):
+            first = os.path.getmtime("own.txt")
+            open("own.txt", "a").write("x")
+            return prompts.get_template("hello.txt").render(who=prompt)
+        """
+    )
+
+    record = await run("one", "two")
+
+    assert record.responses == ["hi one", "hi two"]
+    assert "hello.txt" in record.of("file")
+    assert not record.of("time") and not record.of("mode")
+    assert record.of("state").keys() == {"own.txt"}
 
 
 async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: Any, run: Any, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from .places import LIBRARY_FOLDERS, OURS, STANDARD, is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Dict, Optional, Tuple
+    from types import CodeType, FrameType
+    from typing import Dict, FrozenSet, Optional, Tuple
 
 _PROBES = frozenset(
     (
@@ -18,8 +18,14 @@ _PROBES = frozenset(
         "_joinrealpath", "resolve", "is_file", "is_dir", "is_symlink", "is_mount", "is_junction",
     )
 )  # fmt: skip
+_TIMES = frozenset(("getmtime", "getctime", "getatime"))
 _PATH_MODULES = ("genericpath", "posixpath", "ntpath", "pathlib")
 _PACKAGES = ("importlib", "ctypes")
+_ALL_KINDS = frozenset(("time", "mode"))
+_KINDS_OF_NAMES = {
+    "st_mtime": ("time",), "st_atime": ("time",), "st_birth": ("time",), "st_ctime": ("time", "mode"),
+    "st_mode": ("mode",), "st_uid": ("mode",), "st_gid": ("mode",),
+}  # fmt: skip
 _NO_READER, _WORKSPACE, _LIBRARY = range(3)
 _RECORDING = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -53,6 +59,42 @@ def is_asked_by_agent() -> bool:
                 return reader == _WORKSPACE
         frame = frame.f_back
     return False
+
+
+def kinds_asked() -> FrozenSet[str]:
+    """What the agent wants to know of a file besides what it holds: its `time`, its `mode`.
+
+    Names in the agent's code tell, as `st_mtime`. Where there are none it hands on what it was given: any of it counts.
+    """
+    asked: Optional[FrozenSet[str]] = None
+    frame = caller()
+    while frame is not None:
+        code = frame.f_code
+        reader = _reader(code.co_filename)
+        if reader == _LIBRARY or code.co_filename.startswith(OURS):
+            return frozenset()
+        if asked is None:
+            asked = _kinds_in(code, _module(code.co_filename))
+        if asked is not None and not asked:
+            return asked
+        if reader == _WORKSPACE:
+            return _ALL_KINDS if asked is None else asked
+        frame = frame.f_back
+    return _ALL_KINDS if asked is None else asked  # a thread of somebody
+
+
+def _kinds_in(code: CodeType, module: str) -> Optional[FrozenSet[str]]:
+    """What code asks of a file by the names in it; None where it does not tell."""
+    if (module == "genericpath" and code.co_name in _TIMES) or module == "filecmp":
+        return frozenset(("time",))
+    if module in ("thread", "threading") or (module == "pathlib" and code.co_name in ("stat", "lstat")):
+        return None  # gives its own caller all
+    if module == "pathlib" and code.co_name in ("owner", "group"):
+        return frozenset(("mode",))
+    if module:
+        return frozenset()  # Python's own, for reasons of its own
+    names = [name for name in code.co_names if name.startswith("st_")]
+    return frozenset().union(*(_KINDS_OF_NAMES.get(name[:8], ()) for name in names)) if names else None
 
 
 def is_raised_by_others(error: BaseException) -> bool:

@@ -30,6 +30,8 @@ class Events:
             "open": self._opened,
             "os.listdir": self._listed,
             "os.scandir": self._listed,
+            "os.getxattr": self._asked_for_attributes,
+            "os.listxattr": self._asked_for_attributes,
             "os.mkdir": self._made_folder,
             "os.rmdir": self._removed,
             "os.remove": self._removed,
@@ -80,6 +82,10 @@ class Events:
             self._recorder.listed_for_distributions(full)
         else:
             self._recorder.listed(full)
+
+    def _asked_for_attributes(self, path: Any, *_: Any) -> None:
+        if is_asked_by_agent() and not is_called_by("shutil", within=2):  # which only copies them
+            self._recorder.opaque(f"extended attributes of {os.path.basename(os.fsdecode(path))}")
 
     def _made_folder(self, path: Any, _mode: Any = None, dir_fd: Any = -1, *_: Any) -> None:
         full = full_path(path, dir_fd)

@@ -131,6 +131,25 @@ def of_probe(path: str) -> str:
         return ABSENT
 
 
+def of_time(path: str) -> str:
+    """When what is there was last changed."""
+    found = _found(path)
+    return ABSENT if found is None else str(found.st_mtime_ns)
+
+
+def of_mode(path: str) -> str:
+    """Of what kind it is, who may do what with it, and whose it is."""
+    found = _found(path)
+    return ABSENT if found is None else f"{found.st_mode:o}:{found.st_uid}:{found.st_gid}"
+
+
+def _found(path: str) -> Optional[os.stat_result]:
+    try:
+        return _stat(path)
+    except (OSError, ValueError):
+        return None
+
+
 def of_import(folder: str, names: Iterable[str]) -> str:
     """What an import finds in a folder under each of the names.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .callers import is_for_warning, is_probe
+from .callers import is_asked_by_agent, is_for_warning, is_probe, kinds_asked
 from .entries import Entries
 from .guard import full_path, guarded
 from .recorder import quiet
@@ -24,7 +24,9 @@ def stand_in_front(recorder: Recorder) -> None:
     looks = _Looks(recorder)
     for name in ("stat", "lstat"):
         _replace(os, name, _Stat(getattr(os, name), recorder, looks))
-    _put_in_front(os, "access", recorder, looks.probed)
+    _put_in_front(os, "access", recorder, looks.tried)
+    _put_in_front(os, "readlink", recorder, looks.probed)
+    _put_in_front(os, "fstat", recorder, looks.looked)
     for name in _C_PROBES:
         if not hasattr(getattr(os.path, name), "__code__"):
             _put_in_front(os.path, name, recorder, looks.probed)
@@ -39,9 +41,22 @@ class _Looks:
 
     def looked(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
         """More is asked than whether something is there."""
+        if isinstance(path, int):
+            full = full_path(path, follow=True)
+            if full is not None and os.path.exists(full):  # no pipe or the like
+                self._recorder.asked_about(full, kinds_asked())
+            return
         full = full_path(path, dir_fd)
         if full is not None and self._recorder.places.is_inside(full) is not False and not is_for_warning(full):
             self._recorder.read(full)
+            self._recorder.asked_about(full, kinds_asked())
+
+    def tried(self, path: Any = None, mode: int = os.F_OK, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
+        """It is asked what may be done with a file."""
+        self.probed(path, dir_fd=dir_fd)
+        full = full_path(path, dir_fd)
+        if full is not None and mode != os.F_OK and is_asked_by_agent():
+            self._recorder.asked_about(full, ("mode",))
 
     def probed(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
         """It is asked what is there."""

@@ -24,8 +24,10 @@ from .fingerprints import (
     of_import,
     of_installed,
     of_interpreter,
+    of_mode,
     of_names,
     of_probe,
+    of_time,
     of_variable,
     of_variables,
     secret_of,
@@ -247,6 +249,18 @@ class Recorder:
         if path not in self.known_probes and not self._is_ours_to_ignore(path):
             self.known_probes.add(path)
             self._note("probe", path, of_probe(path))
+
+    def asked_about(self, path: str, kinds: Iterable[str]) -> None:
+        """The agent wants to know more of a file (absolute) than what it holds; see `kinds_asked`."""
+        for kind in kinds:
+            if (kind, path) in self._found or self._is_ours_to_ignore(path):
+                continue
+            if kind == "mode":
+                self._note(kind, path, of_mode(path))
+            elif os.path.isdir(path):
+                self.listed(path)  # what changes its time
+            elif os.path.basename(path) not in self._left_by_others.get(os.path.dirname(path), ()):
+                self._note(kind, path, of_time(path))
 
     def listed(self, path: str) -> None:
         """The names in a folder (absolute) were asked for."""

@@ -6,7 +6,18 @@ import os
 import time
 
 from . import instrument
-from .fingerprints import ABSENT, digest, names_in, of_file, of_import, of_installed, of_names, of_probe
+from .fingerprints import (
+    ABSENT,
+    digest,
+    names_in,
+    of_file,
+    of_import,
+    of_installed,
+    of_mode,
+    of_names,
+    of_probe,
+    of_time,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +79,13 @@ def _of_folder(path: str) -> str:
         return ABSENT
 
 
-_COMPUTED: Dict[str, Callable[[str], str]] = {"file": of_file, "probe": of_probe, "installed": of_installed}
+_COMPUTED: Dict[str, Callable[[str], str]] = {
+    "file": of_file,
+    "probe": of_probe,
+    "time": of_time,
+    "mode": of_mode,
+    "installed": of_installed,
+}
 
 
 def _look(path: str) -> Any:
