@@ -215,7 +215,9 @@ async def test_a_database_is_a_file_and_what_was_left_in_it_is_state(bench: Any,
     record = await run()
 
     assert record.responses == ["ok"]
-    assert record.of("file").keys() == {"read.db", "by uri.db"}
+    files = record.of("file")
+    assert files.keys() == {"read.db", "by uri.db", "read.db-wal", "by uri.db-wal", "written.db-wal"}
+    assert files["read.db-wal"] == "absent"
     assert record.of("file")["read.db"] == before
     assert record.of("state") == {"written.db": fingerprints.of_file(str(bench.folder / "written.db"))}
     assert record.dependencies.tainted is None

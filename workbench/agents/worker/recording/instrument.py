@@ -14,10 +14,11 @@ import os
 
 from .blocks import cut, docstring, parse_source
 from .fingerprints import digest
+from .natives import native_reads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+    from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
     from .blocks import Blocks
 
@@ -54,6 +55,8 @@ class Compiled:
         self.source = source
         self.blocks = blocks
         self.code: Any = None
+        self.native: Dict[str, FrozenSet[str]] = {}
+        """What opens files by itself, by the function that uses it; see `natives`."""
 
     def fingerprint(self) -> str:
         """The fingerprint of the file."""
@@ -90,6 +93,7 @@ def _instrumented(path: str, source: bytes, tree: ast.Module) -> Optional[Compil
     try:
         blocks, functions = cut(tree)
         made = Compiled(path, source, blocks)
+        made.native = native_reads(source, tree, functions)
         for name, function in functions:
             _announce(function.body, _number_of(made, name), behind=0 if docstring(function) is None else 1)
         if tree.body:

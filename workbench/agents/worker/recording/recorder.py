@@ -283,9 +283,10 @@ class Recorder:
 
     def connected(self, path: str) -> None:
         """A database was opened, by code whose reading and writing nobody sees."""
-        if path not in self._databases and not self._is_ours_to_ignore(path):
-            self._note("file", path, of_file(path))
-            self._databases[path] = None
+        for part in (path, f"{path}-wal"):  # what is written last may be in another file yet
+            if part not in self._databases and not self._is_ours_to_ignore(part):
+                self._note("file", part, of_file(part))
+                self._databases[part] = None
 
     def wrote(self, path: str, *, keeps: bool = False) -> None:
         """A file (absolute) is about to be written, moved or removed. What it `keeps` was not this process's doing."""
@@ -415,6 +416,8 @@ class Recorder:
             compiled, name = instrument.numbered[number]
             if compiled.blocks is None or ("rest", compiled.path) not in self._found:
                 continue  # this process wrote it
+            for what in compiled.native.get(name, ()):
+                self.opaque(what)
             if not name:
                 self._unfinished.pop(compiled.path, None)
                 continue

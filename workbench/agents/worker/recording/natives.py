@@ -1,0 +1,90 @@
+"""Libraries that open files by themselves, in another language: no audit event tells which.
+
+Found is where the agent's own source uses them, by function: what runs such a function cannot be followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Tuple
+
+    from .blocks import Function
+
+_READERS: Dict[str, Optional[str]] = {
+    "chromadb": None, "cv2": None, "duckdb": None, "fiona": None, "fitz": None, "h5py": None, "lancedb": None,
+    "netCDF4": None, "pyarrow": None, "pymupdf": None, "pyogrio": None, "pypdfium2": None, "rasterio": None,
+    "sentencepiece": None, "soundfile": None, "tables": None, "tokenizers": None,
+    "faiss": r"read_\w+",
+    "geopandas": r"read_\w+",
+    "lxml": r"parse|DTD|XMLSchema|RelaxNG|Schematron|XSLT|[xX][iI]nclude|load_dtd",
+    "pandas": r"read_(parquet|orc|hdf)|HDFStore",
+    "polars": r"(read|scan)_\w+|SQLContext|sql",
+    "ssl": r"load_cert_chain|load_verify_locations|cafile|capath",
+    "xarray": r"(open|load)_\w+",
+}  # fmt: skip
+"""The names under which a library reads, where it does more than that: others, like `lxml.etree.fromstring`, do not."""
+_MENTIONED = tuple(name.encode() for name in (*_READERS, "attach ", "Attach ", "ATTACH"))
+_ATTACHES = re.compile(r"(?i)(^|;)\s*ATTACH(\s+DATABASE\b|\s*[?:'\"]|\s+$)")
+
+
+def native_reads(source: bytes, tree: ast.Module, functions: List[Tuple[str, Function]]) -> Dict[str, FrozenSet[str]]:
+    """What opens files by itself in each function, by qualified name; in what runs on import under an empty name."""
+    if not any(name in source for name in _MENTIONED):
+        return {}
+    run_on_import = list(_run_on_import(tree))
+    imported = dict(_imported(run_on_import))
+    parts = {"": _used(run_on_import, imported)}
+    for name, function in functions:  # with those inside: these may use what it has imported
+        nodes = [node for statement in function.body for node in ast.walk(statement)]
+        parts[name] = parts.get(name, frozenset()) | _used(nodes, {**imported, **dict(_imported(nodes))})
+    return {name: used for name, used in parts.items() if used}
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[Tuple[str, Tuple[str, str]]]:
+    """Names that such libraries are imported under: each with the library, and the name that it has there."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                library = alias.name.partition(".")[0]
+                if library in _READERS:
+                    yield alias.asname or library, (library, "")
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module is not None:
+            library = node.module.partition(".")[0]
+            if library in _READERS:
+                for alias in node.names:
+                    yield alias.asname or alias.name, (library, alias.name)
+
+
+def _run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a module but for those in bodies of functions."""
+    waiting: List[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        inside = node.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
+        waiting += [child for child in ast.iter_child_nodes(node) if child not in inside]
+
+
+def _used(nodes: Iterable[ast.AST], imported: Dict[str, Tuple[str, str]]) -> FrozenSet[str]:
+    libraries, names, found = set(), set(), set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if node.id in imported:
+                library, name = imported[node.id]
+                libraries.add(library)
+                names.add(name)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg is not None:
+            names.add(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ATTACHES.search(node.value):
+            found.add("ATTACH in SQL")
+    for library in libraries:
+        reading = _READERS[library]
+        if reading is None or any(re.fullmatch(reading, name) for name in names):
+            found.add(f"{library} opens files by itself")
+    return frozenset(found)
