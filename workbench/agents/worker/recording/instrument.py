@@ -14,7 +14,7 @@ import os
 
 from .blocks import cut, docstring, parse_source
 from .fingerprints import digest
-from .natives import native_reads
+from .opaque import opaque_uses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Compiled:
         self.source = source
         self.blocks = blocks
         self.code: Any = None
-        self.native: Dict[str, FrozenSet[str]] = {}
-        """What opens files by itself, by the function that uses it; see `natives`."""
+        self.opaque: Dict[str, FrozenSet[str]] = {}
+        """What it uses that cannot be followed, by the function that does; see `opaque.py`."""
 
     def fingerprint(self) -> str:
         """The fingerprint of the file."""
@@ -93,7 +93,7 @@ def _instrumented(path: str, source: bytes, tree: ast.Module) -> Optional[Compil
     try:
         blocks, functions = cut(tree)
         made = Compiled(path, source, blocks)
-        made.native = native_reads(source, tree, functions)
+        made.opaque = opaque_uses(source, tree, functions)
         for name, function in functions:
             _announce(function.body, _number_of(made, name), behind=0 if docstring(function) is None else 1)
         if tree.body:

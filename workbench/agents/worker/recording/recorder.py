@@ -416,7 +416,7 @@ class Recorder:
             compiled, name = instrument.numbered[number]
             if compiled.blocks is None or ("rest", compiled.path) not in self._found:
                 continue  # this process wrote it
-            for what in compiled.native.get(name, ()):
+            for what in compiled.opaque.get(name, ()):
                 self.opaque(what)
             if not name:
                 self._unfinished.pop(compiled.path, None)

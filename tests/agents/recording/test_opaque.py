@@ -1,4 +1,4 @@
-"""Where source uses libraries that open files by themselves."""
+"""Where source uses what nobody can follow, as libraries that open files by themselves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.recording.blocks import cut
-from workbench.agents.worker.recording.natives import native_reads
+from workbench.agents.worker.recording.opaque import opaque_uses
 
 
 def found(source: str) -> dict[str, list[str]]:
     """By function, the libraries and the like."""
     tree = ast.parse(dedent(source))
-    reads = native_reads(dedent(source).encode(), tree, cut(tree)[1])
+    reads = opaque_uses(dedent(source).encode(), tree, cut(tree)[1])
     return {name: sorted(what.removesuffix(" opens files by itself") for what in used) for name, used in reads.items()}
 
 
@@ -37,9 +37,12 @@ def found(source: str) -> dict[str, list[str]]:
         ("connection.execute('attach ? as other', ['a.db'])", "ATTACH in SQL"),
         ("connection.execute(f\"ATTACH '{path}' AS other\")", "ATTACH in SQL"),
         ("send('Attach the bill')", None),
+        ("other.__code__.co_consts", "numbers of lines, or code objects"),
+        ("sys._getframe().f_lineno", "numbers of lines, or code objects"),
+        ("sys._getframe().f_code.co_name", None),
     ],
 )
-def test_functions_that_read_by_a_library_are_found(expression: str, library: str | None) -> None:
+def test_functions_that_use_what_is_opaque_are_found(expression: str, library: str | None) -> None:
     source = f"""
         import pandas as pd
         import pyarrow.parquet as pq

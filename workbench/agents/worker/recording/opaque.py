@@ -1,6 +1,7 @@
-"""Libraries that open files by themselves, in another language: no audit event tells which.
+"""What nobody can follow, found in the agent's own source, by function: a case that runs such a function is opaque.
 
-Found is where the agent's own source uses them, by function: what runs such a function cannot be followed.
+Libraries in other languages open files by themselves, and no audit event tells which. Numbers of lines and code objects
+change with what is in no block that ran.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ _READERS: Dict[str, Optional[str]] = {
     "xarray": r"(open|load)_\w+",
 }  # fmt: skip
 """The names under which a library reads, where it does more than that: others, like `lxml.etree.fromstring`, do not."""
-_MENTIONED = tuple(name.encode() for name in (*_READERS, "attach ", "Attach ", "ATTACH"))
+_MENTIONED = tuple(name.encode() for name in (*_READERS, "attach ", "Attach ", "ATTACH", "_lineno", "__code__"))
 _ATTACHES = re.compile(r"(?i)(^|;)\s*ATTACH(\s+DATABASE\b|\s*[?:'\"]|\s+$)")
+_OF_CODE = frozenset(("__code__", "f_lineno", "tb_lineno"))
 
 
-def native_reads(source: bytes, tree: ast.Module, functions: List[Tuple[str, Function]]) -> Dict[str, FrozenSet[str]]:
-    """What opens files by itself in each function, by qualified name; in what runs on import under an empty name."""
+def opaque_uses(source: bytes, tree: ast.Module, functions: List[Tuple[str, Function]]) -> Dict[str, FrozenSet[str]]:
+    """What each function uses that is opaque, by qualified name; under an empty name what runs on import does."""
     if not any(name in source for name in _MENTIONED):
         return {}
     run_on_import = list(_run_on_import(tree))
@@ -79,6 +81,8 @@ def _used(nodes: Iterable[ast.AST], imported: Dict[str, Tuple[str, str]]) -> Fro
                 names.add(name)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
+            if node.attr in _OF_CODE:
+                found.add("numbers of lines, or code objects")
         elif isinstance(node, ast.keyword) and node.arg is not None:
             names.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ATTACHES.search(node.value):
