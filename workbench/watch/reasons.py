@@ -11,7 +11,7 @@ from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.dependencies import Dependency, DependencyKind
 from workbench.model.text import counted, neutralise
-from workbench.watch.selection import Action, Decision, Reason, Why, path_of
+from workbench.watch.selection import Action, Decision, Reason, Why, path_of, rank_of
 from workbench.watch.state import OF_SOURCE, Question, State
 
 Kind = DependencyKind
@@ -27,10 +27,10 @@ def words_of(reason: Reason, *, root: Path, state: State | None = None) -> str:
 def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None = None) -> str:
     """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`.
 
-    Of equally frequent reasons functions and names come first: they say more than their module.
+    Equally frequent reasons are in the order of `rank_of`.
     """
     reasons = [each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons]
-    by_kind = sorted(reasons, key=lambda reason: reason.row is None or reason.row.kind not in (Kind.BLOCK, Kind.NAME))
+    by_kind = sorted(reasons, key=lambda reason: rank_of(reason.row))
     counts = Counter(words_of(reason, root=root, state=state) for reason in by_kind)
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 

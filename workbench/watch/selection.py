@@ -34,6 +34,7 @@ _ALWAYS_HOLD = frozenset(
 
 Kind = DependencyKind
 
+_RANKS: dict[str, int] = {Kind.BLOCK: 0, Kind.NAME: 1}
 _OF_PATHS = frozenset(
     {
         DependencyKind.MODULE,
@@ -274,14 +275,14 @@ class Selector:
     def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
         """A few rows of a set that would be others today, but for what agents left in files `since`.
 
-        Functions and names come first: they say more than the rest of their module.
+        In the order of `rank_of`.
         """
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._surroundings(number, folder)
             rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
-            known = tuple(sorted(few, key=lambda row: row.kind not in (Kind.BLOCK, Kind.NAME)))
+            known = tuple(sorted(few, key=rank_of))
             self._mismatches[number, folder] = known
         states = self._special(number).states
         if known or not states:
@@ -333,6 +334,11 @@ class Selector:
             known = Surroundings(folder, tuple(files.split("\0")) if files else ())
             self._around[number, folder] = known
         return known
+
+
+def rank_of(row: Dependency | None) -> int:
+    """Where a row stands among several that changed: the body of a function says most, then a name of a module."""
+    return 2 if row is None else _RANKS.get(row.kind, 2)
 
 
 def path_of(row: Dependency) -> str:
