@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.interpreters import interpreter_of
 from tests.processes import children
 from workbench.model.evalset import Content, IntermediateData
 from workbench.model.trace import SpanKind
@@ -333,20 +331,12 @@ async def test_what_json_cannot_hold_is_text_in_the_final_state(bench: Any, way:
 
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 async def test_the_agent_runs_under_its_own_interpreter(bench: Any, way: dict[str, Any], version: str) -> None:
-    python = _interpreter(version)
+    python = interpreter_of(version)
     bench.agent("import sys\nasync def answer(prompt, session): return '%d.%d' % sys.version_info[:2]")
 
     talk = await bench.talk_once("hi", "again", python=python, **way)
 
     assert talk.responses == [version, version], talk.error and talk.message
-
-
-def _interpreter(version: str) -> Path:
-    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
-    for python in filter(None, reversed(found)):
-        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
-            return Path(python)
-    pytest.skip(f"no Python {version} on this machine")
 
 
 @pytest.mark.needs_fork

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
+from tests.interpreters import interpreter_of
 from tests.watch.watched import Folder, watching
 from workbench.model.events import Notice
-from workbench.watch.events import AllKnown, RunBegun, VerdictKnown
+from workbench.watch.events import AllKnown, RunBegun, SourceBroken, VerdictKnown
 
 
 async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:
@@ -281,3 +282,39 @@ async def test_an_exception_of_the_agent_is_a_verdict(folder: Folder) -> None:
         again = await watched.until_quiet()
         assert again.verdicts == {}
         assert set(again.stored.values()) == {"ERROR"}
+
+
+async def test_source_that_only_the_agents_newer_interpreter_understands(folder: Folder) -> None:
+    folder.write(
+        "workbench.toml",
+        '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
+        f'python = "{interpreter_of("3.13")}"\n',
+    )
+    source = """
+        type Text = str
+
+        def answer(prompt: Text) -> Text:
+            made = {"it": prompt}
+            return f"{made["it"]}"
+
+        def unused[T](value: T) -> T:
+            return value
+        """
+    folder.write("agent.py", source)
+    folder.cases(one="hello")
+
+    async with watching(folder.root) as watched:
+        assert (await watched.until_quiet()).verdicts == {"one": "PASSED"}
+
+        other = source.replace("return value", "return (value, 1)")
+        assert not (await watched.after(lambda: folder.write("agent.py", other))).verdicts
+
+        wrong = source.replace('"it": prompt', '"it": prompt + "!"')
+        assert (await watched.after(lambda: folder.write("agent.py", wrong))).verdicts == {"one": "FAILED"}
+
+        broken = source.replace("type Text = str", "type Text = = str")
+        folder.write("agent.py", broken)
+        said = await watched.until(SourceBroken)
+        assert (said.path, said.line) == ("agent.py", 2)
+
+        assert (await watched.after(lambda: folder.write("agent.py", source))).stored == {"one": "PASSED"}

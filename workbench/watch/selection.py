@@ -329,8 +329,10 @@ class Selector:
     def _surroundings(self, number: int, folder: str) -> Surroundings:
         known = self._around.get((number, folder))
         if known is None:
-            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
+            rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
             files = next((row.key for row in rows if row.kind == Kind.ENV_FILES), "")
+            for interpreter in (row.key for row in rows if row.kind == Kind.INTERPRETER):
+                self._state.read_also_with(interpreter)
             known = Surroundings(folder, tuple(files.split("\0")) if files else ())
             self._around[number, folder] = known
         return known

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from workbench.agents import worker
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
@@ -20,6 +23,13 @@ from workbench.model.dependencies import Dependency, DependencyKind
 
 _SETTLED = 2.0  # seconds after which a file with the same times and size holds the same: clocks of disks are coarse
 _ASK_VERSION = "import sys; print('.'.join(str(part) for part in sys.version_info[:3]))"
+_READ_SOURCE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from recording.blocks import print_blocks
+print_blocks(sys.argv[2])
+"""
+_WORKER = str(Path(worker.__file__).parent)
 _UNPARSABLE = "unparsable"
 
 Kind = DependencyKind
@@ -74,6 +84,7 @@ class State:
         self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
         self._effective: dict[Surroundings, dict[str, str]] = {}
         self._versions: dict[tuple[str, _Look], str] = {}
+        self._interpreters: set[str] = set()
         self._leftovers: Leftovers | None = None
         self._names: dict[str, str] = {}
         self._listings: dict[str, str] = {}
@@ -84,6 +95,14 @@ class State:
         self._effective.clear()
         self._names.clear()
         self._leftovers = None
+
+    def read_also_with(self, interpreter: str) -> None:
+        """Agents run under this interpreter: where it is newer than ours, it reads source that ours cannot compile."""
+        if interpreter in self._interpreters or interpreter == sys.executable:
+            return
+        self._interpreters.add(interpreter)
+        for path in [path for path, (_, found) in self._blocks.items() if isinstance(found, BrokenSource)]:
+            del self._blocks[path]
 
     def answer(self, question: Question) -> str:
         """The fingerprint now; of a kind that has none, or that nobody knows, an empty text."""
@@ -167,19 +186,29 @@ class State:
             return None
         known = self._blocks.get(path)
         if known is None or known[0] != fingerprint:
-            known = self._blocks[path] = (fingerprint, _read_source(path))
+            known = self._blocks[path] = (fingerprint, _read_source(path, self._newer_interpreters))
         return known[1]
+
+    def _newer_interpreters(self) -> Iterable[str]:
+        for interpreter in self._interpreters:
+            version = self._version(interpreter).split(".")
+            if [int(part) for part in version if part.isdecimal()] > list(sys.version_info[:2]):
+                yield interpreter
 
     def _interpreter(self, path: str) -> str:
         if path == sys.executable:
             return fingerprints.of_interpreter()
-        look = _look(path)
+        version = self._version(path)
+        return version if version == fingerprints.ABSENT else f"{version};{fingerprints.FORMAT}"
+
+    def _version(self, interpreter: str) -> str:
+        look = _look(interpreter)
         if look is None:
             return fingerprints.ABSENT
-        known = self._versions.get((path, look))
+        known = self._versions.get((interpreter, look))
         if known is None:
-            known = self._versions[path, look] = _version_of(path)
-        return f"{known};{fingerprints.FORMAT}"
+            known = self._versions[interpreter, look] = _version_of(interpreter)
+        return known
 
     def _left(self) -> Leftovers:
         if self._leftovers is None:
@@ -209,8 +238,27 @@ def _look(path: str) -> _Look | None:
     return _Look(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
-def _read_source(path: str) -> Blocks | BrokenSource:
-    """The blocks of a source file. Some errors, such as `return` outside a function, only show when it is compiled."""
+def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> Blocks | BrokenSource:
+    """The blocks of a source file, read by one of the interpreters where ours does not know its syntax."""
+    found = _read_source_here(path)
+    if isinstance(found, BrokenSource):
+        for interpreter in newer_interpreters():
+            found = _read_source_with(interpreter, path) or found
+            if isinstance(found, Blocks):
+                break
+    return found
+
+
+def _read_source_with(interpreter: str, path: str) -> Blocks | BrokenSource | None:
+    told = _ask(interpreter, _READ_SOURCE, _WORKER, path)
+    if not told:
+        return None
+    written: dict[str, Any] = json.loads(told)
+    return BrokenSource(path, written["line"], written["message"]) if "line" in written else Blocks.from_json(written)
+
+
+def _read_source_here(path: str) -> Blocks | BrokenSource:
+    """Some errors, such as `return` outside a function, only show when it is compiled."""
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
             source = stream.read()
@@ -238,10 +286,14 @@ def _missing(found: BrokenSource | None) -> str:
 
 
 def _version_of(interpreter: str) -> str:
+    told = _ask(interpreter, _ASK_VERSION)
+    return fingerprints.ABSENT if told is None else told.strip()
+
+
+def _ask(interpreter: str, program: str, *arguments: str) -> str | None:
+    """What a program prints that another interpreter runs, with nothing but its own library; None if it cannot run."""
+    command = [interpreter, "-I", "-S", "-B", "-c", program, *arguments]
     try:
-        asked = subprocess.run(
-            [interpreter, "-I", "-S", "-c", _ASK_VERSION], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return fingerprints.ABSENT
-    return asked.stdout.strip()
+        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=10, check=False).stdout
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None

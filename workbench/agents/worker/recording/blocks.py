@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import json
 import re
 import warnings
 
@@ -90,6 +91,25 @@ class Blocks:
         self.uses = uses
         self._bound = bound
 
+    @classmethod
+    def from_json(cls, written: Dict[str, Any]) -> Blocks:
+        """The blocks that `print_blocks` told of, without what they mention."""
+        definitions = {name: Part(each, frozenset()) for name, each in written["definitions"].items()}
+        bodies = {name: Part(each, frozenset()) for name, each in written["bodies"].items()}
+        rest = Part(written["rest"], frozenset())
+        bound = frozenset(written["bound"])
+        return cls(written["module"], rest=rest, definitions=definitions, bodies=bodies, bound=bound, uses=Uses())
+
+    def as_json(self) -> Dict[str, Any]:
+        """The fingerprints, and which names are bound."""
+        return {
+            "module": self.module,
+            "rest": self.rest.fingerprint,
+            "definitions": {name: part.fingerprint for name, part in self.definitions.items()},
+            "bodies": self.bodies,
+            "bound": sorted(self._bound),
+        }
+
     def name(self, name: str) -> str:
         """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own."""
         definition = self.definitions.get(self.defined_as(name))
@@ -138,6 +158,19 @@ def read_blocks(source: bytes, path: str) -> Blocks:
             return blocks_of(parse_source(source, path))
         except (RecursionError, MemoryError) as error:
             raise ValueError(f"{path} is nested too deeply") from error
+
+
+def print_blocks(path: str) -> None:
+    """Tell another interpreter, as JSON, of the blocks of a file, or of the line that this one cannot compile."""
+    with open(path, "rb") as stream:
+        source = stream.read()
+    try:
+        blocks = read_blocks(source, path)
+        compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        print(json.dumps({"line": error.lineno, "message": error.msg}))
+    else:
+        print(json.dumps(blocks.as_json()))
 
 
 def parse_source(source: bytes, path: str) -> ast.Module:

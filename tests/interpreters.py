@@ -1,0 +1,18 @@
+"""Other versions of Python on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def interpreter_of(version: str) -> Path:
+    """The interpreter of a version such as `3.12`. Without one the test is skipped."""
+    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for python in filter(None, reversed(found)):
+        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return Path(python)
+    pytest.skip(f"no Python {version} on this machine")
