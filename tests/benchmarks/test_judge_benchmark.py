@@ -63,8 +63,9 @@ def test_five_samples_of_three_judges_on_a_hundred_turns(tmp_path: Path, server:
     took, (blocked, worked) = run(folder)
     again, _ = run(folder)
 
-    server.communicate("\n")
+    asked, _ = server.communicate("\n")
     answers = TURNS * SAMPLES * len(METRICS)
+    assert int(asked) == answers  # the second run asks nobody
     print(f"\n{answers} answers of {THINKING} s, {CONCURRENCY} at a time: {took:.1f} s", end="")
     print(f", {took / IDEAL:.2f} x the ideal {IDEAL:.1f} s (1.3 x wanted)")
     print(f"the loop was blocked for at most {blocked * 1000:.0f} ms (50 wanted)", end="")
@@ -99,7 +100,9 @@ def run(folder: Folder) -> tuple[float, tuple[float, float]]:
         started = workspace.start(plan)
         blocked = _watch_loop(workspace, started)
         took = time.perf_counter() - began
-        assert {result.status for result in started.results()} == {CaseStatus.PASSED}
+        results = started.results()
+        assert {result.status for result in results} == {CaseStatus.PASSED}
+        assert {metric.name for result in results for metric in result.metrics if metric.score == 1.0} == {*METRICS}
         return took, blocked
 
 
