@@ -15,7 +15,7 @@ from workbench.store.layouts import Layout
 from workbench.store.settings import LoadedSettings, Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.gateway import Gateway
-from workbench.tui.keys import PLACES
+from workbench.tui.key_table import PLACES
 from workbench.tui.screens.ask import AskScreen
 from workbench.tui.screens.choose import ChooseScreen
 from workbench.tui.screens.confirm import ConfirmScreen

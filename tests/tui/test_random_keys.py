@@ -30,7 +30,7 @@ from textual.screen import Screen
 from tests.engine.judged import judging
 from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.keys import KEY_ACTIONS
+from workbench.tui.key_table import KEY_ACTIONS
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.dialog import Palette
 from workbench.tui.screens.help import HelpScreen

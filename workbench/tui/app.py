@@ -36,8 +36,8 @@ from workbench.tui.clipboard import copy_beside_terminal
 from workbench.tui.gateway import Gateway
 from workbench.tui.gateway.named_files import files_named_in
 from workbench.tui.hub import Hub
-from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, keys_of
-from workbench.tui.keys.app import QUIT
+from workbench.tui.key_table import PLACES, KeyPlace
+from workbench.tui.keys import bindings, check_keys, key_action, keys_of
 from workbench.tui.screens.confirm import ConfirmScreen
 from workbench.tui.screens.dialog import Palette, Result, is_leaving, wait_until_built
 from workbench.tui.screens.help import HelpScreen
@@ -239,7 +239,7 @@ class WorkbenchApp(App[None]):
 
     def action_help_quit(self) -> None:
         """What Textual does on ctrl+c where there is nothing to copy: say what closes the application."""
-        keys = keys_of(QUIT, self._keymap_in_use)
+        keys = keys_of(key_action("quit"), self._keymap_in_use)
         say(self, f"{keys} closes workbench; while you type, ctrl+q does (ctrl+c copies what is selected)")
 
     @work(group="quit", exclusive=True)

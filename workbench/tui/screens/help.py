@@ -9,7 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
+from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
+from workbench.tui.keys import bindings, keys_of
 from workbench.tui.screens.dialog import Dialog
 from workbench.tui.state.blocks import BLANK, Block, Whole
 from workbench.tui.state.pieces import Piece, Tone

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from workbench.tui.keys import KEY_ACTIONS
+from workbench.tui.key_table import KEY_ACTIONS
 from workbench.tui.state.key_line import KeyHint, fit_hints, hint_at, line_of_hints
 from workbench.tui.widgets.lines import TONE_CLASSES, strip_of
 

@@ -1,4 +1,4 @@
-"""Key actions: how they are described, bound, checked against `[keys]` of the settings, and written for people."""
+"""Keys: bound to widgets, checked against `[keys]` of the settings, and written for people."""
 
 from __future__ import annotations
 
@@ -8,28 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
 from workbench.model.text import did_you_mean
-from workbench.tui.keys import (
-    app,
-    browser,
-    chat,
-    criteria,
-    dialogs,
-    diff,
-    documents,
-    editor,
-    history,
-    plan,
-    problems,
-    run,
-    scenarios,
-    scores,
-    screen,
-    shared,
-    table,
-    trace,
-    watch,
-)
-from workbench.tui.keys.actions import KeyAction, KeyPlace
+from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyAction
 from workbench.tui.state.pieces import safe_line
 
 _HEARD_IN_DIALOGS = frozenset({"help", "palette"})
@@ -39,56 +18,7 @@ _PUNCTUATION = {
     "-": "minus", "+": "plus", "*": "asterisk", "=": "equals_sign", "[": "left_square_bracket",
     "]": "right_square_bracket", "<": "less_than_sign", ">": "greater_than_sign", "!": "exclamation_mark",
 }  # fmt: skip
-
-
-_MODULES = (
-    app,
-    screen,
-    browser,
-    editor,
-    diff,
-    trace,
-    scores,
-    history,
-    table,
-    chat,
-    run,
-    watch,
-    plan,
-    criteria,
-    problems,
-)
-
-PLACES: Mapping[str, KeyPlace] = {
-    place.name: place
-    for place in (
-        *(module.PLACE for module in _MODULES),
-        chat.PROMPT,
-        history.COMPARING,
-        chat.SESSION,
-        editor.TYPING,
-        diff.WHOLE,
-        diff.REVIEW,
-        documents.CONFLICT,
-        documents.RECOVERY,
-        documents.VERSIONS,
-        trace.TREE,
-        trace.DETAIL,
-        scenarios.WRITING,
-        scenarios.PLACE,
-        dialogs.CONFIRM,
-        dialogs.CHOOSE,
-        dialogs.ASK,
-        dialogs.FINDING,
-        dialogs.HELP,
-        shared.ROWS,
-        shared.LINES,
-    )
-}
-"""Every place by its name, in the order in which help shows them."""
-
-KEY_ACTIONS = tuple(action for place in PLACES.values() for action in place.actions)
-"""Everything that a key does."""
+_BY_ID = {item.id: item for item in KEY_ACTIONS}
 
 
 def bindings(*where: str) -> Sequence[BindingType]:
@@ -98,7 +28,12 @@ def bindings(*where: str) -> Sequence[BindingType]:
 
 def dialog_bindings(where: str) -> Sequence[BindingType]:
     """The bindings of a dialog, with that of help: other keys of the application are not heard in it."""
-    return [*bindings(where), _binding(app.HELP)]
+    return [*bindings(where), _binding(key_action("help"))]
+
+
+def key_action(action_id: str) -> KeyAction:
+    """The action with this id. Raises KeyError."""
+    return _BY_ID[action_id]
 
 
 def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -109,10 +44,9 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     """
     usable: dict[str, str] = {}
     problems: dict[str, str] = {}
-    known = {item.id: item for item in KEY_ACTIONS}
     for action_id, keys in wanted.items():
-        if action_id not in known:
-            problems[action_id] = f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, known)}"
+        if action_id not in _BY_ID:
+            problems[action_id] = f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, _BY_ID)}"
             continue
         unknown = [key for key in _split(keys) if not _is_key(key)]
         if unknown or not keys.strip():
