@@ -89,3 +89,15 @@ def test_the_prompts_of_judges_do_not_outlive_their_results() -> None:
     gc.collect()
 
     assert held() is None
+
+
+def test_cases_share_the_metrics_on_which_they_are_alike() -> None:
+    alike = MetricResult(name="match", score=1.0, threshold=0.5, status=MetricStatus.PASSED)
+    took = (
+        MetricResult(name="latency", score=each, threshold=None, status=MetricStatus.INFORMATIONAL) for each in (1, 2)
+    )
+
+    one, other = (metrics_from_blob(metrics_to_blob((alike, each))) for each in took)
+
+    assert one[0] is other[0]
+    assert [one[1].score, other[1].score] == [1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,6 +38,7 @@ from workbench.watch.events import (
 )
 
 _MOST_PATHS = 3
+_WRITTEN_TOGETHER = 100  # lines: the reader is woken for each writing
 
 
 class Lines(ABC):
@@ -72,18 +74,17 @@ class JsonLines(Lines):
     def _print(self, event: WatchEvent | QuotaWait) -> None:
         if isinstance(event, VerdictKnown):
             case = ReportedCase(event.result, event.case)
-            self._verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save)
+            write_document(_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
         elif isinstance(event, VerdictsHold):
             with self._open_history() as history:
-                for job, result in results_of(history, event.verdicts):
-                    case = ReportedCase(result, event.planned[job].case)
-                    self._verdict("stored", case, holds=True, seconds=None)
+                lines = (
+                    _verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
+                    for job, result in results_of(history, event.verdicts)
+                )
+                while several := "".join(islice(lines, _WRITTEN_TOGETHER)):
+                    write_document(several)
         elif isinstance(event, BaseModel):
             _write(event.model_dump(mode="json"))
-
-    def _verdict(self, source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> None:
-        told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
-        write_document(case_line(case, told))
 
 
 class TextLines(Lines):
@@ -153,6 +154,11 @@ _COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: 
 def _standing(event: AllKnown) -> AllKnown:
     """How all cases stand, without what it took to know that."""
     return event.model_copy(update={"summary": event.summary.model_copy(update={"models": ()})})
+
+
+def _verdict(source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> str:
+    told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
+    return case_line(case, told)
 
 
 def _write(data: dict[str, Any]) -> None:

@@ -46,19 +46,20 @@ def json_document(report: RunReport) -> str:
     return "".join(json_pieces(report, map(case_text, report.cases)))
 
 
-def case_text(case: ReportedCase) -> str:
-    """One case as a line of the document: `case_record` as JSON."""
-    record = case_record(case, metrics=())
-    keys = [*record]
-    place = keys.index("metrics")
-    before, after = ({key: record[key] for key in part} for part in (keys[:place], keys[place + 1 :]))
-    return f'{dump(before)[:-1]}, "metrics": {_metrics_text(case.result.metrics)}, {dump(after)[1:]}'
+def case_text(case: ReportedCase, head: Mapping[str, Any] | None = None) -> str:
+    """One case as a line of the document: `case_record` as JSON, behind what stands in `head`."""
+    text = dump({**(head or {}), **case_record(case, metrics=())})
+    metrics = ", ".join(map(_metric_text, case.result.metrics))
+    return text.replace(_NO_METRICS, f"{_NO_METRICS[:-1]}{metrics}]", 1)  # a key has its quotes nowhere before
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
-def _metrics_text(metrics: tuple[MetricResult, ...]) -> str:
-    """The metrics of a case as JSON: most of its text, and by the thousand cases share theirs."""
-    return dump(metric_records(metrics))
+_NO_METRICS = '"metrics": []'
+
+
+@by_identity(at_most=1024, but=lambda metric: were_asked_of_models((metric,)))
+def _metric_text(metric: MetricResult) -> str:
+    """One metric as JSON: together they are most of the text of a case, and by the thousand cases share theirs."""
+    return dump(metric_record(metric))
 
 
 def json_pieces(report: RunFacts, cases: Iterable[str]) -> Iterator[str]:
@@ -79,7 +80,7 @@ def json_lines(report: RunReport) -> str:
 
 def case_line(case: ReportedCase, head: Mapping[str, Any] = _HEAD) -> str:
     """One finished case as a line of JSON, behind what stands in `head`."""
-    return f"{dump(head)[:-1]}, {case_text(case)[1:]}\n"
+    return f"{case_text(case, head)}\n"
 
 
 def run_line(report: RunFacts) -> str:

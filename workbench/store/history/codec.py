@@ -21,6 +21,7 @@ from workbench.model.results import Execution, Failure, MetricResult, MetricScor
 from workbench.store.history import row_data
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
+_decode_at = json.JSONDecoder().raw_decode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metric = MetricResult.__pydantic_serializer__.to_python
@@ -75,7 +76,11 @@ def to_blob(text: bytes) -> bytes:
 
 
 def _from_blob(blob: bytes) -> Any:
-    return json.loads(blob if blob.startswith(_JSON) else zlib.decompress(blob))
+    return json.loads(_text_of(blob))
+
+
+def _text_of(blob: bytes) -> bytes:
+    return blob if blob.startswith(_JSON) else zlib.decompress(blob)
 
 
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
@@ -109,13 +114,24 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
-    """The metrics of a case: the same ones for the same blob, unless that is large."""
+    """The metrics of a case: the same ones for the same text, all or each by itself, unless the blob is large."""
     return _metrics_of_small(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
 
 
 @lru_cache(maxsize=256)
 def _metrics_of_small(blob: bytes) -> tuple[MetricResult, ...]:
-    return _METRICS.validate_python(_from_blob(blob))
+    text, end = _text_of(blob).decode(), 0
+    metrics: list[MetricResult] = []
+    while text[end : end + 2] not in ("[]", "]"):  # what is before a metric is one character
+        start = end + 1
+        _, end = _decode_at(text, start)
+        metrics.append(_metric_of(text[start:end]))
+    return tuple(metrics)
+
+
+@lru_cache(maxsize=1024)
+def _metric_of(text: str) -> MetricResult:
+    return MetricResult.model_validate(json.loads(text))
 
 
 def scores_from_blob(blob: bytes) -> MetricScores:
