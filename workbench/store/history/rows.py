@@ -128,17 +128,17 @@ def last_verdicts(count: int) -> str:
     """
     return f"""
         {VERDICTS} FROM (
-            SELECT *, row_number() OVER (
+            SELECT id, row_number() OVER (
                 PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
             ) AS age, row_number() OVER (
                 PARTITION BY eval_set, eval_id, target, occurrence, repeat, execution_key ORDER BY id DESC
             ) AS age_in_case FROM job WHERE id IN (
-                SELECT max(id) FROM job WHERE {RAN}
+                SELECT max(id) FROM job WHERE {RAN} AND NOT is_forgotten
                 GROUP BY target, execution_key, scoring_key, repeat, coalesce(execution, -id)
             )
-        ) AS job
+        ) AS ranked JOIN job ON job.id = ranked.id
         {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
-        WHERE (job.age <= {count} OR job.age_in_case = 1) AND {_HAS_ALL} ORDER BY job.id DESC
+        WHERE (age <= {count} OR age_in_case = 1) AND {_HAS_ALL} ORDER BY job.id DESC
     """
 
 
