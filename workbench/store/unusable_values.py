@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 HALF_PAIR = re.compile("[\ud800-\udfff]")
-_SUSPECT = re.compile(r"\\u[dD][89a-fA-F]|(?<!\d)\d{309}")
+# Two patterns: to look for either at every place takes five times as long as to look for one and then for the other.
+_SUSPECTS = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[0-9]{309}"))
 _LARGEST = int(1.7976931348623157e308)
 
 
@@ -22,7 +23,7 @@ class Unusable(NamedTuple):
 
 def may_be_unusable(text: str) -> bool:
     """Whether the text of a JSON or TOML file may hold such values: most do not, and need not be searched."""
-    return _SUSPECT.search(text) is not None
+    return any(suspect.search(text) for suspect in _SUSPECTS)
 
 
 def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[Unusable]:

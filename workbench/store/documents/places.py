@@ -93,7 +93,10 @@ def find_key(keys: Mapping[str, Any], key: str, *, free: bool) -> str | None:
     """The spelling under which an object has a key, None where it has none."""
     if key in keys:
         return key
-    return None if free else next((name for name in keys if same_key(name, key, free=free)), None)
+    if free or not is_format_key(key):
+        return None
+    wanted = to_snake(key)
+    return next((name for name in keys if to_snake(name) == wanted), None)
 
 
 def members(text: str, start: int) -> tuple[list[Member], int]:

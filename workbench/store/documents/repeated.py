@@ -23,11 +23,20 @@ class _Repeated(Exception):
 
 def repeated_keys(text: str) -> Iterator[RepeatedKey]:
     """The keys that occur more than once in their object, each once. The text must be JSON, tolerantly read."""
+    if _has_none(text):  # most are so, and JSON as it is
+        return
     strict = decode_tolerantly(text)[1].text
-    try:
-        _DECODER.decode(strict)
-    except _Repeated:
+    if not _has_none(strict):
         yield from _search(strict, skip_space(strict, 0), ())
+
+
+def _has_none(text: str) -> bool:
+    """Whether a text is JSON without such a key."""
+    try:
+        _DECODER.decode(text)
+    except (_Repeated, ValueError):
+        return False
+    return True
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
