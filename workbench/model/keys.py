@@ -58,6 +58,21 @@ class JobKey:
     case: CaseKey
     repeat: int = 0
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same repeat of the same case; what nearly always differs is compared first."""
+        if not isinstance(other, JobKey):
+            return NotImplemented
+        mine, its = self.case, other.case
+        return self.repeat == other.repeat and (
+            mine is its
+            or (
+                mine.eval_id == its.eval_id
+                and mine.occurrence == its.occurrence
+                and mine.eval_set == its.eval_set
+                and mine.target == its.target
+            )
+        )
+
     def __hash__(self) -> int:
         """Of what nearly always differs, without asking the case for its own: it is looked up all the time."""
         case = self.case

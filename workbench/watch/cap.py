@@ -19,7 +19,9 @@ def beyond_cap(work: Sequence[Decision], settings: WatchSettings) -> str:
     cases = len({each.job.case for each in ran})
     if settings.max_cases_per_change is not None and cases > settings.max_cases_per_change:
         return f"{counted(cases, 'case')}, more than max_cases_per_change = {settings.max_cases_per_change:,}"
-    turns = sum(each.planned.turns if each.planned.turns is not None else 1 for each in ran)
-    if settings.max_turns_per_change is not None and turns > settings.max_turns_per_change:
+    if settings.max_turns_per_change is None:
+        return ""
+    turns = sum(1 if (known := each.planned.turns) is None else known for each in ran)
+    if turns > settings.max_turns_per_change:
         return f"{counted(turns, 'turn')}, more than max_turns_per_change = {settings.max_turns_per_change:,}"
     return ""

@@ -29,9 +29,10 @@ def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None
 
     Equally frequent reasons are in the order of `rank_of`.
     """
-    reasons = [each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons]
-    by_kind = sorted(reasons, key=lambda reason: rank_of(reason.row))
-    counts = Counter(words_of(reason, root=root, state=state) for reason in by_kind)
+    reasons = Counter(each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons)
+    counts: Counter[str] = Counter()
+    for reason in sorted(reasons, key=lambda reason: rank_of(reason.row)):  # of thousands of cases there are a few
+        counts[words_of(reason, root=root, state=state)] += reasons[reason]
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 
 

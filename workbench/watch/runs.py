@@ -89,6 +89,8 @@ class Runs:
 
     def stop_overtaken(self, decisions: Sequence[Decision]) -> None:
         """Stop what runs on what is no more."""
+        if not self._live:
+            return
         for decision in decisions:
             live = self._live.get(decision.job)
             if live is None:

@@ -184,15 +184,15 @@ class Selector:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
         known = self._verdicts.for_job(job, asked)
-        folder = str(planned.target.path)
+        folder, is_recorded = str(planned.target.path), planned.is_recorded
         usable: StoredVerdict | None = None
-        if planned.needs_agent and planned.target.rerun == "always" and known and not self._is_current(known[0]):
+        if planned.target.rerun == "always" and planned.needs_agent and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         shown_first = known
         if shown is not None and len(known) > 1:
             shown_first = sorted(known, key=lambda verdict: place_of(verdict) != shown)
         for verdict in shown_first:
-            if not _is_verdict(verdict) or (not planned.is_recorded and self._reasons(verdict, planned)):
+            if not _is_verdict(verdict) or (not is_recorded and self._reasons(verdict, planned)):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash

@@ -104,13 +104,13 @@ class Work:
         return count <= _MOST_IN_A_ROW
 
     def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
-        if self._let_be.get(decision.job) == self._question(decision):
+        if decision.action not in _WORK and (
+            decision.action is not Action.LEAVE or (decision.job in self._news.known and not all_of_it)
+        ):
             return False
         if self._left.get(decision.job) == self._live.generation:
             return False
-        if decision.action in _WORK:
-            return True
-        return decision.action is Action.LEAVE and (all_of_it or decision.job not in self._news.known)
+        return self._let_be.get(decision.job) != self._question(decision)
 
     def _question(self, decision: Decision) -> tuple[object, ...]:
         """What a job is about: the same as long as no change has concerned it."""
