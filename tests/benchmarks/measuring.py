@@ -69,6 +69,19 @@ def tree_mb(pid: int) -> float:
     return sum(map(_pss_kb, _tree(pid))) / 1024
 
 
+def tree_cpu(pid: int) -> float:
+    """The seconds of CPU that a process, all below it and what of those has ended have taken."""
+    return sum(map(_cpu, _tree(pid)))
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0  # it ended while we looked
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def _tree(pid: int) -> list[int]:
     pids = [pid]
     for parent in pids:

@@ -1,5 +1,7 @@
 """What a process for each case costs: CPU of engine, zygote and children together, beside that of a bare fork.
 
+And how much of it is that what a case uses is recorded.
+
 Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
 """
 
@@ -7,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
+from tests.benchmarks.agents import ADK
 from workbench.agents import host as agents
+from workbench.agents import processes
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -75,7 +81,7 @@ async def _run_cases(target: Target, isolation: Any, cases: int) -> None:
         await host.close()
 
 
-def _cpu_per_case(target: Target, isolation: str) -> float:
+def _cpu_per_case(target: Target, isolation: str, *, more: int = CASES) -> float:
     """CPU seconds of a case: what more cases cost more, so that what is paid once does not count."""
 
     def cost(cases: int) -> float:
@@ -83,7 +89,7 @@ def _cpu_per_case(target: Target, isolation: str) -> float:
         asyncio.run(_run_cases(target, isolation, cases))
         return sum(os.times()[:4]) - sum(before[:4])
 
-    return (cost(CASES + 20) - cost(20)) / CASES
+    return (cost(more + 20) - cost(20)) / more
 
 
 def _best(measure: Callable[[], float]) -> float:
@@ -104,6 +110,52 @@ def test_cpu_of_a_trivial_case_beside_a_bare_fork(tmp_path: Path, kind: str) -> 
         f"{case - bare:.2f} ms above), shared process {shared:.2f} ms ({shared / bare:.2f}x)"
     )
     assert shared < case
+
+
+# What is put behind modules of the worker, so that it notices, instruments and tells nothing.
+_NOTHING_RECORDED = {
+    "hooks": "def install(recorder):\n    _active.append(recorder)\n",
+    "instrument": (
+        "def compile_source(path, source):\n"
+        "    made = _compiled[path] = Compiled(path, source)\n"
+        '    made.code = compile(source, path, "exec", dont_inherit=True)\n'
+        "    return made\n"
+    ),
+    "recorder": (
+        "def _nothing(self, *given, **named):\n    return None\n\n\n"
+        "Recorder.enter = Recorder.module_for = Recorder.imported = Recorder.loaded = _nothing\n"
+    ),
+    "telling": (
+        "def settle():\n    pass\n\n\ndef _no_lines(self, session, *, complete=False):\n    return []\n\n\n"
+        "Teller.lines = _no_lines\n"
+    ),
+}
+
+
+def test_what_recording_costs_of_an_adk_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both kinds of worker by turns: whatever else the machine does is the same for both."""
+    agent = tmp_path / "watched"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("from . import agent\n")
+    (agent / "agent.py").write_text(ADK)
+    target = Target(name="watched", kind=AgentKind.ADK, location="watched", path=tmp_path)
+    silent = tmp_path / "worker"
+    shutil.copytree(WORKER, silent)
+    for name, more in _NOTHING_RECORDED.items():
+        with (silent / "recording" / f"{name}.py").open("a") as module:
+            module.write(f"\n\n{more}")
+
+    costs: dict[Path, list[float]] = {WORKER: [], silent: []}
+    for _ in range(ROUNDS + 2):
+        for worker, found in costs.items():
+            monkeypatch.setattr(processes, "_LAUNCH", worker / "launch.py")
+            found.append(_cpu_per_case(target, "case", more=100) * 1000)
+
+    with_it, without = (median(found) for found in costs.values())
+    print(
+        f"\nADK case: {with_it:.1f} ms of CPU, {without:.1f} ms without recording: "
+        f"recording is {(with_it / without - 1) * 100:.1f} % (5 wanted); {costs}"
+    )
 
 
 def test_size_and_start_of_a_worker(tmp_path: Path) -> None:
