@@ -231,6 +231,7 @@ def test_from_a_save_to_the_verdicts_of_a_large_project(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("project", ["adk", "large"])
 def test_cpu_of_a_watch_while_nothing_happens(tmp_path: Path, project: str) -> None:
+    """Whoever opens files in a watched folder, such as that of the packages or that of temporary files, adds to it."""
     if project == "adk":
         _write_set(_make_adk_project(tmp_path) / "set.evalset.json", CASES)
     else:
