@@ -267,10 +267,24 @@ def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itsel
     assert list(history.results("2")) == [make_result(f"{n}") for n in range(5)]
     assert [(result.status, result.metrics) for result in history.results("1")] == [(CaseStatus.PASSED, ())] * 3
 
+    monkeypatch.setattr(retention, "NEWEST_OF_CASES", 3)
     stored_run("3", make_result("new"))
     assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
     assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"3", "4", "new"}
+
+
+def test_each_case_keeps_its_newest_scores_however_often_others_run(
+    history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "SCORED_EXECUTIONS", 3)
+    stored_run("1", *(make_result(f"{n}") for n in range(3)))
+    for number in range(2, 8):
+        stored_run(str(number), make_result("0", answer=str(number)))
+
+    assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"0", "1", "2"}
+    assert [bool(result.metrics) for result in history.results("1")] == [False, True, True]
+    assert [run for run in "234567" if next(history.results(run)).metrics] == ["5", "6", "7"]
 
 
 def test_names_that_are_no_utf_8_come_back(history: History) -> None:

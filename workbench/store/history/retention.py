@@ -1,6 +1,7 @@
 """What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
 
-Of cases that ask the same, each keeps its newest trace: what a case shows of its last run is its own.
+Of cases that ask the same, each keeps its newest trace: what a case shows of its last run is its own. Each case keeps
+its newest scores, too, so that a watch never runs a case only because many others have run since.
 
 A run and the verdicts of its jobs stay. Runs once a run has ended, in small transactions, so that nobody waits for it.
 """
@@ -13,6 +14,8 @@ from workbench.store.history.database import Database
 
 TRACES_OF_A_VARIANT = 5
 SCORED_EXECUTIONS = 10_000
+NEWEST_OF_CASES = 200_000
+"""Beyond so many executions even the newest scores of a case are forgotten: its dataset may be gone."""
 
 _AT_ONCE = 500
 
@@ -43,17 +46,29 @@ _OLD_TRACES = """
 """
 # The run that has just ended is kept whole, however large.
 _OLD_EXECUTIONS = """
-    SELECT id FROM execution
-    WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET ?), 0)
-    AND id < coalesce((SELECT min(execution) FROM job WHERE run = ?), 9e18)
+    SELECT id FROM execution AS old
+    WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
+    AND id < coalesce((SELECT min(execution) FROM job WHERE run = :run), 9e18)
+    AND (
+        id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :newest), 0)
+        OR NOT EXISTS (
+            SELECT 1 FROM job WHERE job.execution = old.id AND NOT EXISTS (
+                SELECT 1 FROM job AS later
+                WHERE later.eval_set = job.eval_set AND later.eval_id = job.eval_id AND later.target = job.target
+                AND later.occurrence = job.occurrence AND later.repeat = job.repeat
+                AND later.execution IS NOT NULL AND later.id > job.id
+            )
+        )
+    )
 """
 
 
 def forget_old(database: Database, run: int) -> None:
     """Apply the rules after `run` (the id of its row). Raises StoreError."""
+    limits = {"run": run, "kept": SCORED_EXECUTIONS, "newest": NEWEST_OF_CASES}
     with database.reading():
         traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": TRACES_OF_A_VARIANT})]
-        executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, (SCORED_EXECUTIONS, run))]
+        executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, limits)]
     for ids in _chunks(traces):
         with database.writing():
             _forget_traces(database, ids)
