@@ -6,22 +6,23 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import code_edits, file_edits, module_edits, set_edits
-from .packages import READ_AS_TEXT, Package
+from . import code_edits, file_edits, module_edits, set_edits, surroundings_edits
+from .packages import READ_AS_TEXT, TIMED, Package
 from .scene import Scene
 
 Maker = Callable[[Scene], str | None]
 _DAMAGING = frozenset(
     (
         "function_deleted", "function_renamed", "module_deleted", "module_renamed", "package_renamed", "package_made",
-        "data_deleted", "data_renamed", "env_deleted", "decorator",
+        "data_deleted", "data_renamed", "env_deleted", "decorator", "library_removed", "database_gone",
+        "file_for_folder", "stalled",
     )
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of edit. A neutral one changes no result, unless it is in a file that is read as text."""
+    """A kind of edit. A neutral one changes no result, unless it is in a file of which more than that counts."""
 
     name: str
     make: Maker
@@ -76,13 +77,16 @@ def checkout(scene: Scene) -> str | None:
 
 def several(scene: Scene) -> str | None:
     """A few edits at the same time."""
-    simple = [kind for kind in KINDS.values() if kind.make not in (undo, mended, checkout, several)]
+    simple = [kind for kind in KINDS.values() if kind.make not in _ALONE]
     made = []
     for kind in scene.rng.sample(simple, scene.rng.randint(2, 6)):
         description = kind.make(scene)
         if description is not None:
             made.append(f"{kind.name}: {description}")
     return "; ".join(made) if made else None
+
+
+_ALONE = (undo, mended, checkout, several, *surroundings_edits.RARE_EDITS)
 
 
 def _kinds() -> dict[str, Kind]:
@@ -92,6 +96,8 @@ def _kinds() -> dict[str, Kind]:
         Kind("checkout", checkout),
         Kind("several", several, weight=2),
     ]
+    kinds += [Kind(make.__name__, make, weight=0.5) for make in surroundings_edits.RARE_EDITS]
+    kinds += [Kind(make.__name__, make) for make in surroundings_edits.EDITS]
     for module, weight in ((code_edits, 1.5), (module_edits, 1.0), (file_edits, 1.5), (set_edits, 0.7)):
         kinds += [Kind(make.__name__, make, weight=weight) for make in module.EDITS]
         kinds += [Kind(make.__name__, make, neutral=True, weight=0.5) for make in module.NEUTRAL_EDITS]
@@ -130,8 +136,8 @@ def _make(scene: Scene, kind: Kind) -> Edit | None:
         return None
     if kind.name in _DAMAGING:
         scene.damage.append(scene.changes[-1])
-    as_text = any(path.startswith(READ_AS_TEXT) for path in before)
-    return Edit(kind.name, description, kind.neutral and not as_text, tuple(sorted(before)))
+    as_such = any(path.startswith((*READ_AS_TEXT, TIMED)) for path in before)
+    return Edit(kind.name, description, kind.neutral and not as_such, tuple(sorted(before)))
 
 
 def scene_of(package: Package) -> Scene:

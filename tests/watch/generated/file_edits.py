@@ -82,7 +82,7 @@ def data_created(scene: Scene) -> str | None:
 
 def _missing(scene: Scene) -> list[str]:
     """Paths that stand in the code and are not there; not those that agents write themselves."""
-    own = ("_state.json", "_journal.txt")
+    own = ("_state.json", "_journal.txt", ".stall")
     wanted = [text for text in scene.constants() if _PATH.fullmatch(text) and not text.endswith(own)]
     return [name for name in wanted if not scene.has(name) and ("." in name or name.endswith("_folder"))]
 
@@ -225,6 +225,7 @@ def env_comment(scene: Scene) -> str | None:
 def touched(scene: Scene) -> str | None:
     """A newer time for a file that is as it was."""
     name = scene.rng.choice(sorted(scene.files))
+    scene.keep(name)
     os.utime(scene.root / name)
     return name
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from .cases import expect
 from .edits import Edit, edit, scene_of
 from .oracle import Oracle
 from .outcomes import Outcome
-from .packages import EVAL_SET, Package, generate
+from .packages import EVAL_SET, TIMED, Package, generate
 from .scene import Scene
 
 _REMEMBERED = 5  # states of a project
@@ -32,11 +32,18 @@ _CONCERN_SOME = frozenset({"env_overruled"})
 @dataclass(frozen=True)
 class Claims:
     """What a strategy says after an edit: the cases whose agent it ran again, those it only judged again, and what
-    every case of the set gives now."""
+    every case of the set gives now.
+
+    Nothing is claimed of those that are `waiting` for source that can be compiled. Those `unfollowed` ran because what
+    they use is not known. `later` says what is claimed once even a slow watch must have seen everything.
+    """
 
     ran: frozenset[str]
     outcomes: Mapping[str, Outcome]
     rescored: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    unfollowed: frozenset[str] = frozenset()
+    later: Callable[[], Awaitable[Claims]] | None = None
 
 
 class Strategy(Protocol):
@@ -83,11 +90,18 @@ class Tally:
     ran: int = 0
     ran_rightly: int = 0
     rescored: int = 0
+    unfollowed: int = 0
+    """Those that ran because it is not known what they use."""
 
     @property
     def rerun_share(self) -> float:
         """The share of decisions that were to run the agent."""
         return self.ran / max(1, self.decisions)
+
+    @property
+    def unfollowed_share(self) -> float:
+        """The share of decisions to run the agent because it is not known what it uses."""
+        return self.unfollowed / max(1, self.decisions)
 
     @property
     def changed_share(self) -> float:
@@ -103,6 +117,14 @@ class Tally:
         """Count another tally in."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+    def __str__(self) -> str:
+        in_vain = self.rerun_share * (1 - self.precision)
+        return (
+            f"{self.edits} edits, {self.decisions} decisions, {self.rerun_share:.1%} run again, {in_vain:.1%} in vain "
+            f"({self.unfollowed_share:.1%} not followed), {self.changed_share:.1%} truly changed, "
+            f"{self.rescored} judged again"
+        )
 
 
 @dataclass
@@ -130,16 +152,12 @@ class Report:
             own.extend(others)
 
     def __str__(self) -> str:
-        total = self.total
         kinds = "".join(
             f"\n  {name:24} {tally.edits:5} edits, {tally.selective:4} selective, of {tally.decisions:6} cases "
             f"{tally.changed:5} changed, {tally.ran:5} run"
             for name, tally in sorted(self.by_kind.items())
         )
-        return (
-            f"{total.edits} edits, {total.decisions} decisions, {total.changed} changed, {len(self.misses)} missed, "
-            f"{total.rerun_share:.1%} run again, {total.rescored} judged again, precision {total.precision:.1%}{kinds}"
-        )
+        return f"{self.total}, {len(self.misses)} missed{kinds}"
 
 
 async def prove(
@@ -193,7 +211,11 @@ async def _edit_and_compare(
         finding = oracle.begin(scene.root)
         claims = await strategy.after_edit(scene.root)
         truth = await asyncio.wrap_future(finding)
-        report.misses += _misses(claims, truth, seed=seed, number=number, made=made)
+        misses = _misses(claims, truth, seed=seed, number=number, made=made)
+        if misses and claims.later is not None:
+            claims = await claims.later()
+            misses = _misses(claims, truth, seed=seed, number=number, made=made)
+        report.misses += misses
         tally = _counted(claims, before, truth)
         if made.neutral and tally.changed:
             report.wrongly_neutral.append(f"seed {seed}, edit {number}: {made}")
@@ -201,6 +223,9 @@ async def _edit_and_compare(
         in_vain = claims.ran if made.neutral and made.kind not in _CONCERN_SOME else frozenset()
         if state in lately and made.paths:
             in_vain |= {eval_id for eval_id in claims.ran if runs[eval_id] < _REMEMBERED_RUNS}
+        in_vain -= claims.unfollowed
+        if not made.paths:  # something that is no part of the state
+            lately.clear()
         if in_vain:
             report.in_vain.append(f"seed {seed}, edit {number}: {made}, ran {', '.join(sorted(in_vain))}")
         lately.append(state)
@@ -211,13 +236,14 @@ async def _edit_and_compare(
             return
 
 
-def _state(scene: Scene) -> tuple[tuple[str, bytes], ...]:
-    return tuple((name, (scene.root / name).read_bytes()) for name in sorted(scene.files))
+def _state(scene: Scene) -> tuple[tuple[str, bytes, int], ...]:
+    paths = ((name, scene.root / name) for name in sorted(scene.files))
+    return tuple((name, path.read_bytes(), path.stat().st_mtime_ns * name.startswith(TIMED)) for name, path in paths)
 
 
 def _misses(claims: Claims, truth: Mapping[str, Outcome], *, seed: int, number: int, made: Edit) -> list[Miss]:
     misses = []
-    for eval_id in sorted({*truth, *claims.outcomes}):
+    for eval_id in sorted({*truth, *claims.outcomes} - claims.waiting):
         claimed, found = claims.outcomes.get(eval_id), truth.get(eval_id)
         if claimed == found:
             continue
@@ -243,6 +269,7 @@ def _counted(claims: Claims, before: Mapping[str, Outcome], truth: Mapping[str, 
         ran=len(ran),
         ran_rightly=len(ran & otherwise),
         rescored=len(claims.rescored & known),
+        unfollowed=len(claims.unfollowed & known),
     )
 
 

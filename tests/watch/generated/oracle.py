@@ -6,6 +6,7 @@ write changes nothing. Only the judging is the workbench's.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -16,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -38,13 +38,14 @@ from workbench.model.results import (
 from workbench.store.documents import load_config
 
 from .outcomes import Outcome, outcome_of, without_root
-from .packages import CRITERIA, ENVIRONMENT, EVAL_SET, TARGET
+from .packages import CRITERIA, ENVIRONMENT, EVAL_SET, LIBRARIES, TARGET, TIMED
 
 _SERVER = Path(__file__).with_name("oracle_server.py")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".workbench", ".adk", ".git")
+_NO_END = {"crash": FailureKind.CRASH, "timeout": FailureKind.TIMEOUT}
 
 
-@contextmanager
+@contextlib.contextmanager
 def quick_folder() -> Iterator[Path]:
     """A folder for copies of projects: in memory where there is such a place, as disks take longer than agents do."""
     memory = Path("/dev/shm")
@@ -95,7 +96,7 @@ class Oracle:
     def begin(self, project: Path) -> Future[dict[str, Outcome]]:
         """The same, found out while others use the project: it may be changed as soon as this returns."""
         copy = self._scratch / f"state{next(self._numbers) % 2}"
-        shutil.copytree(project, copy, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
+        shutil.copytree(project, copy, symlinks=True, ignore=_LEFT_OUT, copy_function=_copy)
         return self._thread.submit(self._run_copy, copy)
 
     def _run_copy(self, copy: Path) -> dict[str, Outcome]:
@@ -122,7 +123,8 @@ class Oracle:
         missing = {name: case for name, case in zip(names, cases, strict=True) if name not in known}
         if missing:
             environment = _environment(root)
-            job = {"root": str(root), "target": TARGET, "environment": environment, "cases": [*missing.values()]}
+            job = {"root": str(root), "target": TARGET, "environment": environment, "libraries": str(root / LIBRARIES)}
+            job["cases"] = [*missing.values()]
             for name, found in zip(missing, self._ask(job), strict=True):
                 if found["failure"] is not None:
                     found["failure"] = without_root(found["failure"], root)
@@ -137,12 +139,22 @@ class Oracle:
         return answer
 
 
+def _copy(source: str, target: str) -> None:
+    """Copy a file with its time and mode. One that an agent has removed meanwhile is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(source, target)
+        shutil.copystat(source, target)
+
+
 def _digest(root: Path) -> str:
     """Of all that agents can see in a project; what they are asked and how they are judged they are told."""
     found = hashlib.sha256()
     for path in sorted(root.rglob("*")):
-        if path.relative_to(root).as_posix() not in (EVAL_SET, CRITERIA):
-            found.update(f"{path.relative_to(root)}\0".encode())
+        name = path.relative_to(root).as_posix()
+        if name not in (EVAL_SET, CRITERIA):
+            found.update(f"{name}\0{path.readlink() if path.is_symlink() else ''}\0".encode())
+            if name.startswith(TIMED):
+                found.update(f"{path.stat().st_mtime_ns}\0{path.stat().st_mode}".encode())
             data = path.read_bytes() if path.is_file() else b""
             found.update(f"{len(data) if path.is_file() else 'folder'}\0".encode() + data)
     return found.hexdigest()
@@ -173,7 +185,8 @@ def _judged(case: EvalCase, raw: dict[str, Any], *, config: EvalConfig, root: Pa
         for turn, answer in zip(case.conversation or (), raw["answers"], strict=False)
     )
     message = raw["failure"]
-    failure = None if message is None else Failure(kind=FailureKind.AGENT, message=message)
+    kind = _NO_END.get(message, FailureKind.AGENT)
+    failure = None if message is None else Failure(kind=kind, message=message)
     execution = Execution(turns=turns, final_state=raw["state"], failure=failure)
     subject = JudgedCase(case=case, expected=case.conversation or (), execution=execution)
     no_services = cast(MetricServices, None)  # the metrics of generated criteria need none

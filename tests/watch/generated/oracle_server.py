@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import pkgutil  # noqa: F401
+import select
 import signal
 import sys
 import tomllib  # noqa: F401
@@ -29,7 +30,8 @@ from importlib.machinery import SourceFileLoader
 from typing import Any
 
 AT_ONCE = 2
-LONGEST = 20  # seconds that a case may take
+WAITS = 0.5
+"""Seconds that a process does nothing at all, after which it waits for ever: no agent here waits for less than that."""
 _compiled: dict[tuple[str, bytes], Any] = {}
 _own_modules: set[str] = set()
 
@@ -85,16 +87,38 @@ def fork_case(job: dict[str, Any], case: dict[str, Any]) -> tuple[int, int]:
         return process, reading
     try:
         os.close(reading)
-        signal.alarm(LONGEST)
         os.environ.clear()
         os.environ.update(job["environment"])
         os.chdir(job["root"])
-        sys.path.insert(0, job["root"])
+        sys.path[:0] = [job["root"], job["libraries"]]
         answer = json.dumps(run_case(job, case)).encode()
         while answer:
             answer = answer[os.write(writing, answer) :]
     finally:
         os._exit(0)
+
+
+def ends(process: int, reading: int) -> bool:
+    """Wait until a process begins to answer, or ends; False where it does nothing any more, however busy others are."""
+    before = None
+    while not select.select([reading], [], [], WAITS)[0]:
+        now = done_by(process)
+        if now is not None and now == before:
+            return False
+        before = now
+    return True
+
+
+def done_by(process: int) -> list[bytes] | None:
+    """What the threads of a process have done so far; None while one of them wants to do more."""
+    done = []
+    for path in pathlib.Path(f"/proc/{process}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            state, *numbers = path.read_bytes().rpartition(b")")[2].split()
+            if state != b"S":
+                return None
+            done.append(b" ".join(numbers[10:12]))
+    return done
 
 
 def compile_once(root: str) -> None:
@@ -123,11 +147,15 @@ def run_job(job: dict[str, Any]) -> list[dict[str, Any]]:
         while cases and len(waiting) < AT_ONCE:
             waiting.append(fork_case(job, cases.pop(0)))
         process, reading = waiting.pop(0)
+        ended = ends(process, reading)
+        if not ended:
+            os.kill(process, signal.SIGKILL)
         with os.fdopen(reading, "rb") as stream:
             answer = stream.read()
         os.waitpid(process, 0)
+        failure = "crash" if ended else "timeout"
         found.append(
-            json.loads(answer) if answer else {"answers": [], "state": None, "failure": "crash", "modules": []}
+            json.loads(answer) if answer else {"answers": [], "state": None, "failure": failure, "modules": []}
         )
     return found
 

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.model.results import CaseResult, MetricResult
+from workbench.model.results import CaseResult, FailureKind, MetricResult
 
 _NO_MODULE = re.compile(r"^(?:ModuleNotFoundError: No module named|there is no module) '([^']+)'.*", re.DOTALL)
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _LOCATION = re.compile(r" \([^()]+:\d+\)$")  # the line of the agent that raised: an edit above it moves it
+
+
+_NO_END = (FailureKind.TIMEOUT, FailureKind.CRASH)
+"""Of such a case nothing counts but that: what it had done until then is no verdict."""
 
 
 class Answer(NamedTuple):
@@ -58,6 +62,8 @@ class Outcome:
 def outcome_of(result: CaseResult, *, root: Path, criteria: Iterable[str]) -> Outcome:
     """The outcome of a result of the engine. `criteria` are the metrics that the configuration names."""
     execution = result.execution
+    if result.failure is not None and result.failure.kind in _NO_END:
+        return Outcome((), "null", result.failure.kind.value, result.status.value, ())
     named = frozenset(criteria)
     return Outcome(
         answers=tuple(_answer(turn.invocation.model_dump(mode="json"), root) for turn in execution.turns),

@@ -8,9 +8,12 @@ sections of it go into tool modules, helper modules, modules of their own, data 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,10 +25,20 @@ from .frame import FRAMEWORK, REGISTRY, make_main, make_router
 EVAL_SET = "set.evalset.json"
 CRITERIA = "test_config.json"
 TARGET = "pack.main:answer"
+LONGEST = 4
+"""Seconds that a case may take. Those that end take far less, on a busy machine too."""
 READ_AS_TEXT = ("pack/sources/", "pack/fragments/")
 """Folders whose Python files are read as text: there a comment matters."""
-ENVIRONMENT = {"GENERATED_FIXED": "outer"}
+LIBRARIES = ".venv/lib/python3/site-packages"
+"""Where libraries are installed; see `ENVIRONMENT`."""
+ENVIRONMENT = {
+    "GENERATED_FIXED": "outer",
+    "PYTHONPATH": os.pathsep.join(filter(None, (LIBRARIES, os.environ.get("PYTHONPATH")))),
+}
 """Variables that the process which watches or runs must have: `.env` cannot change these."""
+
+TIMED = "timed/"
+"""The folder of files whose times and modes matter."""
 
 _RECIPES = Path(__file__).parent / "recipes"
 _WORDS = (  # noqa: SIM905 - quoted one by one they would be a page
@@ -34,11 +47,12 @@ _WORDS = (  # noqa: SIM905 - quoted one by one they would be a page
 ).split()
 _VERBS = "fetch count weigh check quote find rate sort plan scan book list".split()  # noqa: SIM905
 _SIGNATURES = ("n", "n", "n: int", "n=<SMALL>", "n: int = <SMALL>", 'n, extra="<W>"')
-_LIBRARIES = ("colorsys", "getopt", "netrc", "sched")
+_SHADOWED = ("colorsys", "getopt", "netrc", "sched")
 
 
 class Section(NamedTuple):
-    """A piece of a recipe. `place` is where it goes: tool, helper, deep, module, file or variable."""
+    """A piece of a recipe. `place` is where it goes: tool, helper, deep, module, file,
+    database (in SQL) or variable."""
 
     place: str
     name: str
@@ -93,7 +107,7 @@ def generate(
     """Write a package into a folder that is empty or not there.
 
     `tools` and `cases` bound how many there are; `recipes` names ones that must be among those used, `without` those
-    that must not. `settings` are more lines for `workbench.toml`. The cases expect
+    that must not. `settings` are more lines for `[run]` in `workbench.toml`. The cases expect
     nothing yet: what they are to expect is what an oracle finds (see `cases.expect`).
     """
     maker = _Maker(random.Random(seed))
@@ -103,12 +117,12 @@ def generate(
     texts[CRITERIA] = json.dumps({"criteria": _criteria(maker.rng)}, indent=2) + "\n"
     texts["workbench.toml"] = (
         f'[targets.generated]\nkind = "function"\ntarget = "{TARGET}"\nenv_file = ".env"\neval_sets = ["{EVAL_SET}"]\n'
-        f"{settings}"
+        f"[run]\ntimeout_seconds = {LONGEST}\n{settings}"
     )
     for name, text in texts.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return Package(root, seed, tuple(maker.places), dict(maker.recipes), frozenset(texts))
 
 
@@ -148,7 +162,7 @@ class _Maker:
         self.aliases: dict[str, str] = {}
         self.recipes: dict[str, str] = {}
         self._modules: dict[str, _Module] = {}
-        self._files: dict[str, str] = {}
+        self._files: dict[str, str | bytes] = {}
         self._variables: list[str] = ["# what the agent is told"]
         self._names = [f"{verb}_{word}" for verb in _VERBS for word in _WORDS]
         rng.shuffle(self._names)
@@ -188,6 +202,8 @@ class _Maker:
                         self._variables.append(name)
                 case "file":
                     self._files[name] = text
+                case "database":
+                    self._files[name] = database(text)
                 case place:
                     self._modules.setdefault(targets.get(place, name), _Module()).add(text)
         made = [tool, *([f"{tool}_more"] if any("<T2>" in section.text for section in recipe.sections) else ())]
@@ -219,7 +235,7 @@ class _Maker:
             "RELATIVE": relative if helper.startswith("pack/") else _dotted(helper),
             "DEEP": _dotted(deep),
             "VARIABLE": f"GENERATED_{tool.upper()}",
-            "LIBRARY": rng.choice(_LIBRARIES),
+            "LIBRARY": rng.choice(_SHADOWED),
         }
 
     def _link(self) -> None:
@@ -255,14 +271,21 @@ class _Maker:
         self._files["scratch/unused.py"] = "VALUE = 1\n\n\ndef unused(n):\n    return n + 2\n"
         self._files["data/unused.json"] = '{"nobody": "reads this"}\n'
 
-    def texts(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str | bytes]:
         """All files by relative path, `.env` where a variable is defined."""
-        texts = {}
+        texts: dict[str, str | bytes] = {}
         for path, module in self._modules.items():
             texts[path] = module.text(f"The module {_dotted(path)}.") if module.chunks or module.imports else ""
         if len(self._variables) > 1 or self.rng.random() < 0.3:
             texts[".env"] = "\n".join(self._variables) + "\n"
         return texts | self._files
+
+
+def database(script: str) -> bytes:
+    """What the file of a database holds after this."""
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.executescript(script)
+        return base.serialize()
 
 
 def _fill(text: str, names: dict[str, str]) -> str:

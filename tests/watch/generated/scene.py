@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from .packages import Package
+from .packages import LIBRARIES, TIMED, Package
 
 FRAME = ("pack/main.py", "pack/router.py", "pack/registry.py", "pack/framework.py", "pack/__init__.py")
 """Without these nothing runs: they are rarely taken away."""
@@ -75,12 +75,12 @@ class Scene:
         return [name for name in self.pythons() if accept(name) and self.tree(name) is not None]
 
     def pythons(self) -> list[str]:
-        """All Python files."""
-        return sorted(name for name in self.files if name.endswith(".py"))
+        """All Python files, but for those of libraries: these are installed, not edited."""
+        return sorted(n for n in self.files if n.endswith(".py") and not n.startswith(LIBRARIES))
 
     def data(self) -> list[str]:
         """Files that are neither code nor configuration."""
-        folders = ("data/", "prompts/", "flags/")
+        folders = ("data/", "prompts/", "flags/", TIMED)
         return sorted(n for n in self.files if n.startswith(folders) and not n.startswith("data/unused"))
 
     def tree(self, name: str) -> ast.Module | None:
@@ -104,9 +104,11 @@ class Scene:
 
     def write(self, name: str, text: str | bytes, style: str | None = None) -> None:
         """Save a file: `in_place`, `atomic` (a new file renamed over it) or `backup` (the old one is moved away)."""
-        self._keep(name)
+        self.keep(name)
         data = text.encode() if isinstance(text, str) else text
         path = self.root / name
+        for above in [str(folder) for folder in Path(name).parents if (self.root / folder).is_file()]:
+            self.delete(above)
         path.parent.mkdir(parents=True, exist_ok=True)
         match style or self.rng.choice(("in_place", "atomic", "backup")):
             case "atomic":
@@ -132,14 +134,14 @@ class Scene:
 
     def delete(self, name: str) -> None:
         """Remove a file, and folders that are empty then."""
-        self._keep(name)
+        self.keep(name)
         (self.root / name).unlink()
         self._forget(name)
 
     def rename(self, name: str, other: str) -> None:
         """Move a file."""
-        self._keep(name)
-        self._keep(other)
+        self.keep(name)
+        self.keep(other)
         target = self.root / other
         target.parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).rename(target)
@@ -149,9 +151,9 @@ class Scene:
     def restore(self, before: dict[str, bytes | None]) -> None:
         """Have files be as they were."""
         for name, data in sorted(before.items()):
-            if data is not None:
+            if data is not None and not (self.root / name).is_dir():
                 self.write(name, data)
-            elif self.has(name):
+            elif (self.root / name).is_file():
                 self.delete(name)
 
     def _forget(self, name: str) -> None:
@@ -161,7 +163,8 @@ class Scene:
                 break
             folder.rmdir()
 
-    def _keep(self, name: str) -> None:
+    def keep(self, name: str) -> None:
+        """Take note of how a file is, before it is changed."""
         assert self._before is not None, "edits are made while they are recorded"
         path = self.root / name
         if name not in self._before:
