@@ -182,6 +182,9 @@ OPAQUE = {
     "ctypes.CDLL('libm.so.6')": "ctypes libm.so.6",
     "multiprocessing.get_context('fork').Process(target=int).start()": "os.fork",
     "multiprocessing.get_context('spawn').Process(target=int).start()": "multiprocessing.popen_spawn_posix",
+    "ctypes.CDLL(None).getpid()": "ctypes getpid",
+    "ctypes.pythonapi.Py_GetVersion": "ctypes Py_GetVersion",
+    "sys.audit('sqlite3.enable_load_extension', None, True)": "extensions of SQLite",
     "ctypes.CDLL(None)": None,
     "platform.processor(), uuid.getnode()": None,
 }
@@ -190,7 +193,7 @@ OPAQUE = {
 @pytest.mark.parametrize("code", OPAQUE)
 async def test_what_nobody_sees_into_is_opaque(bench: Any, run: Any, code: str) -> None:
     bench.agent(
-        "import ctypes, multiprocessing, os, platform, subprocess, uuid\n"
+        "import ctypes, multiprocessing, os, platform, subprocess, sys, uuid\n"
         f"def answer(prompt):\n    {code}\n    return 'ok'"
     )
 

@@ -26,7 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, NoReturn
 
-_LIBC = ctypes.CDLL(None)
+with quiet:  # what the agent calls is opaque
+    _LIBC = ctypes.CDLL(None)
+    _prctl, _fflush = _LIBC.prctl, _LIBC.fflush
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MARK = "WORKBENCH_PROCESS_GROUP"  # as `agents.processes.MARK`
 _TAIL = 16_384  # bytes of output kept for each stream
@@ -85,7 +87,7 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
 
 def _serve(adapter: Any, wire: Wire, address: List[Any], greeting: Dict[str, Any]) -> bool:
     """Serve until the end; whether the engine goes on then."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     loading.settle()
     settle()
     wire.send(greeting)
@@ -221,9 +223,9 @@ class _Zygote:
     def _be_child(self, message: Dict[str, Any], zygote: int, pipes: tuple[int, int, int, int]) -> NoReturn:
         try:
             os.setpgid(0, 0)
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             # What it starts and lets go stays below it: killed with it, and never taken for another case's.
-            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             if os.getppid() != zygote:
                 os._exit(0)
             signal.set_wakeup_fd(-1)
@@ -243,7 +245,7 @@ class _Zygote:
             sys.excepthook(*sys.exc_info())
         finally:
             agent_import.flush()
-            _LIBC.fflush(None)
+            _fflush(None)
             os._exit(status)
 
     def _play(self, message: Dict[str, Any]) -> None:

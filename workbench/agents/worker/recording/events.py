@@ -53,6 +53,8 @@ class Events:
             "os.forkpty": lambda: self._ran_something("os.forkpty"),
             "pty.spawn": lambda *_: self._ran_something("pty.spawn"),
             "ctypes.dlopen": self._loaded_native,
+            "ctypes.dlsym": self._called_native,
+            "sqlite3.enable_load_extension": lambda *_: self._ran_something("extensions of SQLite"),
         }
 
     def _opened(self, path: Any, mode: Any, flags: Any, *_: Any) -> None:
@@ -150,6 +152,12 @@ class Events:
         full = full_path(name)
         if is_asked_by_agent() or (full and os.sep in os.fsdecode(name) and self._recorder.places.is_inside(full)):
             self._recorder.opaque(f"ctypes {_name(name)}")
+
+
+    def _called_native(self, _library: Any, name: Any, *_: Any) -> None:
+        """The agent takes a function of a library, it may be one that was there before, as that of C."""
+        if is_asked_by_agent() and not is_import_of_library():
+            self._recorder.opaque(f"ctypes {name}")
 
 
 def _purpose(mode: Any, flags: int) -> Tuple[bool, bool, bool]:
