@@ -31,7 +31,9 @@ def found(source: str) -> dict[str, list[str]]:
         ("pd.read_parquet('a.parquet')", "pandas"),
         ("pd.read_csv('a.csv')", None),
         ("tokenizers.Tokenizer.from_file('a.json')", "tokenizers"),
-        ("context.load_cert_chain('a.pem')", None),
+        ("context.load_cert_chain('a.pem')", "ssl"),
+        ("readline.read_history_file('a')", "readline"),
+        ("dbm.gnu.open('a')", "dbm"),
         ("ssl.create_default_context(cafile='a.pem')", "ssl"),
         ("ssl.create_default_context()", None),
         ("connection.execute('attach ? as other', ['a.db'])", "ATTACH in SQL"),
@@ -46,7 +48,7 @@ def test_functions_that_use_what_is_opaque_are_found(expression: str, library: s
     source = f"""
         import pandas as pd
         import pyarrow.parquet as pq
-        import ssl, tokenizers
+        import dbm.gnu, readline, ssl, tokenizers
         from lxml import etree
         from lxml.etree import parse as from_lxml
 

@@ -19,16 +19,21 @@ _READERS: Dict[str, Optional[str]] = {
     "chromadb": None, "cv2": None, "duckdb": None, "fiona": None, "fitz": None, "h5py": None, "lancedb": None,
     "netCDF4": None, "pyarrow": None, "pymupdf": None, "pyogrio": None, "pypdfium2": None, "rasterio": None,
     "sentencepiece": None, "soundfile": None, "tables": None, "tokenizers": None,
+    "dbm": r"open|gnu|ndbm",
     "faiss": r"read_\w+",
     "geopandas": r"read_\w+",
     "lxml": r"parse|DTD|XMLSchema|RelaxNG|Schematron|XSLT|[xX][iI]nclude|load_dtd",
     "pandas": r"read_(parquet|orc|hdf)|HDFStore",
     "polars": r"(read|scan)_\w+|SQLContext|sql",
-    "ssl": r"load_cert_chain|load_verify_locations|cafile|capath",
+    "readline": r"read_\w+",
+    "ssl": r"cafile|capath",
     "xarray": r"(open|load)_\w+",
 }  # fmt: skip
 """The names under which a library reads, where it does more than that: others, like `lxml.etree.fromstring`, do not."""
-_MENTIONED = tuple(name.encode() for name in (*_READERS, "attach ", "Attach ", "ATTACH", "_lineno", "__code__"))
+_OF_CERTIFICATES = frozenset(("load_cert_chain", "load_dh_params", "load_verify_locations"))
+_MENTIONED = tuple(
+    name.encode() for name in (*_READERS, *_OF_CERTIFICATES, "attach ", "Attach ", "ATTACH", "_lineno", "__code__")
+)
 _ATTACHES = re.compile(r"(?i)(^|;)\s*ATTACH(\s+DATABASE\b|\s*[?:'\"]|\s+$)")
 _OF_CODE = frozenset(("__code__", "f_lineno", "tb_lineno"))
 
@@ -83,6 +88,8 @@ def _used(nodes: Iterable[ast.AST], imported: Dict[str, Tuple[str, str]]) -> Fro
             names.add(node.attr)
             if node.attr in _OF_CODE:
                 found.add("numbers of lines, or code objects")
+            if node.attr in _OF_CERTIFICATES:
+                found.add("ssl opens files by itself")
         elif isinstance(node, ast.keyword) and node.arg is not None:
             names.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ATTACHES.search(node.value):
