@@ -351,6 +351,21 @@ async def test_a_write_that_fails_hides_nothing(bench: Any, run: Any, code: str,
     assert record.of("probe")["x"] == "absent"
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["open('there/x', 'w')", "open('there/x', 'a')", "os.rename('data', 'there/x')", "os.symlink('x', 'there/x')"],
+)
+async def test_a_write_needs_the_folder_that_it_is_made_in(bench: Any, run: Any, code: str) -> None:
+    bench.write("data", "a")
+    bench.write("there/other", "a")
+    bench.agent(f"import os\ndef answer(prompt):\n    {code}\n    return 'ok'")
+
+    record = await run()
+
+    assert record.responses == ["ok"], record.error
+    assert record.of("probe")["there"] == "folder"
+
+
 async def test_a_log_that_is_only_appended_to_is_written(bench: Any, run: Any) -> None:
     bench.write("log", "a")
     bench.agent("def answer(prompt):\n    open('log', 'a').write('b')\n    return 'ok'")

@@ -63,9 +63,10 @@ class Events:
             return
         number = flags if isinstance(flags, int) else 0
         reads, writes, keeps = _purpose(mode, number)
+        if writes:
+            self._recorder.probed_above(full)
         if writes and not _can_be_written(full, number):
             reads, writes = True, False
-            self._recorder.probed_above(full)
         elif number & os.O_EXCL:
             reads = False  # it is new
             self._recorder.created(full)
@@ -152,7 +153,6 @@ class Events:
         full = full_path(name)
         if is_asked_by_agent() or (full and os.sep in os.fsdecode(name) and self._recorder.places.is_inside(full)):
             self._recorder.opaque(f"ctypes {_name(name)}")
-
 
     def _called_native(self, _library: Any, name: Any, *_: Any) -> None:
         """The agent takes a function of a library, it may be one that was there before, as that of C."""

@@ -309,10 +309,8 @@ class Recorder:
         self.wrote(path)
 
     def probed_above(self, path: str) -> None:
-        """Note that the folder of a file (absolute) is missing, if it is: nothing can be written there."""
-        folder = os.path.dirname(path)
-        if not os.path.isdir(folder):
-            self.probed(folder)
+        """Note whether the folder of a file (absolute) is there: else nothing can be written."""
+        self.probed(os.path.dirname(path))
 
     def moved(self, source: str, target: str) -> None:
         """A file or folder is about to get another place."""
