@@ -351,6 +351,26 @@ async def test_a_write_that_fails_hides_nothing(bench: Any, run: Any, code: str,
     assert record.of("probe")["x"] == "absent"
 
 
+@pytest.mark.needs_permissions
+@pytest.mark.parametrize(("name", "code"), [("data", "open('data', 'w')"), ("there", "open('there/x', 'a')")])
+async def test_a_write_that_is_not_allowed_depends_on_the_mode(bench: Any, run: Any, name: str, code: str) -> None:
+    bench.write("data", "a").chmod(0o400)
+    (bench.write("there/other", "a").parent).chmod(0o500)
+    bench.agent(
+        f"""
+        def answer(prompt):
+            try: {code}
+            except PermissionError: return 'no'
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["no"], record.error
+    assert record.of("mode") == {name: fingerprints.of_mode(str(bench.folder / name))}
+    assert not record.of("state") and not record.of("written")
+
+
 @pytest.mark.parametrize(
     "code",
     ["open('there/x', 'w')", "open('there/x', 'a')", "os.rename('data', 'there/x')", "os.symlink('x', 'there/x')"],

@@ -67,6 +67,7 @@ class Events:
             self._recorder.probed_above(full)
         if writes and not _can_be_written(full, number):
             reads, writes = True, False
+            self._recorder.asked_about(full if os.path.lexists(full) else os.path.dirname(full), ("mode",))
         elif number & os.O_EXCL:
             reads = False  # it is new
             self._recorder.created(full)
@@ -174,7 +175,8 @@ def _can_be_written(path: str, flags: int) -> bool:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return os.path.isdir(os.path.dirname(path))
+        folder = os.path.dirname(path)
+        return os.path.isdir(folder) and os.access(folder, os.W_OK)
     if stat.S_ISDIR(mode):
         return False
     return not flags & os.O_EXCL and os.access(path, os.W_OK)
