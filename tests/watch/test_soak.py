@@ -37,8 +37,8 @@ _PAUSES = (0.05, 0.3, 0.6, 1.0)  # seconds between edits, while cases run or whe
 _SAMPLE = 0.5
 _QUIET = 2.0  # seconds without any news
 _MEGA = 1 << 20
-_UNSTEADY = ("journal",)
-"""Tools that give what was there when they were called last."""
+_UNSTEADY = ("journal", "hanging", "hanging_by_constant", "crashing", "crashing_by_content")
+"""Tools that give what was there when they were called last, or nothing."""
 
 
 class Taken(NamedTuple):
