@@ -168,6 +168,29 @@ async def test_a_program_that_writes_files_does_not_keep_its_case_running(folder
         assert edited.verdicts == {"one": "PASSED"}
 
 
+async def test_what_is_saved_time_and_again_right_after_a_run_is_not_its_own_work(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import subprocess
+
+    def answer(prompt):
+        return subprocess.run(["cat", "data.txt"], check=True, capture_output=True, text=True).stdout
+    """,
+    )
+    folder.write("data.txt", "start")
+    folder.cases(one="end")
+    async with watching(folder.root) as watched:
+        await watched.until_quiet()
+        for number in range(8):
+            await asyncio.sleep(0.2)
+            saved = await watched.after(lambda number=number: folder.write("data.txt", "end" if number == 7 else "on"))
+            assert saved.verdicts.keys() == {"one"}
+
+        assert watched.shown() == {"one": "PASSED"}
+        assert not any(isinstance(event, Notice) for event in watched.events)
+
+
 async def test_a_case_that_hangs_runs_again_when_the_function_is_edited_that_hung(folder: Folder) -> None:
     whole = (folder.root / "tools.py").read_text()
     async with watching(folder.root, timeout_seconds=1.0) as watched:

@@ -14,6 +14,7 @@ from workbench.store.history import StoredVerdict
 from workbench.watch.selection import Decision, Place, Selector, place_of
 
 _LATELY = 1.0  # seconds in which the watcher tells of what was written
+_DYING = 0.1  # seconds in which processes end, and the clock of a disk may be late
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,19 @@ class LiveJob:
         same_question = self.planned.execution_hash == decision.planned.execution_hash
         return same_question and self.signature == selector.signature(decision)
 
+    @property
+    def ends_with_its_processes(self) -> bool:
+        """Whether nothing of it can write any more once it has ended."""
+        return self.run.plan.limits.isolation == "case" and self.planned.target.runs_in_worker
+
+
+@dataclass(frozen=True)
+class _End:
+    """When a job ended, by the clock of files, and whether its processes did."""
+
+    at: float
+    is_of_processes: bool
+
 
 def job_of(event: CaseStarted | CaseFinished) -> JobKey:
     """The job that an event is about."""
@@ -44,7 +58,7 @@ class Live:
         self._jobs: dict[JobKey, LiveJob] = {}
         self._waiting: set[JobKey] = set()  # of them, those that have not begun
         self._ran_in: dict[Place, int] = {}
-        self._ended: dict[JobKey, float] = {}  # time.monotonic()
+        self._ended: dict[JobKey, _End] = {}
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
@@ -74,13 +88,21 @@ class Live:
 
     def end(self, job: JobKey) -> None:
         """It does not run any longer, or nobody waits for what it says."""
-        self._jobs.pop(job, None)
+        live = self._jobs.pop(job, None)
         self._waiting.discard(job)
-        self._ended[job] = time.monotonic()
+        self._ended[job] = _End(time.time(), is_of_processes=live is not None and live.ends_with_its_processes)
 
-    def ran_lately(self, job: JobKey) -> bool:
-        """Whether it runs, or ended so lately that what it wrote may not have been seen yet."""
-        return job in self._jobs or time.monotonic() - self._ended.get(job, -_LATELY) < _LATELY
+    def may_have_written(self, job: JobKey, written_at: float | None) -> bool:
+        """Whether a change may be the work of a job: it runs, or ended so lately that it is only seen now.
+
+        `written_at` is when the last of it was written, None where that is not known.
+        """
+        ended = self._ended.get(job)
+        if job in self._jobs or ended is None:
+            return job in self._jobs
+        if ended.is_of_processes and written_at is not None and written_at > ended.at + _DYING:
+            return False
+        return time.time() - ended.at < _LATELY
 
     def cancel(self) -> None:
         """Stop all of it."""

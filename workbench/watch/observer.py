@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -40,6 +41,15 @@ class Change:
     """Anything may have changed; then `paths` is empty."""
     at: float
     """When the first of it was noticed, by `time.monotonic()`."""
+
+    @property
+    def written_at(self) -> float | None:
+        """When the last of it was written, by the clock of the disk; None where that is not known."""
+        times = []
+        for path in self.paths:
+            with contextlib.suppress(OSError):  # gone: its folder tells
+                times.append(path.lstat().st_ctime)
+        return max(times, default=None)
 
     def without(self, is_left_out: Callable[[Path], bool]) -> Change:
         """The same, but for some files."""

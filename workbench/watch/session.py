@@ -205,7 +205,7 @@ class WatchSession:
         if await self._off_loop(lambda: self._is_nobodys(change)):
             return
         self._live.change_came()
-        self._work.change_came()
+        self._work.change_came(await self._off_loop(lambda: change.written_at))
         if await self._off_loop(lambda: self._planning.concerns(change)):
             await self._replan(change.paths)
         await self._catch_up(change)

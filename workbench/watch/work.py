@@ -41,12 +41,17 @@ class Work:
         self._let_be: dict[JobKey, tuple[object, ...]] = {}
         self._left: dict[JobKey, int] = {}
         self._in_a_row: dict[JobKey, int] = {}
+        self._written_at: float | None = None
         self.held: set[JobKey] = set()
         """What is more than the user wants to spend on one change."""
 
-    def change_came(self) -> None:
-        """Allow as many runs as before, but not to what runs or has just ended: the change may be its own work."""
-        kept = [job for job in self._in_a_row if self._live.ran_lately(job)]
+    def change_came(self, written_at: float | None) -> None:
+        """Allow as many runs as before, but not to what runs or has just ended: the change may be its own work.
+
+        `written_at` is when the last of it was written, None where that is not known.
+        """
+        self._written_at = written_at
+        kept = [job for job in self._in_a_row if self._live.may_have_written(job, written_at)]
         self._in_a_row = {job: self._in_a_row[job] for job in kept}
 
     def let_be(self, decisions: Iterable[Decision]) -> None:
@@ -73,7 +78,7 @@ class Work:
         """
 
         def may_be_its_own(decision: Decision) -> bool:
-            return _any_change_counts(decision) and self._live.ran_lately(decision.job)
+            return _any_change_counts(decision) and self._live.may_have_written(decision.job, self._written_at)
 
         return [each for each in work if not may_be_its_own(each) or self.may_run(each)]
 
