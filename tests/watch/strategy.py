@@ -94,12 +94,18 @@ class RunAffected:
 
 
 class Live:
-    """A watch with the real watcher, as the command and the screen begin it, that hears of edits from the system."""
+    """A watch with the real watcher, as the command and the screen begin it, that hears of edits from the system.
 
-    def __init__(self) -> None:
+    With a `pause` (seconds) nobody edits right after runs of cases that any change concerns: where cases share
+    processes such a change may be the work of one of them, and after some of these the watch waits for another.
+    """
+
+    def __init__(self, *, pause: float = 0.0) -> None:
+        self._pause = pause
         self._watch = contextlib.AsyncExitStack()
         self._results: dict[str, CaseResult] = {}
         self._decisions: dict[str, Decision] = {}
+        self._unfollowed: set[str] = set()
 
     async def first_run(self, project: Path) -> None:
         """See Strategy."""
@@ -121,12 +127,15 @@ class Live:
                 rescored=frozenset(rescored - ran),
                 outcomes=_outcomes(known.items(), project),
                 waiting=frozenset(i for i, each in self._decisions.items() if each.action is Action.WAIT),
-                unfollowed=frozenset(ran) & _unfollowed([*before.values(), *self._decisions.values()]),
+                unfollowed=frozenset(ran & self._unfollowed),
                 later=None if is_sure else lambda: claims(is_sure=True),
             )
 
-        before = dict(self._decisions)
-        return await claims(is_sure=False)
+        self._unfollowed.clear()
+        found = await claims(is_sure=False)
+        if found.unfollowed:
+            await asyncio.sleep(self._pause)
+        return found
 
     async def close(self) -> None:
         """See Strategy."""
@@ -160,6 +169,7 @@ class Live:
     def _take(self, event: WatchEvent, project: Path) -> Iterable[tuple[str, Action]]:
         if isinstance(event, Decided):
             self._decisions = {each.job.case.eval_id: each for each in event.decisions}
+            self._unfollowed |= _unfollowed(event.decisions)
         elif isinstance(event, VerdictsHold):
             with History.open(project) as history:
                 self._results.update((job.case.eval_id, each) for job, each in results_of(history, event.verdicts))

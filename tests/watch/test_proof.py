@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ WAYS = {
     "decisions-once-worker": Way(Affected, "once", _WORKER, 1, 50),
     "decisions-once": Way(Affected, "once", "", 1, 50),
     "live-fork": Way(Live, "fork", "", 1, 10),
-    "live-worker": Way(Live, "fork", _WORKER, 1, 10),
+    "live-worker": Way(partial(Live, pause=1.0), "fork", _WORKER, 1, 10),
     "affected-fork": Way(RunAffected, "fork", "", 1, 10),
     "affected-worker": Way(RunAffected, "fork", _WORKER, 1, 10),
 }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from workbench.model.results import CaseResult, FailureKind, MetricResult
 
 _NO_MODULE = re.compile(r"^(?:ModuleNotFoundError: No module named|there is no module) '([^']+)'.*", re.DOTALL)
-_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+| \(_\w+\.c:\d+\)")  # a line in C is where the agent raised, too
 _LOCATION = re.compile(r" \([^()]+:\d+\)$")  # the line of the agent that raised: an edit above it moves it
 
 
