@@ -130,9 +130,11 @@ def take_all_back(scene: Scene) -> None:
 def test_every_kind_is_used_in_a_long_session(tmp_path: Path) -> None:
     used: dict[str, int] = defaultdict(int)
     recipes = ["plugins", "probe", "journal", "class_attribute", "installed", "database", "cache", "failing_write"]
-    recipes += ["link", "mode", "hanging"]
+    recipes += ["link", "mode", "hanging", "variable", "optional_late"]
     for seed in range(12):
-        for made in edited(scene_of(generate(tmp_path / str(seed), seed, recipes=recipes)), 90):
+        scene = scene_of(generate(tmp_path / str(seed), seed, recipes=recipes))
+        scene.likely = ("env_deleted", "env_created", "journal_brought_back") if seed < 4 else ()
+        for made in edited(scene, 75):
             used[made.kind] += 1
 
     assert set(used) == set(KINDS)
