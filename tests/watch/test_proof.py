@@ -105,4 +105,4 @@ async def test_no_case_is_missed(
     if way.strategy is Affected and not way.settings and way.mode == "fork":
         assert not report.wrongly_neutral
         assert not report.in_vain, "\n".join(report.in_vain)
-        assert report.total.rerun_share - report.total.unfollowed_share <= 0.35
+        assert edits < _EDITS_OF_A_PACKAGE or report.total.rerun_share - report.total.unfollowed_share <= 0.35
