@@ -41,7 +41,7 @@ async def test_each_way_of_running_tells_code_files_variables_and_surroundings(
     assert record.dependencies.complete and record.dependencies.tainted is None
     blocks = read_blocks(helper.read_bytes(), "helper.py")
     assert record.of("rest")["helper.py"] == blocks.rest.fingerprint
-    assert record.of("name")["helper.py::used"] == blocks.name("used")
+    assert record.of("name")["helper.py::used()"] == blocks.name("used()")
     assert record.of("block").keys() == {"agent.py::answer", "helper.py::used"}
     assert record.of("block")["helper.py::used"] == blocks.bodies["used"]
     assert record.of("file") == {"data.json": fingerprints.of_file(str(data))}

@@ -17,6 +17,9 @@ TOOLS = """
     def unused():
         return OTHER
 
+    def same(function):
+        return function
+
     class Order:
         size = 1
         def price(self):
@@ -48,7 +51,15 @@ async def used(bench: Any, run: Any, code: str, *, tools: str = TOOLS) -> set[st
         ("import tools\ndef answer(p): return str(hasattr(tools, 'missing'))", {"missing"}),
         ("from tools import refund\ndef answer(p): return str(refund())", {"refund()", "LIMIT"}),
         ("from tools import refund\ndef answer(p): return refund.__doc__", {"refund"}),
-        ("import tools\ndef answer(p): return str(tools.refund(1))", {"refund", "LIMIT"}),
+        ("import tools\ndef answer(p): return str(tools.refund(1))", {"refund()", "LIMIT"}),
+        ("import tools\ndef answer(p): return str(tools.refund(1)) + tools.refund.__doc__", {"refund", "LIMIT"}),
+        (
+            "import tools\ndef answer(p): return str((tools.refund(1), getattr(tools, 're' 'fund')))",
+            {"refund", "LIMIT"},
+        ),
+        ("import tools\ndef answer(p): return str(eval('tools.refund')())", {"refund", "LIMIT"}),
+        ("import tools\n@tools.same\ndef five(): ...\ndef answer(p): return 'ok'", {"same"}),
+        ("import tools\nfor _ in range(2000): tools.refund()\ndef answer(p): return 'ok'", {"refund", "LIMIT"}),
         ("from tools import Order\ndef answer(p): return str(Order().size)", {"Order"}),
         ("from tools import Order\ndef answer(p): return str(Order().price())", {"Order", "RATE"}),
         ("import tools\ndef answer(p): return str(sorted(vars(tools)))", {"*"}),

@@ -132,6 +132,7 @@ class Uses:
     def __init__(self) -> None:
         self._aliases: Dict[str, Set[str]] = {}
         self._values: Set[str] = set()
+        self._attributes: Set[str] = set()
 
     def add_import(self, statement: ast.ImportFrom) -> None:
         """Something is imported under other names, or under its own."""
@@ -141,6 +142,14 @@ class Uses:
     def add_value(self, name: str) -> None:
         """A name is used otherwise than to call what it stands for."""
         self._values.add(name)
+
+    def add_attribute(self, name: str) -> None:
+        """An attribute of this name is used otherwise than to call it."""
+        self._attributes.add(name)
+
+    def are_calls_of_attribute(self, name: str) -> bool:
+        """Whether each `x.name` in the source is a call: `x.name(...)`."""
+        return name not in self._attributes
 
     def are_calls(self, name: str, *, asked: Collection[str]) -> bool:
         """Whether what is imported under a name is only called, and nobody has `asked` this module for it."""
@@ -300,13 +309,18 @@ class _Names:
             if isinstance(node.value, str) and len(node.value) <= _LONGEST_EXPRESSION:
                 self._texts.update(_WORD.findall(node.value))
         elif isinstance(node, ast.Attribute):
-            if node.attr in _ATTRIBUTES_THAT_REACH_EVERYWHERE:
-                self._reach(EVERYWHERE)
-            elif node.attr == "__class__" and not isinstance(node.ctx, ast.Load):
-                self._reach(EVERYTHING)
+            self._read_attribute(node)
         else:
             self._bound.update(names_bound_by(node))
             self._read_statement(node)
+
+    def _read_attribute(self, node: ast.Attribute) -> None:
+        if node.attr in _ATTRIBUTES_THAT_REACH_EVERYWHERE:
+            self._reach(EVERYWHERE)
+        elif node.attr == "__class__" and not isinstance(node.ctx, ast.Load):
+            self._reach(EVERYTHING)
+        if id(node) not in self._callees:
+            self._uses.add_attribute(node.attr)
 
     def _read_statement(self, node: ast.AST) -> None:
         if isinstance(node, ast.ImportFrom):

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
-FORMAT = 2
+FORMAT = 3
 """Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
 
 ABSENT = "absent"

@@ -448,6 +448,7 @@ class Recorder:
                 continue
             self._use_names(compiled, list(asked.names))
             self._use_names(compiled, [self._use_of(*imported) for imported in list(asked.imported)])
+            self._use_names(compiled, [self._use_as_attribute(*loaded) for loaded in list(asked.loaded)])
 
     def _use_of(self, name: str, importer: str) -> str:
         """What a module needs of a name that it imports: only to call it, if nothing else is done with it there."""
@@ -455,6 +456,13 @@ class Recorder:
         if compiled is None or compiled.blocks is None or asked is None:
             return name
         return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.all_names()) else name
+
+    def _use_as_attribute(self, name: str, asking: str) -> str:
+        """The same of a name that it asks a module for as an attribute."""
+        compiled = self._sources.get(asking)
+        if compiled is None or compiled.blocks is None:
+            return name
+        return f"{name}()" if compiled.blocks.uses.are_calls_of_attribute(name) else name
 
     def _use_names(self, compiled: instrument.Compiled, names: Iterable[str]) -> None:
         """Names of a module are used, and with them those that their definitions mention."""
