@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import textwrap
 
 import pytest
 
+from workbench.agents.worker.recording import library
 from workbench.agents.worker.recording.blocks import EVERYTHING, EVERYWHERE, Blocks, read_blocks
 from workbench.agents.worker.recording.definitions import bound_names, defined_names
 
@@ -19,7 +21,7 @@ def blocks(text: str) -> Blocks:
 
 def defined(text: str) -> set[str]:
     tree = ast.parse(textwrap.dedent(text))
-    return set(defined_names(tree, bound_names(tree)).values())
+    return {name for names in defined_names(tree, bound_names(tree)).values() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,24 @@ def defined(text: str) -> set[str]:
         "X = ['a', ('b', None), {'c': 1}, {1, 2}]",
         "X = [send, Item]",
         "X = str",
+        "X = lambda a, b=1: anything(a)",
+        "X = {'a': lambda: anything()}",
+        "A = 2\nX = A * 60 > 100",
+        "A = 'a'\nX = f'{A} b'.strip() + A",
+        "import textwrap\nX = textwrap.dedent('a')",
+        "X = frozenset(('a', 'b'))",
+        "X = set()",
+        "from functools import partial\ndef f(a): ...\nX = partial(f, a=1)",
+        "import functools\n@functools.lru_cache(maxsize=None)\ndef X(): ...",
+        "from functools import cache as kept\n@kept\ndef X(): ...",
+        "import contextlib as c\n@c.contextmanager\ndef X(): yield",
+        "import functools\nclass X:\n    @staticmethod\n    @functools.cache\n    def y(): ...",
+        "class A:\n    y = 1\nclass X(A):\n    z = 1",
+        "from abc import ABC, abstractmethod\nclass X(ABC):\n    @abstractmethod\n    def y(self): ...",
+        "from enum import Enum\nclass X(Enum):\n    A = 1\n    B = 'b'\n    def c(self): ...",
+        "from dataclasses import dataclass\n@dataclass\nclass X:\n    a: int\n    b: str = 'c'",
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass X:\n"
+        "    a: list = dataclasses.field(default_factory=list)",
         "def X(a, b=1, *c, d=(), **e): anything()",
         "def X(a: int, b: 'Later' = None) -> dict[str, int] | None: ...",
         "def X(a: Optional[Item]) -> Any: ...",
@@ -40,7 +60,7 @@ def defined(text: str) -> set[str]:
     ],
 )
 def test_what_only_defines_a_name(text: str) -> None:
-    assert defined(HEAD + text) == {"X"}
+    assert "X" in defined(HEAD + text)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +99,54 @@ def test_what_only_defines_a_name(text: str) -> None:
         "from shop import *\nX = 1",
         "__all__ = ['X']",
         "def __getattr__(name): ...",
+        "X = lambda a=send(): a",
+        "X = 1 < 'a'",
+        "X = f'{send}'",
+        "A = 'a'\nX = f'{A:d}'",
+        "X = 'a'.encode('no')",
+        "X = 'a' + 1",
+        "X = frozenset(([],))",
+        "from functools import partial\nX = partial(send)",
+        "def partial(f): ...\nX = partial(send)",
+        "import functools\n@functools.lru_cache('a')\ndef X(): ...",
+        "import functools\n@functools.lru_cache(maxsize='a')\ndef X(): ...",
+        "import functools\n@functools.wraps(send)\ndef X(): ...",
+        "import functools\n@functools.cache\n@functools.cached_property\ndef X(): ...",
+        "from shop import cache\n@cache\ndef X(): ...",
+        "from .functools import cache\n@cache\ndef X(): ...",
+        "if os.name:\n    import functools\n@functools.cache\ndef X(): ...",
+        "from abc import ABC, abstractmethod\nclass X(ABC):\n    @abstractmethod\n    @property\n    def y(self): ...",
+        "class A:\n    def __init_subclass__(cls): ...\nclass X(A): ...",
+        "from enum import Enum\nclass A(Enum):\n    B = 1\nclass X(A): ...",
+        "from enum import Enum\nclass X(Enum):\n    A = 1\n    def __init__(self, a): ...",
+        "from enum import Enum\nclass X(Enum):\n    _a_ = 1",
+        "from dataclasses import dataclass\n@dataclass\nclass X:\n    a: int = 1\n    b: int",
+        "from dataclasses import dataclass\n@dataclass\nclass X:\n    a: list = []",
+        "from dataclasses import dataclass\n@dataclass(order=send)\nclass X:\n    a: int",
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: int = 1\n@dataclass\nclass X(A):\n    b: int",
+        "from json import nothing as X",
+        "from .json import loads as X",
+        "import unknown as X",
     ],
 )
 def test_what_may_do_more(text: str) -> None:
     assert "X" not in defined(HEAD + text) and not any(name.startswith("__") for name in defined(HEAD + text))
+
+
+@pytest.mark.parametrize("module", sorted({*library.TOP_LEVEL, *library.NAMES}))
+def test_what_is_known_of_the_library_is_there(module: str) -> None:
+    assert library.NAMES.get(module, frozenset()) <= set(dir(importlib.import_module(module)))
+    assert module.partition(".")[0] in library.TOP_LEVEL
+
+
+def test_each_name_that_is_imported_from_the_library_is_a_definition() -> None:
+    one, two = blocks("import json, re as r\nsend()\n"), blocks("import json, re as r, csv\nsend()\n")
+
+    assert two.definitions.keys() == {"json", "r", "csv"}
+    assert one.rest.fingerprint == two.rest.fingerprint
+    assert {name: one.name(name) for name in ("json", "r")} == {name: two.name(name) for name in ("json", "r")}
+    later = blocks("import r\nsend()\nimport json")
+    assert later.name("json") != one.name("json")  # `send` would not find it
 
 
 def test_annotations_that_are_text_cannot_fail() -> None:
@@ -138,7 +202,8 @@ def changed(old: str, new: str) -> set[str]:
         ("    def unused():\n        return 1\n", "", {"unused", "unused()"}),
         ("    agent =", "    def new(): ...\n    agent =", {"new", "new()"}),
         ("    agent =", "    def len(n): ...\n    agent =", {"rest", "len", "len()"}),
-        ("import os", "import os, sys", {"rest"}),
+        ("import os", "import os, sys", {"sys"}),
+        ("import os", "import os, shop", {"rest", "os"}),
         ("tools=[refund]", "tools=[]", {"rest"}),
         ("return n", "return n + 1", set()),
     ],

@@ -105,7 +105,7 @@ async def test_a_library_that_resolves_types_does_not_use_all_names(bench: Any, 
 
     found = await used(bench, run, "import tools\ndef answer(p): return str(tools.Order())", tools=tools)
 
-    assert found == {"Item"}
+    assert found == {"Order", "Item", "dataclasses"}
 
 
 async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: Any) -> None:
@@ -183,3 +183,18 @@ async def test_modules_look_like_modules(bench: Any, run: Any) -> None:
 
     assert record.error is None
     assert record.responses == ["['module', True, True, True, 'anything', 1]"]
+
+
+async def test_what_hides_a_module_of_the_library_makes_each_import_count(bench: Any, run: Any) -> None:
+    bench.agent("import sys, tools\nsys.path.insert(0, 'more')\nimport other\ndef answer(p): return 'ok'")
+    bench.write("tools.py", "import json\n")
+    bench.write("more/other.py", "")
+
+    before = await run()
+    assert "tools.py" not in before.of("module")
+    assert (before.looked_for()["csv"], before.looked_for("more")["csv"]) == ("absent", "absent")
+
+    bench.write("more/csv.py", "print('something else')")
+    after = await run()
+    assert after.looked_for("more")["csv"] == "module"
+    assert "tools.py" in after.of("module")

@@ -9,6 +9,10 @@ from .packages import READ_AS_TEXT
 from .scene import FRAME, Scene
 
 _LIBRARIES = ("colorsys", "getopt", "netrc", "sched")
+_IMPORTS = (
+    "import json\n", "import re\n", "import os\n", "import functools\n", "import csv\n", "import asyncio\n",
+    "from typing import Any\n", "from pathlib import Path\n", "from functools import lru_cache, partial\n",
+)  # fmt: skip
 _HANDLERS = ("ImportError", "ModuleNotFoundError")
 
 
@@ -89,6 +93,25 @@ def import_added(scene: Scene) -> str | None:
     other = _dotted(scene.rng.choice(others))
     scene.write(name, f"import {other}\n{scene.read(name)}")
     return f"{name}: import {other}"
+
+
+def library_imported(scene: Scene) -> str | None:
+    """An import of Python's own library more, under a name of its own or one that is used already, or one less."""
+    name = scene.rng.choice(scene.sources(lambda name: not name.startswith(READ_AS_TEXT)))
+    text = scene.read(name)
+    lines = [line for line in re.findall(r"^(?:import|from) .*\n", text, flags=re.MULTILINE) if line in _IMPORTS]
+    if lines and scene.rng.random() < 0.4:
+        line = scene.rng.choice(lines)
+        scene.write(name, text.replace(line, "", 1))
+        return f"{name}: without {line.strip()}"
+    names = re.findall(r"^(?:def |class )?([A-Za-z_]\w*)", text, flags=re.MULTILINE)
+    line = scene.rng.choice(_IMPORTS)
+    if scene.rng.random() < 0.3:
+        line = f"import json as {scene.rng.choice(names or ['json'])}\n"
+    start = re.match(r'("""[^"]*"""\n)?\s*(from __future__ .*\n)?', text)
+    assert start is not None
+    scene.write(name, f"{start[0]}{line}{text[start.end() :]}")
+    return f"{name}: {line.strip()}"
 
 
 def patched_from_outside(scene: Scene) -> str | None:
@@ -238,8 +261,8 @@ def _dotted(name: str) -> str:
 
 
 EDITS = (
-    function_added, function_deleted, function_renamed, functions_reordered, import_added, patched_from_outside,
-    module_satisfies_import, module_shadowed, library_shadowed, module_deleted, module_renamed, package_renamed,
-    package_made, plugin_added,
+    function_added, function_deleted, function_renamed, functions_reordered, import_added, library_imported,
+    patched_from_outside, module_satisfies_import, module_shadowed, library_shadowed, module_deleted, module_renamed,
+    package_renamed, package_made, plugin_added,
 )  # fmt: skip
 NEUTRAL_EDITS = (unused_module,)

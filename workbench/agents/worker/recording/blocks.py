@@ -4,8 +4,9 @@ What a function looks like from outside (name, decorators, signature, defaults, 
 async or a generator) belongs to the block around it: frameworks tell it to models without calling the function.
 Comments and formatting are in no block. A class belongs to the block around it, a lambda too.
 
-What a module binds by plain definitions (see `definitions`) has a fingerprint by name; its other statements have one
-together. Each comes with the names that it mentions: who depends on it depends on their definitions.
+What a module binds by plain definitions or imports from Python's own library (see `definitions`) has a fingerprint by
+name; its other statements have one together. Each comes with the names that it mentions: who depends on it depends on
+their definitions.
 
 What is hashed does not depend on the version of Python that parses.
 """
@@ -215,20 +216,25 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
     whole: List[str] = []
     effects = 0
     for position, statement in enumerate(tree.body):
-        name = defined.get(position)
-        read = names if name is None else _Names(uses)
+        own_names = defined.get(position)
+        read = names if own_names is None else _Names(uses)
         fingerprint = _fingerprint([statement], "", functions, read)
         whole.append(fingerprint)
-        if name is None:
+        if own_names is None:
             others.append(fingerprint)
             effects += not isinstance(statement, (ast.Import, ast.ImportFrom))
-            continue
-        # What runs while the module is imported may use what is defined by then.
-        definitions[name] = Part(f"{fingerprint}@{effects}", read.mentioned(bound))
-        if isinstance(statement, FUNCTIONS):
-            called = _Names(Uses())
-            fingerprint = _fingerprint([_without_words(statement)], "", [], called)
-            definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.mentioned(bound))
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for name, alias in zip(own_names, statement.names, strict=True):
+                fingerprint = _fingerprint([_import_of(statement, alias)], "", [], read)
+                definitions[name] = Part(f"{fingerprint}@{effects}", frozenset())
+        else:
+            # What runs while the module is imported may use what is defined by then.
+            name = own_names[0]
+            definitions[name] = Part(f"{fingerprint}@{effects}", read.mentioned(bound))
+            if isinstance(statement, FUNCTIONS):
+                called = _Names(Uses())
+                fingerprint = _fingerprint([_without_words(statement)], "", [], called)
+                definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.mentioned(bound))
     shadowed = sorted(BUILTINS.intersection(definitions))
     rest = Part(
         digest("+".join([*others, *shadowed]).encode()),
@@ -243,6 +249,13 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
         uses=uses,
     )
     return blocks, functions
+
+
+def _import_of(statement: Union[ast.Import, ast.ImportFrom], alias: ast.alias) -> ast.stmt:
+    """The statement, of one name alone."""
+    made = copy.copy(statement)
+    made.names = [alias]
+    return made
 
 
 def _without_words(function: Function) -> Function:

@@ -17,6 +17,7 @@ from .blocks import EVERYTHING, EVERYWHERE
 from .callers import is_asked_by_agent, is_called_by
 from .fingerprints import (
     ABSENT,
+    IMPORTED,
     is_library_folder,
     names_in,
     of_environment,
@@ -34,14 +35,14 @@ from .fingerprints import (
     which_count,
 )
 from .followed import OF_IMPORTS, Asked, make_module
+from .library import TOP_LEVEL
+from .names import Names
 from .places import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
-
-    from .names import Names
 
     Row = Tuple[str, str, str]
 
@@ -50,6 +51,8 @@ _SETTLED = (
 )
 
 _READ_ONCE = frozenset(("file", "module", "rest", "name"))
+
+_LIBRARY = Names(TOP_LEVEL.difference(sys.builtin_module_names))
 
 _stat, _lstat = os.stat, os.lstat  # without the recorder's own eyes
 
@@ -98,6 +101,7 @@ class Recorder:
         """Raised by one whenever rows that may have been told already change."""
         self._looks: Dict[str, Tuple[Any, int]] = {}
         self._imports: Dict[Tuple[str, str], str] = {}
+        self._sought_at_top: Set[str] = set()
         self._sought: List[Tuple[str, str]] = []
         self._listings: List[Tuple[str, List[str]]] = []
         self._databases: Dict[str, None] = {}
@@ -214,6 +218,18 @@ class Recorder:
         path = os.path.abspath(path)
         if not self._is_own(path) and self.places.is_inside(path) is not False:
             self._note("file", path, fingerprint)
+
+    def sought_at_top(self, folder: str) -> None:
+        """Modules that are in no package are looked for in a folder, also those that are taken for Python's own."""
+        if folder in self._sought_at_top:
+            return
+        self._sought_at_top.add(folder)
+        own = self.places.own_folder(folder)
+        if own is not None:
+            found = _LIBRARY.of_import(own)
+            self._note("import", f"{own}::{_LIBRARY.joined}", found)
+            if not IMPORTED.isdisjoint(found.split(",")):
+                self._uses_all_names = True  # what an import does that is added to a module, nobody knows
 
     def sought(self, folder: str, name: str) -> Optional[str]:
         """A module was looked for in a folder. Gives what is there; None where that is not recorded."""

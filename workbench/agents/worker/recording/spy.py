@@ -49,6 +49,8 @@ class Spy:
         for folder in sys.path if path is None else path:
             if not isinstance(folder, str):
                 continue
+            if path is None:
+                self._recorder.sought_at_top(folder or os.getcwd())
             found = self._recorder.sought(folder or os.getcwd(), last)
             if found in ("extension", "extension+module"):
                 self._note_extension(folder, last)
