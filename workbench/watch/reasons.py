@@ -141,7 +141,7 @@ def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
     name = row.key.rpartition("::")[2].replace("<locals>.", "")
     if row.kind == Kind.BLOCK:
         return f"{where}: {name}() changed"
-    name = name.removesuffix("()")
+    name = name.removesuffix("()").removesuffix("?")
     if name == DOCSTRING:
         return f"{where}: its docstring changed"
     return f"{where}: {name} is new" if row.fingerprint == ABSENT else f"{where}: {name} changed"

@@ -78,6 +78,55 @@ async def test_names_that_others_ask_for(bench: Any, run: Any, code: str, expect
     assert not found & ({"unused", "OTHER", "LIMIT", "RATE"} - expected) or "*" in expected or "LIMIT" in expected
 
 
+HANDING_ON = "from tools import OTHER, refund, same as alike\n"
+
+
+def every_form(names: set[str]) -> set[str]:
+    """That a name is there may have been known to matter before it was used."""
+    return names | {f"{name.removesuffix('()').removesuffix('?')}?" for name in names}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", {"OTHER?", "refund?", "same?"}),
+        ("def unused(): return OTHER", {"OTHER?", "refund?", "same?"}),
+        ("def used(): return alike(OTHER)\nused()", {"OTHER", "refund?", "same()"}),
+        ("X = [refund].pop()", {"OTHER?", "refund", "same?"}),
+        ("def unused(n=OTHER): ...", {"OTHER?", "refund?", "same?"}),
+        ("def used(n=OTHER): ...\nused()", {"OTHER", "refund?", "same?"}),
+        ("def unused(n: OTHER): ...", {"OTHER", "refund?", "same?"}),
+        ("class Unused(refund and object): ...", {"OTHER?", "refund", "same?"}),
+        ("vars()", {"OTHER", "refund", "same"}),
+        ("try:\n    from tools import OTHER\nexcept ImportError: ...", {"OTHER", "refund?", "same?"}),
+    ],
+)
+async def test_what_is_imported_and_not_used_only_has_to_be_there(
+    bench: Any, run: Any, more: str, expected: set[str]
+) -> None:
+    bench.write("handing_on.py", HANDING_ON + more)
+
+    assert expected <= await used(bench, run, "import handing_on\ndef answer(p): return 'ok'") <= every_form(expected)
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("from handing_on import OTHER\ndef answer(p): return 'ok'", {"OTHER?", "refund?", "same?"}),
+        ("from handing_on import OTHER\ndef answer(p): return str(OTHER)", {"OTHER", "refund?", "same?"}),
+        ("import handing_on\ndef answer(p): return str(handing_on.OTHER)", {"OTHER", "refund?", "same?"}),
+        ("import handing_on\ndef answer(p): return str(vars(handing_on))", {"OTHER", "refund", "same"}),
+        ("from handing_on import *\ndef answer(p): return 'ok'", {"OTHER", "refund", "same"}),
+    ],
+)
+async def test_what_is_handed_on_is_used_by_those_who_get_it(
+    bench: Any, run: Any, use: str, expected: set[str]
+) -> None:
+    bench.write("handing_on.py", HANDING_ON)
+
+    assert expected <= await used(bench, run, use) <= every_form(expected)
+
+
 async def test_what_reads_all_names_by_a_function_depends_on_all(bench: Any, run: Any) -> None:
     code = "from helper import names\nimport tools\ndef answer(p): return str(names(tools.refund))"
     bench.write("helper.py", "def names(function): return sorted(function.__globals__)")

@@ -112,7 +112,12 @@ class Blocks:
         }
 
     def name(self, name: str) -> str:
-        """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own."""
+        """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own.
+
+        Of a name with `?` behind it, whether there is one.
+        """
+        if name.endswith("?"):
+            return "bound" if self.binds(name[:-1]) else ABSENT
         definition = self.definitions.get(self.defined_as(name))
         if definition is not None:
             return definition.fingerprint
@@ -134,11 +139,32 @@ class Uses:
         self._aliases: Dict[str, Set[str]] = {}
         self._values: Set[str] = set()
         self._attributes: Set[str] = set()
+        self._in_annotations: Set[str] = set()
+        self._elsewhere: Set[str] = set()
+        self._at_top: Set[int] = set()
+
+    def begin(self, tree: ast.Module) -> None:
+        """The source that this is about."""
+        self._at_top = {id(statement) for statement in tree.body}
 
     def add_import(self, statement: ast.ImportFrom) -> None:
         """Something is imported under other names, or under its own."""
         for alias in statement.names:
             self._aliases.setdefault(alias.name, set()).add(alias.asname or alias.name)
+            if id(statement) not in self._at_top:
+                self._elsewhere.add(alias.name)
+
+    def add_annotation(self, name: str) -> None:
+        """A name is in an annotation: one that is evaluated may fail, whoever uses what has it."""
+        self._in_annotations.add(name)
+
+    def only_bound(self, name: str) -> AbstractSet[str]:
+        """What a name that is imported is called in the module, if it is only imported there at the top; else nothing.
+
+        As long as nobody uses what it is called, that it can be imported is all that matters.
+        """
+        aliases = self._aliases.get(name, set())
+        return aliases if name not in self._elsewhere and aliases.isdisjoint(self._in_annotations) else set()
 
     def add_value(self, name: str) -> None:
         """A name is used otherwise than to call what it stands for."""
@@ -212,6 +238,7 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
     definitions: Dict[str, Part] = {}
     others: List[str] = []
     uses = Uses()
+    uses.begin(tree)
     names = _Names(uses)
     whole: List[str] = []
     effects = 0
@@ -366,6 +393,8 @@ class _Names:
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 self._used.update(_WORD.findall(node.value))
+            elif isinstance(node, ast.Name):
+                self._uses.add_annotation(node.id)
 
 
 def executed(function: Function) -> List[ast.stmt]:

@@ -107,7 +107,6 @@ class _Reader:
         self._earlier: Set[str] = set()
         self._types: Set[str] = set()
         self._functions: Set[str] = set()
-        self._bases: Set[str] = set()  # classes that any class may be made of
         self._numbers: Set[str] = set()
         self._texts: Set[str] = set()
         self._library: Dict[str, str] = {}  # what names stand for that are imported from Python's own
@@ -124,8 +123,6 @@ class _Reader:
             return
         if isinstance(statement, FUNCTIONS) and not statement.decorator_list:
             self._functions.update(names)
-        elif isinstance(statement, ast.ClassDef) and not statement.decorator_list and not self._is_enum(statement):
-            self._bases.update(names)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             for known, is_such in ((self._numbers, self._is_number), (self._texts, self._is_made_text)):
                 if is_such(statement.value):
@@ -209,7 +206,6 @@ class _Reader:
             len(bases) == 1
             and (
                 self._are_builtin(bases, among={*_EXCEPTIONS, "object"})
-                or (isinstance(bases[0], ast.Name) and bases[0].id in self._bases)
                 or self._in_library(bases[0]) in ("abc.ABC", "enum.Enum")
             )
         )

@@ -437,9 +437,11 @@ class Recorder:
                 continue
             self._note("block", f"{compiled.path}::{name}", compiled.blocks.bodies[name])
             self._use_names(compiled, compiled.blocks.mentions[name])
-        self._settle_asked()
         # Whatever is changed of a module whose import failed, it may be imported then.
-        for path in list(self._sources if self._uses_all_names else self._unfinished):
+        for path in list(self._unfinished):
+            self._use_names(self._sources[path], [EVERYTHING])
+        self._settle_asked()
+        for path in list(self._sources if self._uses_all_names else ()):
             self._use_names(self._sources[path], [EVERYTHING])
         sought, self._sought = self._sought, []
         folders: Dict[str, List[str]] = {}
@@ -454,10 +456,15 @@ class Recorder:
         """Do that for the names that modules were asked for from outside."""
         for asked in list(self._asked.values()):
             asked.look_at_modules()
-        count = len(self._sources) + sum(asked.count for asked in list(self._asked.values()))
-        if count == self._asked_before:
-            return
-        self._asked_before = count
+        while (count := self._count_asked()) != self._asked_before:  # what is used may use what is imported
+            self._asked_before = count
+            self._use_asked()
+
+    def _count_asked(self) -> int:
+        """Greater, the more was asked, and the more is known of what is used."""
+        return len(self._sources) + len(self._named) + sum(asked.count for asked in list(self._asked.values()))
+
+    def _use_asked(self) -> None:
         for path, asked in list(self._asked.items()):
             compiled = self._sources.get(path)
             if compiled is None:
@@ -467,10 +474,16 @@ class Recorder:
             self._use_names(compiled, [self._use_as_attribute(*loaded) for loaded in list(asked.loaded)])
 
     def _use_of(self, name: str, importer: str) -> str:
-        """What a module needs of a name that it imports: only to call it, if nothing else is done with it there."""
+        """What a module needs of a name that it imports.
+
+        Only to call it, if nothing else is done with it there; only that it is there, if nobody has used it yet.
+        """
         compiled, asked = self._sources.get(importer), self._asked.get(importer)
         if compiled is None or compiled.blocks is None or asked is None:
             return name
+        aliases = compiled.blocks.uses.only_bound(name)
+        if aliases and not any((importer, alias) in self._named for alias in (*aliases, EVERYTHING)):
+            return f"{name}?"
         return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.all_names()) else name
 
     def _use_as_attribute(self, name: str, asking: str) -> str:
@@ -498,8 +511,8 @@ class Recorder:
             elif definition is not None:
                 self._note("name", f"{path}::{name}", definition.fingerprint)
                 waiting += definition.mentions
-            elif not blocks.binds(name) and name not in OF_IMPORTS:
-                self._note("name", f"{path}::{name}", ABSENT)
+            elif name.endswith("?") or (not blocks.binds(name) and name not in OF_IMPORTS):
+                self._note("name", f"{path}::{name}", blocks.name(name))
 
     def _note(self, kind: str, key: str, fingerprint: str) -> None:
         what = (kind, key)
