@@ -51,6 +51,7 @@ _NAMING = frozenset(
         ast.AnnAssign, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, *FUNCTIONS,
     )
 )  # fmt: skip
+_LEAVES = frozenset((ast.Name, ast.Constant, ast.Load, ast.Store, ast.Pass))  # most nodes are one
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
@@ -251,9 +252,9 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
             others.append(fingerprint)
             effects += not isinstance(statement, (ast.Import, ast.ImportFrom))
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            module = statement.module if isinstance(statement, ast.ImportFrom) else ""
             for name, alias in zip(own_names, statement.names, strict=True):
-                fingerprint = _fingerprint([_import_of(statement, alias)], "", [], read)
-                definitions[name] = Part(f"{fingerprint}@{effects}", frozenset())
+                definitions[name] = Part(f"import {module}:{alias.name}@{effects}", frozenset())
         else:
             # What runs while the module is imported may use what is defined by then.
             name = own_names[0]
@@ -276,13 +277,6 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
         uses=uses,
     )
     return blocks, functions
-
-
-def _import_of(statement: Union[ast.Import, ast.ImportFrom], alias: ast.alias) -> ast.stmt:
-    """The statement, of one name alone."""
-    made = copy.copy(statement)
-    made.names = [alias]
-    return made
 
 
 def _without_words(function: Function) -> Function:
@@ -518,6 +512,8 @@ def _yields(body: List[ast.stmt]) -> bool:
     waiting: List[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
+        if type(node) in _LEAVES:
+            continue
         if isinstance(node, (ast.Yield, ast.YieldFrom)):
             return True
         waiting += _evaluated_outside(node) if isinstance(node, _BOUNDARIES) else ast.iter_child_nodes(node)
