@@ -1,4 +1,4 @@
-"""Makes the pictures of the README from the program as it is: `python tests/pictures/make.py`.
+"""Makes the pictures of README and docs from the program as it is: `python tests/pictures/make.py`.
 
 The sample agents are copied to a folder of their own, run, and photographed in every pane that has a picture.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PICTURES = ROOT / ".github" / "pictures"
+PICTURES = ROOT / "docs" / "pictures"
 SIZE = (132, 38)
 
 

@@ -18,7 +18,7 @@ from workbench.store.history import History
 
 from .conftest import PLAIN, PytestProject, turn
 
-README = Path(__file__).parents[2] / "README.md"
+DOCS = Path(__file__).parents[2] / "docs"
 GOOD = [turn("light hall", room="hall")]
 BAD = [turn("light hall", room="kitchen")]
 RAISES = [turn("raise it", room="hall")]
@@ -237,13 +237,13 @@ def test_text_of_the_agent_cannot_command_the_terminal(project: PytestProject) -
     assert "\x1b" not in project.pytest("--workbench", "--color=no").stdout.str()
 
 
-def test_the_agent_s_code_is_covered_as_the_readme_says(
-    project: PytestProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agent_s_code_is_covered_as_the_docs_say(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pytest_cov")
     for name in [name for name in os.environ if name.startswith(("COVERAGE", "COV_CORE"))]:
         monkeypatch.delenv(name)
-    blocks = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```toml\n(.*?)^```", (DOCS / "pytest.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     project.write("pyproject.toml", next(block for block in blocks if "[tool.coverage.run]" in block))
     project.add_set("home/light.evalset.json", on=[turn("light kitchen", room="kitchen")])
 

@@ -1,4 +1,4 @@
-"""`workbench eval`: takes what `adk eval` takes, decides as it does except where that is wrong (see the README)."""
+"""`workbench eval`: the arguments of `adk eval`. `docs/differences.md` lists where its decisions differ."""
 
 from __future__ import annotations
 

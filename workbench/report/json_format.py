@@ -1,4 +1,4 @@
-"""Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in the README.
+"""Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in `docs/formats.md`.
 
 Numbers that JSON does not have (NaN, infinities) become null; text has what looks like a secret removed and
 characters that steer a terminal escaped.

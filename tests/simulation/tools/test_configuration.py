@@ -50,11 +50,9 @@ def camel(value: Any) -> Any:
     return value
 
 
-def test_the_example_of_the_readme_is_read(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    (example,) = (
-        block for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL) if "injection_configs" in block
-    )
+def test_the_example_of_the_docs_is_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "simulated-tools.md").read_text(encoding="utf-8")
+    (example,) = (block for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "injection_configs" in block)
     (tmp_path / "environment.json").write_text(example)
 
     environment, mistakes = load_environment(tmp_path / "environment.json")

@@ -1,28 +1,28 @@
-"""The README says what is so: its examples are read, run and compared with what the program does."""
+"""What the documentation says in tables and examples is compared with what the program does."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-import click
 import pytest
 
+from tests.docs.blocks import ROOT, read_blocks
 from tests.engine.judged import METRIC, judging
 from tests.llm.servers import gemini
-from workbench.cli.lazy import COMMANDS
-from workbench.cli.main import cli
 from workbench.metrics.registry import check_criteria, known_metrics
+from workbench.model.base import Fact
 from workbench.model.criteria import read_config
+from workbench.model.events import QuotaWait
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.report.differences import DifferenceKind
 from workbench.store.settings import Settings, load_settings
 from workbench.store.target_settings import KIND_TABLES, TargetSettings
 from workbench.tui.themes import theme_folders
+from workbench.watch.events import WatchFact
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -36,89 +36,25 @@ def answer(prompt):
     return {"response": "done", "predicted_trajectory": calls, "usage": usage}
 """
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
-def section(title: str) -> str:
-    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def blocks(page: str, kind: str) -> list[str]:
+    return [block.text for block in read_blocks(DOCS / page) if block.kind == kind]
 
 
-def command_of(name: str) -> click.Command:
-    command = cli.get_command(click.Context(cli), name)  # type: ignore[attr-defined]
-    assert isinstance(command, click.Command)
-    return command
-
-
-def options_of(command: click.Command) -> set[str]:
-    return {spelling for option in command.params for spelling in option.opts if spelling.startswith("--")}
-
-
-def test_the_first_two_commands_try_the_samples_and_run_the_tests() -> None:
-    first, second = blocks("sh")[:2]
-
-    assert first.rstrip().endswith("workbench demo")
-    assert "python -m pytest -n auto" in second
-
-
-def test_the_files_of_the_quick_start_give_exactly_the_output_that_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = section("Quick start")
-    parts = {language: re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE) for language in _QUICK}
-    for language, name in _QUICK.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(parts[language][0], encoding="utf-8")
-        assert f"`{name}`" in text
-    (shown,) = re.findall(r"^```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    done = subprocess.run(
-        [sys.executable, "-m", "workbench.cli.main", "run", "home"],
-        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8", check=False,
-    )  # fmt: skip
-
-    assert done.returncode == 1
-    assert _without_chance(done.stdout) == _without_chance(shown)
-
-
-_QUICK = {"toml": "workbench.toml", "python": "home/agent.py", "json": "home/light.evalset.json"}
-
-
-def _without_chance(output: str) -> str:
-    """The output without times and the id of the run."""
-    return re.sub(r"\d+\.\d\d s|(?<=^run )\S+", "…", output, flags=re.MULTILINE)
-
-
-def test_every_command_is_listed_with_options_that_it_has() -> None:
-    rows = [row for row in section("Commands").splitlines() if row.startswith("| `workbench")]
-    listed: set[str] = set()
-    for row in rows:
-        names = [name for name in re.findall(r"`workbench ([a-z-]+)", row) if name in COMMANDS]
-        listed.update(names)
-        known = {option for name in names for option in options_of(command_of(name))}
-        assert set(re.findall(r"--[a-z_-]+", row)) <= known, row
-
-    assert listed == set(COMMANDS)
-
-
-@pytest.mark.parametrize("command", ["run", "eval", "score"])
-def test_the_formats_of_the_readme_are_those_of_the_commands(command: str) -> None:
-    (formats,) = re.findall(r"`run`, `eval` and `score` take `--format ([a-z|]+)`", README)
-
-    (option,) = [option for option in command_of(command).params if option.name == "report_format"]
-    assert isinstance(option.type, click.Choice)
-    assert formats.split("|") == list(option.type.choices)
+def documents() -> list[dict[str, Any]]:
+    """The documents with a version of their schema, in the order of the page."""
+    return [json.loads(block) for block in blocks("formats.md", "json")]
 
 
 def test_every_metric_is_in_the_table_with_its_options() -> None:
     documented: dict[str, str] = {}
-    for row in section("Criteria").splitlines():
+    for row in text_of("criteria.md").split("\n## Metrics\n")[1].split("\n## ")[0].splitlines():
         if row.startswith("| `"):
             names, *_, options = row.strip("| ").replace("\\|", "").split(" | ")
             documented.update(dict.fromkeys(re.findall(r"`(\w+)`", names), options))
@@ -130,13 +66,13 @@ def test_every_metric_is_in_the_table_with_its_options() -> None:
 
 
 def test_the_example_of_criteria_is_accepted() -> None:
-    example = next(json.loads(block) for block in blocks("json") if block.startswith('{\n  "criteria"'))
+    example = json.loads(blocks("criteria.md", "json")[0])
 
-    assert check_criteria(read_config(example, source="README.md")) == []
+    assert check_criteria(read_config(example, source="criteria.md")) == []
 
 
 def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
-    example = blocks("toml")[-1]
+    example = blocks("configuration.md", "toml")[0]
     (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
 
     loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
@@ -150,9 +86,9 @@ def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
         assert table.model_fields_set == set(type(table).model_fields)
 
 
-@pytest.mark.parametrize("kind", ["http"])
+@pytest.mark.parametrize("kind", KIND_TABLES)
 def test_the_table_of_a_kind_is_shown_with_every_key_and_no_other(tmp_path: Path, kind: str) -> None:
-    example = next(block for block in blocks("toml") if f'kind = "{kind}"' in block)
+    example = blocks(f"agents/{kind}.md", "toml")[0]
     (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
 
     loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
@@ -172,11 +108,10 @@ def test_the_json_of_a_run_has_exactly_the_documented_keys(workbench: CommandLin
             "no": [turn],
         },
     )
-    documented = next(json.loads(block) for block in blocks("json") if '"schema_version"' in block)
 
     real = workbench("run", "home", "--format", "json").data
 
-    assert shape(real) == shape(documented)
+    assert shape(real) == shape(documents()[0])
 
 
 def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
@@ -187,7 +122,6 @@ def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
     workbench.add_set("home/light.evalset.json", {"off": [make_turn("hall", "done")], "no": [make_turn("raise x", "")]})
     workbench.write("labels.csv", "eval_id,label\noff,pass\nno,fail\n")
     opinion = {"reasoning": "r", "verdict": "valid"}
-    documented = [json.loads(block) for block in blocks("json") if '"schema_version"' in block][1:]
 
     with judging(monkeypatch, lambda _: gemini(json.dumps(opinion))):
         workbench("run", "home")
@@ -195,8 +129,46 @@ def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
         judged = workbench("judge", "--format", "json").data
     calibrated = workbench("calibrate", "labels.csv", "--format", "json").data
 
-    assert [shape(judged), shape(calibrated)] == [shape(each) for each in documented]
+    assert [shape(judged), shape(calibrated)] == [shape(each) for each in documents()[1:3]]
     assert (judged["criteria"][0]["kappa_of"], calibrated["criteria"][0]["kind"]) == ("cohen", "verdict")
+
+
+def test_the_json_of_dialects_and_of_lint_has_exactly_the_documented_keys(workbench: CommandLine) -> None:
+    call = '[{"tool_name": "a", "tool_input": {}}]'
+    rows = f"{{'prompt': 'x', 'predicted_trajectory': {call}, 'reference_trajectory': {call}}}".replace("'", '"')
+    workbench.write("rows.jsonl", f"{rows}\n{rows}\n")
+
+    dialects = workbench("dialects", "rows.jsonl", "--format", "json").data
+    lint = workbench("dataset", "lint", "rows.jsonl", "--format", "json").data
+
+    assert lint["findings"]
+    assert [shape({**dialects, "policies": None}), shape(lint)] == [
+        shape({**documents()[3], "policies": None}),
+        shape(documents()[4]),
+    ]
+    assert len(documents()) == 5
+
+
+def test_the_keys_of_other_documents_are_named(workbench: CommandLine) -> None:
+    text = text_of("formats.md")
+    for _ in range(2):
+        workbench("run", "home")
+
+    for command in ("history", "compare"):
+        record = workbench(command, "--format", "json", *(["--all"] if command == "compare" else [])).data
+        keys = set(record) | {
+            key for value in record.values() if isinstance(value, list) for each in value for key in each
+        }
+        assert [key for key in keys if f"`{key}`" not in text and f'"{key}"' not in text] == []
+
+
+@pytest.mark.parametrize("event", [*get_args(WatchFact), QuotaWait])
+def test_watch_events_are_named_with_their_keys(event: type[Fact]) -> None:
+    text = text_of("formats.md").split("\n## Watch events\n")[1].split("\n## ")[0]
+    (row,) = [row for row in text.splitlines() if row.startswith(f"| `{event.model_fields['kind'].default}` |")]
+
+    keys = event.model_fields.keys() - {"kind", "result", "case"}  # of a verdict: the keys of a case
+    assert [key for key in keys if f"`{key}`" not in row] == []
 
 
 def expected_call(room: str) -> dict[str, Any]:
@@ -229,22 +201,15 @@ def merged(shapes: list[Any]) -> Any:
 
 
 def test_every_status_and_kind_is_named() -> None:
-    text = section("The JSON of a run")
+    text = text_of("formats.md")
 
     for word in (*CaseStatus, *MetricStatus, *FailureKind, *DifferenceKind):
         assert re.search(rf"\b{word.value}\b", text), word
 
 
-def test_its_pictures_are_there() -> None:
-    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
-
-    assert pictures
-    assert [name for name in pictures if not (Path(__file__).parents[2] / name).is_file()] == []
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder is named for Linux")
 def test_the_folder_of_the_users_themes_is_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    (named,) = re.findall(r"themes folder \(on Linux `(.+?)`\)", README)
+    (named,) = re.findall(r"themes folder \(on Linux `(.+?)`\)", text_of("screen.md"))
 
     assert theme_folders()[1] == Path(named).expanduser()

@@ -1,0 +1,200 @@
+"""Makes the generated parts of the documentation anew: `python tests/docs/make.py`.
+
+A generated part is what stands between `<!-- generated -->` and `<!-- end of generated -->` in a page: the commands in
+`docs/cli.md`, the settings in `docs/configuration.md`, the keys in `docs/keys.md`. The text around it is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import click
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BEGIN = "<!-- generated: python tests/docs/make.py -->"
+END = "<!-- end of generated -->"
+
+
+def commands() -> Iterator[str]:
+    """Every command with its arguments, help and options."""
+    from workbench.cli.main import cli
+
+    for name in cli.list_commands(click.Context(cli)):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        yield from _command(command, ("workbench", name))
+
+
+def _command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
+    context = click.Context(command, info_name=" ".join(path))
+    yield f"{'#' * len(path)} {' '.join(path)}"
+    yield ""
+    yield _text(command.help or "")
+    yield ""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _command(below, (*path, name))
+        return
+    yield "```text"
+    yield " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield "```"
+    yield ""
+    records = [
+        record
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
+    ]
+    yield from _table(
+        ("option", "meaning"), ((_code(option), _text(meaning).replace("|", "&#124;")) for option, meaning in records)
+    )
+
+
+def settings() -> Iterator[str]:
+    """Every table of `workbench.toml` with its keys."""
+    from workbench.store import settings, target_settings
+
+    tables: Mapping[str, type] = {
+        "[targets.NAME]": target_settings.TargetSettings,
+        "[targets.NAME.a2a]": target_settings.A2aSettings,
+        "[targets.NAME.http]": target_settings.HttpSettings,
+        "[targets.NAME.command]": target_settings.CommandSettings,
+        "[run]": settings.RunSettings,
+        "[judge]": settings.JudgeSettings,
+        '[judge.prices."MODEL"]': settings.PriceSettings,
+        "[simulation]": settings.SimulationSettings,
+        "[watch]": settings.WatchSettings,
+        "[tui]": settings.TuiSettings,
+    }
+    for name, section in tables.items():
+        yield f"### `{name}`"
+        yield ""
+        descriptions = _descriptions(section)
+        yield from _table(
+            ("key", "type", "default", "meaning"),
+            (
+                (f"`{key}`", _type(field.annotation), _default(field), descriptions[key])
+                for key, field in section.model_fields.items()  # type: ignore[attr-defined]
+                if not _is_table(field.annotation)
+            ),
+        )
+
+
+def keys() -> Iterator[str]:
+    """Every key action by the part of the screen that hears it."""
+    from workbench.tui.keys.registry import PLACES
+
+    for place in PLACES.values():
+        if not place.actions:
+            continue
+        yield f"## {place.title}"
+        yield ""
+        yield from _table(
+            ("action", "keys", "does"),
+            (
+                (f"`{each.id}`", " ".join(f"`{key}`" for key in each.keys.split(",")), each.help)
+                for each in place.actions
+            ),
+        )
+
+
+PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
+    "cli.md": commands,
+    "configuration.md": settings,
+    "keys.md": keys,
+}
+"""The pages with a generated part, and what makes it."""
+
+
+def page(name: str) -> str:
+    """A page as it should be: its text with the generated part made anew."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n" + "\n".join(PARTS[name]()).rstrip() + f"\n\n{END}{after}"
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _code(text: str) -> str:
+    """Code for the cell of a table. Hosts read a pipe in it differently, so that it is written as an entity."""
+    return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
+
+
+def _text(help_text: str) -> str:
+    """The paragraphs of a help text on a line each; lines that click leaves alone (`\\b`) stay apart, as code."""
+    paragraphs = []
+    for paragraph in inspect.cleandoc(help_text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            paragraphs.append(f"```text\n{paragraph[2:]}\n```")
+        else:
+            paragraphs.append(re.sub(r"\s+", " ", paragraph).replace("<", "&lt;"))
+    return "\n\n".join(paragraphs)
+
+
+def _descriptions(section: type) -> dict[str, str]:
+    """The docstrings below the fields of a class."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            assert isinstance(field.target, ast.Name)
+            found[field.target.id] = re.sub(r"\s+", " ", str(text.value.value)).strip()
+    return found
+
+
+def _type(annotation: Any) -> str:
+    """A type in the words of TOML."""
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is tuple:
+        return "list of texts"
+    if get_origin(annotation) is dict:
+        return "table of texts"
+    if parts:
+        return _type(parts[0])
+    return {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "text or table"}[annotation]
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value in (None, "", (), {}):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _is_table(annotation: Any) -> bool:
+    """Whether a key is a table that is listed by itself."""
+    return any(hasattr(part, "model_fields") for part in (annotation, *get_args(annotation)))
+
+
+def main() -> None:
+    """Write all pages with generated parts."""
+    for name in PARTS:
+        (DOCS / name).write_text(page(name), encoding="utf-8")
+        print(DOCS / name)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()
