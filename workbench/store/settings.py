@@ -39,24 +39,25 @@ class RunSettings(Section):
     """`[run]`: how cases are run."""
 
     concurrency: int = Field(default=8, ge=1)
-    """How many cases run at a time."""
+    """Maximum parallel cases."""
     timeout_seconds: float = Field(default=120.0, gt=0)
-    """How long one case may take."""
+    """Time limit of one case."""
     runs: int = Field(default=1, ge=1)
-    """How often each case is run."""
+    """Repetitions of each case."""
     isolation: Isolation = "case"
     """`case`: a process for each case. `worker`: one process for all cases of a target."""
     confirm: Literal["costly", "always", "never"] = "costly"
-    """Which runs the screen shows and asks about before they begin."""
+    """Which runs the screen shows and asks about before they start. `costly`: runs with repetitions, a judge, or more
+    than 10 jobs of agents with a model."""
 
 
 class PriceSettings(Section):
     """`[judge.prices."MODEL"]`: what a model costs, in US dollars for a million tokens; 0 for one of your own."""
 
     input: float = Field(ge=0)
-    """What it is asked."""
+    """Price of input tokens."""
     output: float = Field(ge=0)
-    """What it answers, its thinking included."""
+    """Price of output tokens, thinking included."""
 
 
 class JudgeSettings(Section):
@@ -65,53 +66,53 @@ class JudgeSettings(Section):
     model: ModelName = "gemini-2.5-flash"
     """Name of the model: one of Google's, or `provider/model` through LiteLLM."""
     scorer: Literal["judge", "vertex"] = "judge"
-    """What scores the metrics that ADK leaves to Google Cloud, where a criterion does not say: the judge model, or the
-    evaluation service of Vertex AI."""
+    """Default scorer of the metrics that ADK leaves to Google Cloud: the judge model, or the evaluation service of
+    Vertex AI."""
     concurrency: int = Field(default=8, ge=1)
-    """How many requests to one model run at a time; fewer while it says that it is too much."""
+    """Maximum parallel requests to one model; fewer while the model refuses some."""
     requests_per_minute: int | None = Field(default=None, ge=1)
-    """How many requests to one model begin in a minute. Default: as many as it answers."""
+    """Maximum requests to one model in a minute. Default: as many as it answers."""
     tries: int = Field(default=5, ge=1)
-    """How often a request is tried that may be answered later: 5xx, no connection, 429 while nothing is answered."""
+    """Maximum tries of a request that may succeed later: 5xx, no connection, 429 while nothing is answered. After 3
+    different failed requests in a row the run no longer asks the model."""
     timeout_seconds: float = Field(default=120.0, gt=0)
-    """How long one answer may take."""
+    """Time limit of one answer."""
     quorum: float = Field(default=0.5, gt=0, le=1, allow_inf_nan=False)
-    """Which share of a judge's samples must be readable for a verdict; with fewer the metric is an ERROR."""
+    """Share of a judge's samples that must be readable for a verdict; with fewer the metric is an ERROR."""
     require_all_samples: bool = False
-    """Whether a run ends with a status other than 0 where a verdict rests on fewer samples than asked for."""
+    """If true, a run ends with status 3 if a verdict has fewer samples than requested."""
     max_calls: int | None = Field(default=None, ge=0)
-    """How often models that judge or play users may be asked in a run, tries included. Default: no limit."""
+    """Maximum requests to judge and user models in a run, tries included. Default: no limit."""
     max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """For how many US dollars they may be asked in a run. Default: no limit."""
+    """Maximum cost of these requests in a run, in US dollars. Default: no limit."""
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
-    """`[judge.prices."MODEL"]`: prices that are not the usual ones, or of models that nobody knows a price of."""
+    """`[judge.prices."MODEL"]`: prices that replace list prices, or of models without a list price."""
 
 
 class SimulationSettings(Section):
     """`[simulation]`: users of conversation scenarios, scenarios that a model writes, tools that it answers for."""
 
     model: ModelName = "gemini-2.5-flash"
-    """Name of the model that plays, answers and writes scenarios, where the file that says how names none."""
+    """Default model that plays users, writes scenarios and answers for tools."""
 
 
 class WatchSettings(Section):
     """`[watch]`: watch mode, on the screen and as a command."""
 
     max_cases_per_change: int | None = Field(default=None, ge=0)
-    """How many cases a change may run by itself; of more none run until the user says so. Default: as many as it takes.
-    """
+    """Maximum cases that one change runs automatically. A larger change waits for the user. Default: no limit."""
     max_turns_per_change: int | None = Field(default=None, ge=0)
-    """The same for turns, of all repeats."""
+    """The same for turns, over all repetitions."""
     notify: Literal["desktop", "bell", "toast", "off"] = "desktop"
-    """How the screen says that a case which passed fails: `toast` on the screen, `bell` with the terminal's bell too,
-    `desktop` with a notification of the desktop besides, where the terminal can (OSC 9)."""
+    """How the screen reports that a case that passed now fails. `toast`: on the screen. `bell`: also by the terminal's
+    bell. `desktop`: also by a desktop notification, if the terminal supports it (OSC 9)."""
 
 
 class TuiSettings(Section):
     """`[tui]`: the terminal application."""
 
     theme: str = "dark"
-    """Name of a theme: one of ours or a file in the user's folder of themes."""
+    """Name of a theme: a built-in one, or a file in the user's themes folder."""
 
 
 class Settings(Section):

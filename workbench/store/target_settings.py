@@ -46,28 +46,28 @@ class HttpSettings(Section):
     """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
-    """With GET the body's keys are the query of the URL."""
+    """Method of the request. With GET the keys of the body are the query of the URL."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers of every request; `${NAME}` stands for an environment variable."""
     body: Any = None
     """The JSON of a request: a table whose texts are jinja2 templates, or one template of it all. Default: prompt and
     session_id."""
     timeout_seconds: float | None = Field(default=None, gt=0)
-    """How long one answer may take. Default: as long as the case."""
+    """Time limit of one answer. Default: as long as the case may take."""
     response: str | None = None
     """JSONPath of the text of the response."""
     predicted_trajectory: str | None = None
     """JSONPath of the tool calls."""
     usage: str | None = None
-    """JSONPath of the numbers of tokens."""
+    """JSONPath of the token counts."""
     state: str | None = None
-    """JSONPath of what the session's state is then."""
+    """JSONPath of the session's new state."""
     spans: str | None = None
     """JSONPath of spans of OpenTelemetry, as OTLP has them in JSON. Default: `resourceSpans` of the answer."""
     otlp_port: int | None = Field(default=None, ge=1, le=65535)
-    """Port of this machine on which the spans are listened for that the agent exports. Default: none are."""
+    """Port of this machine on which the run receives spans that the agent exports. Default: none."""
     otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
-    """How long exported spans are waited for after an answer."""
+    """Maximum wait for exported spans after an answer."""
 
     @field_validator("headers")
     @classmethod
@@ -86,9 +86,9 @@ class CommandSettings(Section):
     """`[targets.NAME.command]`: what is done for a program beside starting it."""
 
     otlp: bool = False
-    """Whether the spans are listened for that it exports: it is started with the variables that say where to."""
+    """If true, the run receives spans that the program exports. It starts with variables that name the address."""
     otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
-    """How long exported spans are waited for after an answer."""
+    """Maximum wait for exported spans after an answer."""
 
 
 KIND_TABLES: dict[str, type[Section]] = {
@@ -118,17 +118,17 @@ class TargetSettings(Section):
     config: str | None = None
     """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
     watch: tuple[str, ...] = Field(default=(), strict=False)
-    """More files or folders whose change concerns every case."""
+    """Additional files or folders whose change affects every case."""
     rerun: Literal["affected", "always"] = "affected"
-    """Whether a change runs the affected cases again or all of them."""
+    """Which cases a change runs again: the affected ones, or all."""
     scripted_models: str | None = None
-    """Script that answers in place of the models of simulated users and judges where there is no key for them."""
+    """Script that answers for simulated users and judges if there is no key for their models."""
     simulate_tools: str | None = None
-    """File that says which tools are simulated, relative to `path` or to the root. Default: every tool is called."""
+    """File that configures simulated tools, relative to `path` or to the root. Default: every tool is called."""
     tools: tuple[str, ...] = Field(default=(), strict=False)
-    """The agent's tools as `module:function` or `module:Class.method`, for a function: those that are recorded."""
+    """For functions: the agent's tools as `module:function` or `module:Class.method`. These can be recorded."""
     columns: dict[str, str] = Field(default_factory=dict)
-    """For recorded sessions: the names that columns have in their datasets, such as `{response = "answer"}`."""
+    """For recorded sessions: names of columns in the datasets, such as `{response = "answer"}`."""
     a2a: A2aSettings | None = None
     """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
     http: HttpSettings | None = None
