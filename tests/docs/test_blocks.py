@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 import shlex
@@ -101,6 +102,8 @@ def test_json_is_read(block: Block, empty: CommandLine) -> None:
         assert block.page == "docs/formats.md"
     elif "rules" in data:
         read_script(empty.write("script.json", block.text))
+    elif "json.schemas" in data:  # settings of an editor
+        assert all(entry["fileMatch"] for entry in data["json.schemas"])
     elif "tool_simulation_configs" in data:
         assert load_environment(empty.write("environment.json", block.text))[1] == ()
     else:
@@ -119,6 +122,12 @@ def test_yaml_is_read(block: Block) -> None:
 def run(project: CommandLine, line: str) -> str:
     """Run a command line, and give what it printed. A verdict that is no pass is no mistake of the documentation."""
     name, *arguments = shlex.split(line, comments=True)
+    output = None
+    if ">" in arguments:
+        *arguments, _, output = arguments
+    if name == "mkdir":
+        (project.root / arguments[-1]).mkdir(parents=True, exist_ok=True)
+        return ""
     if name == "pytest":
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
@@ -129,6 +138,9 @@ def run(project: CommandLine, line: str) -> str:
     assert name == "workbench", line
     result = project(*arguments)
     assert result.status in (0, 1), result.error
+    if output is not None:
+        project.write(output, result.out)
+        return ""
     return result.out
 
 
@@ -139,6 +151,7 @@ def without_chance(output: str) -> str:
 
 def check_command(words: Sequence[str]) -> None:
     """Fail if a command has an option, or a value of an option, that it does not know."""
+    words = list(itertools.takewhile(lambda word: word not in (">", "|"), words))
     if words[0] == "uvx":
         words = words[words.index("workbench") :]
     if words[0] == "pytest":
@@ -147,7 +160,7 @@ def check_command(words: Sequence[str]) -> None:
     elif words[0] == "workbench":
         check_arguments(cli, list(words[1:]))
     else:
-        assert words[0] in ("cd", ".", "pip", "pipx", "python", "python3"), words
+        assert words[0] in ("cd", ".", "mkdir", "pip", "pipx", "python", "python3"), words
 
 
 def check_arguments(command: click.Command, arguments: list[str]) -> None:
