@@ -12,7 +12,7 @@ from tests.docs.blocks import PAGES, ROOT, blocks_of
 from tests.docs.make import PARTS, page
 
 README = ROOT / "README.md"
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
