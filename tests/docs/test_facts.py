@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,6 +22,7 @@ from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.report.differences import DifferenceKind
 from workbench.store.settings import Settings, load_settings
 from workbench.store.target_settings import KIND_TABLES, TargetSettings
+from workbench.tui.keys.registry import check_keys
 from workbench.tui.themes import theme_folders
 from workbench.watch.events import WatchFact
 
@@ -205,6 +207,13 @@ def test_every_status_and_kind_is_named() -> None:
 
     for word in (*CaseStatus, *MetricStatus, *FailureKind, *DifferenceKind):
         assert re.search(rf"\b{word.value}\b", text), word
+
+
+@pytest.mark.parametrize("page", ["keys.md", "configuration.md"])
+def test_the_keys_of_examples_can_be_used(page: str) -> None:
+    keys = tomllib.loads(blocks(page, "toml")[0])["keys"]
+
+    assert check_keys(keys) == (keys, {})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder is named for Linux")
