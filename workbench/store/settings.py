@@ -217,6 +217,7 @@ def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Colle
 _SECTIONS: dict[str, type[Section]] = {
     "run": RunSettings,
     "judge": JudgeSettings,
+    "simulation": SimulationSettings,
     "watch": WatchSettings,
     "tui": TuiSettings,
 }

@@ -85,7 +85,7 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
     loaded = load(
         tmp_path,
         "\n[run]\nruns = 2\nconcurency = 3\n[targets.x]\nkind = 'recorded'\nwatch = [\n 'a',\n]\npyton = '''\n'''\n"
-        "[jugde]\nmodel = 'm'\n",
+        "[jugde]\nmodel = 'm'\n[simulation]\nmodell = 'm'\n",
     )
 
     assert loaded.settings.run.runs == 2
@@ -97,6 +97,7 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
         "mean 'python'?",
         "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, simulation, watch, tui, keys; "
         "did you mean 'judge'?",
+        "workbench.toml:15: simulation.modell: unknown key, expected one of model; did you mean 'model'?",
     )
 
 
