@@ -25,6 +25,7 @@ COMMANDS = {
     ),
     "judge": ("workbench.cli.judge:judge", "Judge stored answers again, and say how far the judgements agree."),
     "calibrate": ("workbench.cli.calibrate:calibrate", "Hold the judges of a run against labels that people gave."),
+    "schema": ("workbench.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.eval_set:eval_set", "Create, extend, migrate and validate eval sets."),
     "dataset": ("workbench.cli.dataset:dataset", "Look through datasets, and convert them."),
     "history": ("workbench.cli.history:history", "List earlier runs, or show one of them."),

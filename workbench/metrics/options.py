@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from workbench.model.criteria import Criterion, InvalidConfig
 
 # Options that ADK's own criterion type allows on every metric; they change nothing in those that use no judge.
-_TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
+TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
 
 THRESHOLD = "threshold"
 
@@ -88,7 +88,7 @@ class Options:
         self.place = f"criteria.{criterion.metric}"
         self.problems: list[InvalidConfig] = []
         self._values = criterion.options
-        self._read: set[str] = set(_TOLERATED)
+        self._read: set[str] = set(TOLERATED)
 
     def refuse(self, place: str, *, found: str, expected: str) -> None:
         """Keep a problem; `place` is relative to the criterion."""
@@ -136,7 +136,7 @@ class Options:
     def finish(self) -> list[InvalidConfig]:
         """All problems, with one for each option that this metric does not have."""
         readable = self._read | {to_camel(name) for name in self._read}
-        own = sorted({*self._read.difference(_TOLERATED), THRESHOLD})
+        own = sorted({*self._read.difference(TOLERATED), THRESHOLD})
         for name, value in self._values.items():
             if name in readable:
                 continue

@@ -74,7 +74,7 @@ def read_judge_metric(name: str, value: Any) -> JudgeMetric:
     return _Reader(f"judge_metrics.{name}", value).metric()
 
 
-_KEYS = {
+KEYS = {
     "kind": "kind",
     "description": "description",
     "criteria": "criteria",
@@ -101,8 +101,8 @@ class _Reader:
             raise InvalidConfig(place=place, found=kind_of(value), expected="an object that defines a judge metric")
         self._values = {_snake(key): item for key, item in value.items() if item is not None}
         for key in value:
-            if _snake(key) not in _KEYS:
-                expected = f"one of {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}"
+            if _snake(key) not in KEYS:
+                expected = f"one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}"
                 raise self._wrong(key, f"the unknown key {key!r}", expected)
 
     def metric(self) -> JudgeMetric:
@@ -113,7 +113,7 @@ class _Reader:
         fields: dict[str, Any] = {"kind": kind}
         for key in ("description", "instruction", "metric_definition", "metric_prompt_template", "system_instruction"):
             if key in self._values:
-                fields[_KEYS[key]] = self._text(key)
+                fields[KEYS[key]] = self._text(key)
         for key in ("criteria", "rating_rubric", "evaluation_steps"):
             if key in self._values:
                 fields[key] = self._texts_by_name(key)
@@ -215,4 +215,4 @@ def _number(text: str) -> float | None:
 
 
 def _snake(key: str) -> str:
-    return next((known for known in _KEYS if to_camel(known) == key), key)
+    return next((known for known in KEYS if to_camel(known) == key), key)

@@ -26,7 +26,7 @@ NO_LIMIT = -1
 REQUIRED_NAMES = ("stop_signal", "conversation_plan", "conversation_history")
 """What custom instructions must make use of."""
 
-_KEYS = (
+KEYS = (
     "type",
     "model",
     "model_configuration",
@@ -116,8 +116,8 @@ class _Reader:
 
 def _unknown(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
     for name in given:
-        if _snake(name) not in _KEYS:
-            expected = f"one of {', '.join(_KEYS)}{did_you_mean(name, _KEYS)}"
+        if _snake(name) not in KEYS:
+            expected = f"one of {', '.join(KEYS)}{did_you_mean(name, KEYS)}"
             yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
 
 
@@ -135,4 +135,4 @@ def _problems_of(instructions: str) -> Iterator[InvalidConfig]:
 
 
 def _snake(name: str) -> str:
-    return next((known for known in _KEYS if to_camel(known) == name), name)
+    return next((known for known in KEYS if to_camel(known) == name), name)

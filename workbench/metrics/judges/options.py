@@ -20,7 +20,7 @@ INTERMEDIATE_CHOICES: Mapping[str, Sequence[str | bool]] = {WITH_INTERMEDIATE: (
 
 SAMPLES = 5
 MOST_SAMPLES = 100
-_KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
+KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
 
 
 def describe_options(*, samples: int) -> Mapping[str, str]:
@@ -44,9 +44,9 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
         return JudgeOptions(samples=samples)
     values = {_snake(name): value for name, value in given.items()}
     for name in given:
-        if _snake(name) not in _KNOWN:
-            guess = nearest(name, _KNOWN)
-            expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(_KNOWN)}"
+        if _snake(name) not in KNOWN:
+            guess = nearest(name, KNOWN)
+            expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(KNOWN)}"
             options.refuse(f"{NAME}.{name}", found=f"the unknown option {name!r}", expected=expected)
     model = values.get("judge_model")
     if model is not None and not (isinstance(model, str) and model.strip()):
@@ -80,4 +80,4 @@ def _count(options: Options, values: Mapping[str, Any], name: str, *, most: int 
 
 
 def _snake(name: str) -> str:
-    return next((known for known in _KNOWN if to_camel(known) == name), name)
+    return next((known for known in KNOWN if to_camel(known) == name), name)
