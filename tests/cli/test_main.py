@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -29,6 +31,64 @@ def test_help_lists_every_command_with_its_own_words(capsys: pytest.CaptureFixtu
         assert command is not None
         assert command.get_short_help_str(limit=200).rstrip(".") == summary.rstrip(".")
         assert name in shown
+
+
+def commands() -> Iterator[click.Context]:
+    """A context for every command and group, with help as wide as the narrowest terminal that we care for."""
+    waiting = [click.Context(cli, info_name="workbench", terminal_width=80)]
+    while waiting:
+        context = waiting.pop()
+        yield context
+        if isinstance(context.command, click.Group):
+            for name in context.command.list_commands(context):
+                command = context.command.get_command(context, name)
+                assert command is not None
+                waiting.append(click.Context(command, info_name=name, parent=context, terminal_width=80))
+
+
+ALL_COMMANDS = pytest.mark.parametrize("context", [*commands()], ids=lambda context: context.command_path)
+
+CAPITALS = frozenset(
+    {
+        "ADK",
+        "AI",
+        "US",
+        "WORKBENCH_DEBUG",
+        "XML",
+        "CSV",
+        "ERROR",
+        "JSON",
+        "JSONL",
+        "URL",
+        "CANDIDATE",
+        "BASELINE",
+        "TIE",
+    }
+)
+"""Words in capitals that are no arguments."""
+
+
+@ALL_COMMANDS
+def test_help_names_arguments_as_the_usage_does(context: click.Context) -> None:
+    usage = context.get_usage()
+    options = [parameter for parameter in context.command.params if isinstance(parameter, click.Option)]
+    named = set(re.findall(r"[A-Z][A-Z_]+", " ".join([usage, *(option.make_metavar(context) for option in options)])))
+    text = " ".join([context.command.help or "", *(option.help or "" for option in options)])
+
+    words = set(re.findall(r"(?<![\w.])[A-Z][A-Z_]+(?![\w.])", text))
+
+    assert words <= named | CAPITALS
+
+
+@ALL_COMMANDS
+def test_summaries_are_whole(context: click.Context) -> None:
+    group = context.command
+    shown = " ".join(context.get_help().split())
+
+    for name in group.list_commands(context) if isinstance(group, click.Group) else ():
+        command = group.get_command(context, name)
+        assert command is not None
+        assert f"{name} {command.get_short_help_str(limit=1000)}" in shown
 
 
 def test_help_and_version_load_nothing_heavy() -> None:

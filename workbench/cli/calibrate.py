@@ -12,17 +12,19 @@ from workbench.cli.options import FILE
 
 @click.command()
 @click.argument("labels", type=FILE)
-@click.option("--run", default="latest", show_default=True, help="The run whose judges are held against the labels.")
+@click.option("--run", default="latest", show_default=True, help="The run whose judges are compared with the labels.")
 @click.option("--criterion", metavar="NAME", help="The criterion that all labels are about; rows need not name it.")
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
 @path_option
 def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:
     """Hold the judges of a run against labels that people gave.
 
-    LABELS is JSONL, CSV or JSON with the columns eval_id and label and, where they are needed to tell what the label is
-    about, eval_set, repeat, turn (both from 1), criterion and rubric. A label is pass or fail (also valid, yes, 1 ...),
-    a rating, or CANDIDATE, BASELINE or TIE. Told are the confusion of labels and verdicts, precision and recall of the
-    judge, Cohen's kappa, and every disagreement with what the judge says for itself.
+    LABELS is JSONL, CSV or JSON with the columns eval_id and label. The columns eval_set, repeat, turn (both counted
+    from 1), criterion and rubric say more exactly what a label is about. A label is pass or fail (also valid, yes, 1
+    ...), a rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and
+    recall of the judge, Cohen's kappa, and every disagreement with the judge's reason.
     """
     from workbench.cli.stored import open_history
     from workbench.cli.streams import write_document, write_lines

@@ -19,7 +19,9 @@ _SAME, _WORSE, _ERRORS = 0, 1, 3
 @click.command()
 @click.argument("before", metavar="[RUN]", required=False)
 @click.argument("after", metavar="[RUN]", required=False)
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
 @click.option("--all", "show_all", is_flag=True, help="List the cases that came out the same, too.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import columns_option, dataset_argument
+from workbench.cli.options import SummaryGroup, columns_option, dataset_argument
 from workbench.cli.streams import message, write_document, write_lines
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _UNREAD = 1
 SCHEMA_VERSION = 1
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 def dataset() -> None:
     """Look through datasets, and convert them."""
 
@@ -68,14 +68,14 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     "--to",
     "form",
     type=click.Choice(["rows", "evalset", "openai", "langchain"]),
-    help="What the new file holds, where its name does not tell: messages are a column of rows.",
+    help="Content of the new file if its name does not say: messages are a column of rows.",
 )
 @click.option(
     "--side",
     type=click.Choice(["reference", "response"]),
-    help="The side of the rows that an eval set or messages are: what should have been done, or what was.",
+    help="Side of the rows to write as eval set or messages: the expected or the actual one.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the file where it is there already; FROM itself if all is kept.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file; DATASET itself only if nothing is lost.")
 def convert(
     *, dataset: Path | str, to: Path, columns: dict[str, str], form: Form | None, side: Side | None, force: bool
 ) -> int:

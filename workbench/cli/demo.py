@@ -31,7 +31,7 @@ _INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--path", type=click.Path(file_okay=False, path_type=Path), help="Put the samples into this folder.")
+@click.option("--path", type=click.Path(file_okay=False, path_type=Path), help="Folder for the samples.")
 @click.option("--plain", is_flag=True, help="No colours, no progress line.")
 @click.option("--headless", is_flag=True, help="Run the samples and print the verdicts, in a terminal too.")
 def demo(*, path: Path | None, plain: bool, headless: bool) -> int:

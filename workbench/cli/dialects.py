@@ -21,11 +21,11 @@ _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 @click.command()
 @click.argument("what", metavar="[DATASET|RUN]", default="latest")
 @case_option
-@click.option(
-    "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
-)
+@click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
 @click.option("--disagreements", "only_disagreements", is_flag=True, help="Show only where the dialects disagree.")
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
 @path_option
 def dialects(
     *,
@@ -38,10 +38,10 @@ def dialects(
 ) -> int:
     """Show what ADK, Vertex AI and agentevals say of the same tool calls.
 
-    DATASET is as of `workbench score`: rows with predicted_trajectory and reference_trajectory, or an eval set of
-    recorded sessions with --expected. RUN is the id of a run, the start of one, or `latest`. Nothing runs and nothing
-    is judged: the rules are computed as each dialect has them. Where they disagree it says why; below stands what each
-    does about duplicates, empty trajectories, arguments and several turns.
+    DATASET is that of `workbench score`: rows with predicted_trajectory and reference_trajectory, or an eval set of
+    recorded sessions with --expected. RUN is the id of a run, the start of an id, or `latest`. No agent runs. The
+    output has the score of each dialect and the reason for each disagreement. Below it says how each dialect treats
+    duplicates, empty trajectories, arguments and several turns.
 
     Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
     """

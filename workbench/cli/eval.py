@@ -57,7 +57,7 @@ def evaluate(
     """Evaluate an agent: the arguments and flags of `adk eval`.
 
     AGENT_DIR is the folder of the agent. If the first eval set exists as a file all are files, otherwise all are ids
-    of sets in AGENT_DIR (`ID.evalset.json`). `SET:case,case` runs some cases of a set.
+    of sets in AGENT_DIR (`ID.evalset.json`). After a colon the ids of cases run only those.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.

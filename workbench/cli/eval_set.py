@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.generating import generate_eval_cases, lines_of_added, personas_of, project_of_agent
-from workbench.cli.options import FILE, FOLDER, adk_options
+from workbench.cli.options import FILE, FOLDER, SummaryGroup, adk_options
 from workbench.cli.streams import message, write_lines
 from workbench.store.names import EVAL_SET_SUFFIX
 
@@ -20,7 +20,7 @@ _WRONG = 2
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 def eval_set() -> None:
     """Create, extend, migrate and validate eval sets."""
 

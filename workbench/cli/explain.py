@@ -24,8 +24,8 @@ _WRONG = 2
 def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None, verbose: bool) -> int:
     """Say why a case would run after the last changes, or would not.
 
-    WHAT is as in `workbench run`. Nothing runs. A verdict holds as long as everything that the case was seen to use is
-    as it was: code that ran, modules, files, folders, environment variables, packages, and the case itself.
+    The arguments are those of `workbench run`. Nothing runs. A verdict stays current until something changes that the
+    case used: code that ran, modules, files, folders, environment variables, packages, or the case itself.
     """
     from workbench.cli.run import open_workspace, plan_of, selections_of
     from workbench.cli.streams import message, write_lines

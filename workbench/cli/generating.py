@@ -56,10 +56,10 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     metavar="NAME",
     help="The agent by its name in workbench.toml. Default: of those in AGENT_DIR the one that the set belongs to.",
 )
-@click.option("--count", type=click.IntRange(min=1, max=200), help="How many scenarios. Default: 5.")
+@click.option("--count", type=click.IntRange(min=1, max=200), help="Number of scenarios. Default: 5.")
 @click.option("--model", callback=_check_model, help="The model that writes them. Default: that of [simulation].")
 @click.option("--instruction", metavar="TEXT", help="What they should be about.")
-@click.option("--context", metavar="TEXT", help="What data the agent's tools would find: scenarios name no other.")
+@click.option("--context", metavar="TEXT", help="Data that the agent's tools would find; scenarios mention no other.")
 @click.option(
     "--persona",
     "personas",
@@ -72,9 +72,9 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     type=FILE,
     help="How the sessions start, as JSON. Default: the agent's app, with the state that its instructions name, empty.",
 )
-@click.option("--yes", is_flag=True, help="Add all of them without asking, as without a terminal.")
+@click.option("--yes", is_flag=True, help="Add all of them without asking; the default without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Add nothing: print them as a file of conversation scenarios.")
-@click.option("--no-cache", is_flag=True, help="Ask the model anew, whatever it has written earlier.")
+@click.option("--no-cache", is_flag=True, help="Ask the model again instead of reusing its earlier answer.")
 @recording_options
 @adk_options
 def generate_eval_cases(

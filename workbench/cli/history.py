@@ -22,8 +22,10 @@ path_option = click.option(
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List so many runs at most.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 @click.option(
@@ -67,7 +69,7 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
     "--format",
     "report_format",
     type=click.Choice(["json", "jsonl", "junit", "markdown", "csv"]),
-    help="By default json, or what the name of --output tells.",
+    help="Default: json, or the format that the name of --output ends with.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @path_option

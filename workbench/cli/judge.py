@@ -23,10 +23,12 @@ _SAME, _FLIPPED, _WRONG, _ERRORS, _INTERRUPTED = 0, 1, 2, 3, 130
 @click.argument("run", default="latest")
 @case_option
 @config_option
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Judge so many times.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Judge so many cases at a time.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of judgements.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Maximum parallel cases.")
 @judging_options
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="How to show it.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
 @path_option
 def judge(
     *,
@@ -41,10 +43,10 @@ def judge(
 ) -> int:
     """Judge stored answers again, and say how far the judgements agree.
 
-    No agent runs. RUN is the id of a run, the start of one, or `latest`. Every judgement asks for opinions of its own
-    and is kept as a run; the criteria are those of the run, or of --config. Told are, for each criterion that asks a
-    model, the agreement of all judgements with the original one included, Cohen's kappa (of three and more Fleiss'),
-    and the cases that flip: a judgement that failed is no verdict, and flips nothing.
+    No agent runs. RUN is the id of a run, the start of an id, or `latest`. Every judgement asks the models again and is
+    stored as a run. The criteria are those of the run, or of --config. For each criterion that asks a model, the output
+    has the agreement of all judgements (the original one included), Cohen's kappa (Fleiss' for three or more), and the
+    cases whose verdict flips. A judgement that failed has no verdict and flips nothing.
 
     Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
     judged, or not by all samples with --require-all-samples; 130 interrupted.

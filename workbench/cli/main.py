@@ -25,7 +25,12 @@ INTERRUPTED = 130
 _DEBUG_VARIABLE = "WORKBENCH_DEBUG"
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings=CONTEXT_SETTINGS,
+    subcommand_metavar="[PATH | COMMAND [ARGS]...]",
+)
 @click.version_option(__version__, prog_name="workbench", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help=f"Show tracebacks of errors; also {_DEBUG_VARIABLE}=1.")
 @click.pass_context

@@ -24,6 +24,18 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+class SummaryGroup(click.Group):
+    """A group whose help shows the summaries of its commands whole; click would cut them off with "..."."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
+            )
+
+
 def _find_dataset(context: click.Context, parameter: click.Parameter, value: str) -> Path | str:
     from workbench.store.datasets.remote import is_address
 
@@ -47,20 +59,20 @@ columns_option: Option = click.option(
     multiple=True,
     callback=_read_columns,
     metavar="COLUMN=NAME,...",
-    help="Names that columns have in the dataset, where those differ: response=answer,reference=ground_truth.",
+    help="Names of columns in the dataset if they differ: response=answer,reference=ground_truth.",
 )
 case_option: Option = click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="ID",
-    help="Only this case; may be given several times. ID#2 is the second of an id.",
+    help="Only this case; repeatable. ID#2 is the second case with the id.",
 )
-config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets, instead of their own.")
+config_option: Option = click.option("--config", type=FILE, help="Criteria for all eval sets instead of their own.")
 
 
 def case_options(command: Command) -> Command:
-    """WHAT, `--case`, `--target`: which cases are meant, and by which agent."""
+    """The cases to run, `--case`, `--target`: which cases are meant, and by which agent."""
     options: list[Option] = [
         click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]..."),
         case_option,
@@ -76,12 +88,12 @@ def display_options(command: Command) -> Command:
             "--format",
             "report_format",
             type=click.Choice(FORMAT_CHOICES),
-            help="Format of the results; by default text, or what the name of --output tells.",
+            help="Format of the results. Default: text, or the format that the name of --output ends with.",
         ),
         click.option(
             "--output",
             type=click.Path(path_type=Path),
-            help="Write the results to this file; standard output then shows the verdict table.",
+            help="File for the results; standard output then shows the verdict table.",
         ),
         click.option("--plain", is_flag=True, help="No colours, no progress line."),
         click.option(
@@ -107,9 +119,9 @@ def execution_options(command: Command) -> Command:
         return command(execution={**times, "isolation": isolation}, **others)
 
     options: list[Option] = [
-        click.option("--runs", type=click.IntRange(min=1), help="Run each case so many times."),
-        click.option("--concurrency", type=click.IntRange(min=1), help="Run so many cases at a time."),
-        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one case may take."),
+        click.option("--runs", type=click.IntRange(min=1), help="Repetitions per case."),
+        click.option("--concurrency", type=click.IntRange(min=1), help="Maximum parallel cases."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Maximum seconds per case."),
         click.option(
             "--isolation",
             type=click.Choice(["case", "worker"]),
@@ -141,23 +153,23 @@ def tool_options(command: Command) -> Command:
         click.option(
             "--simulate-tools",
             type=FILE,
-            help="Have tools simulated as this file says (ADK's environment simulation), instead of what targets say.",
+            help="Simulate tools as this file says (ADK's environment simulation) instead of as the targets say.",
         ),
         click.option(
             "--record-tools",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Add what every call of a tool gave to this file.",
+            help="Append the result of every tool call to this file.",
         ),
         click.option(
             "--replay-tools",
             type=FILE,
-            help="Answer calls of tools from a file that --record-tools wrote; no tool is called.",
+            help="Answer tool calls from a file written by --record-tools; no tool is called.",
         ),
         click.option(
             "--unrecorded",
             type=click.Choice(["error", "call"]),
             default="error",
-            help="A call that is not in that file ends its case in ERROR (default), or is made as without the file.",
+            help="What to do with a call that is not in that file: end the case in ERROR (default), or call the tool.",
         ),
     ]
     return cast(Command, _with(options, with_tools))
@@ -188,24 +200,26 @@ def judging_options(command: Command) -> Command:
         return command(judging=judging, **others)
 
     options: list[Option] = [
-        click.option("--no-cache", is_flag=True, help="Ask models that judge anew, whatever they answered earlier."),
+        click.option(
+            "--no-cache", is_flag=True, help="Ask judge models again instead of reusing their earlier answers."
+        ),
         click.option(
             "--max-model-calls",
             type=click.IntRange(min=0),
             metavar="NUMBER",
-            help="Ask models that judge or play users so often at most; what would ask more is an ERROR.",
+            help="Maximum calls to judge and user models; metrics beyond it end in ERROR.",
         ),
         click.option(
             "--max-model-cost",
             type=click.FloatRange(min=0),
             callback=_finite,
             metavar="DOLLARS",
-            help="Ask them only until their answers have cost so much.",
+            help="Maximum cost of these calls in US dollars.",
         ),
         click.option(
             "--require-all-samples",
             is_flag=True,
-            help="Exit with status 3 if a verdict rests on fewer samples of a judge than num_samples.",
+            help="Exit with status 3 if a verdict rests on fewer judge samples than num_samples.",
         ),
     ]
     return cast(Command, _with(options, with_judging))
@@ -228,13 +242,13 @@ def recording_options(command: Command) -> Command:
             "--record-calls",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="Write what these models are asked and what they answer to this file, begun anew.",
+            help="Record the calls to these models in this file; an earlier content is replaced.",
         ),
         click.option(
             "--replay-calls",
             type=FILE,
             metavar="FILE",
-            help="Take what they answer from this file and ask none; what it does not have is an ERROR.",
+            help="Take the answers from this file and call no model; a missing answer is an ERROR.",
         ),
     ]
     return cast(Command, _with(options, with_calls))

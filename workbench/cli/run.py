@@ -51,23 +51,23 @@ class Opened(NamedTuple):
 @execution_options
 @judging_options
 @recording_options
-@click.option("--failed", is_flag=True, help="Of these cases, run those that did not pass last time.")
+@click.option("--failed", is_flag=True, help="Run only those of these cases that did not pass last time.")
 @click.option(
     "--affected",
     is_flag=True,
-    help="Run only cases whose last verdict does not hold for the code, data and configuration of now; `workbench "
-    "explain` says why. The verdicts that hold count as they are.",
+    help="Run only cases whose last verdict is stale, because code, data or configuration changed; `workbench explain` "
+    "says why. Current verdicts are reused.",
 )
 @click.option(
     "--resume",
     is_flag=False,
     flag_value=_LATEST,
     metavar="[RUN]",
-    help="Go on with a run that was interrupted or could not ask its judges, the newest by default: cases that it "
-    "finished, and that have not changed, are not run again. Without other arguments its own cases are meant.",
+    help="Resume a run that was interrupted or could not reach its judges. Default: the newest. Finished cases that "
+    "have not changed are reused. Without other arguments all cases of that run are selected.",
 )
 @tool_options
-@click.option("--dry-run", is_flag=True, help="Only show what would run.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 @display_options
 def run(
     *,
@@ -90,8 +90,8 @@ def run(
 ) -> int:
     """Run eval cases and report the verdicts.
 
-    WHAT may be a target of workbench.toml, an eval set (`SET:case,case` for some of its cases), or a folder: all sets
-    below it, each with the test_config.json beside it. Without any, everything in the project around the current
+    TARGET is a name in workbench.toml. SET is an eval set; SET:CASE,CASE runs some of its cases. FOLDER runs all sets
+    below it, each with the test_config.json beside it. Without arguments everything in the project around the current
     folder runs.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     "metrics",
     multiple=True,
     metavar="NAME[=THRESHOLD],...",
-    help="Judge by these metrics; may be given several times. Without a threshold one is reported and decides nothing.",
+    help="Metrics to judge by; repeatable. A metric without a threshold is reported and decides nothing.",
 )
-@click.option("--config", type=FILE, help="Judge by the criteria of this file.")
-@click.option(
-    "--expected", type=FILE, help="The eval set that DATASET, an eval set of recorded sessions, is held against."
-)
+@click.option("--config", type=FILE, help="File of criteria to judge by.")
+@click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
 @columns_option
 @judging_options
 @recording_options
@@ -60,7 +58,7 @@ def score(
     reference_trajectory, as many as the metrics need, or an eval set of recorded sessions with --expected. It may also
     be elsewhere: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
 
-    Exit status as of `workbench run`: with nothing but metrics without thresholds nothing is judged, which is 1.
+    Exit status: that of `workbench run`. Without any metric that has a threshold nothing is judged; the status is 1.
     """
     from workbench.cli.running import Display, carry_out, command_line
     from workbench.engine.named import root_of

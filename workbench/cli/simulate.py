@@ -39,8 +39,8 @@ _INTERRUPTED = 130
     "--keep-in",
     type=click.Path(path_type=Path),
     metavar="SET",
-    help="Add each conversation that came to its end to this eval set as a fixed case, with what the agent did as what "
-    "is expected. The set is made where there is none.",
+    help="Add each finished conversation to this eval set as a fixed case that expects what the agent did. The set is "
+    "created if it is missing.",
 )
 @click.option(
     "--format", "report_format", type=click.Choice(("text", "jsonl")), default="text", help="Format of what is printed."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import FOLDER
+from workbench.cli.options import FOLDER, SummaryGroup
 from workbench.cli.streams import message, write_lines
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class _KindChoice(click.Choice[str]):
         return str(choice).replace("-", "_")
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 def target() -> None:
     """Add an agent to workbench.toml."""
 
@@ -35,7 +35,10 @@ def target() -> None:
 @click.argument("name", required=False)
 @click.option("--kind", type=_KindChoice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
 @click.option(
-    "--target", "location", metavar="WHERE", help=f"Where it is: what that is depends on the kind ({_ASKED})."
+    "--target",
+    "location",
+    metavar="WHERE",
+    help=f"module:callable, folder, URL or command, depending on --kind ({_ASKED}).",
 )
 @click.option(
     "--eval-set", "eval_sets", metavar="PATTERN", multiple=True, help=f"Its eval sets, repeatable ({_ASKED})."

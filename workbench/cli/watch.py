@@ -55,8 +55,8 @@ def watch(
 
     At the start, verdicts of earlier runs that still hold are shown as such, and the other cases run. Then every save
     runs the cases that it affects, and no others; one that only changes what is expected is judged again without
-    running the agent. WHAT is as in `workbench run`; a project that has no case yet is watched until it has. Ctrl-C
-    ends it.
+    running the agent. The arguments are those of `workbench run`. A project without a case is watched until it has
+    one. Ctrl-C ends the watch.
     """
     from workbench.cli.interrupt import INTERRUPTED
     from workbench.cli.run import open_workspace, selections_of
