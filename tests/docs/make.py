@@ -92,7 +92,7 @@ def settings() -> Iterator[str]:
 
 def keys() -> Iterator[str]:
     """Every key action by the part of the screen that hears it."""
-    from workbench.tui.keys.registry import PLACES
+    from workbench.tui.key_table import PLACES
 
     for place in PLACES.values():
         if not place.actions:

@@ -22,7 +22,7 @@ from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.report.differences import DifferenceKind
 from workbench.store.settings import Settings, load_settings
 from workbench.store.target_settings import KIND_TABLES, TargetSettings
-from workbench.tui.keys.registry import check_keys
+from workbench.tui.keys import check_keys
 from workbench.tui.themes import theme_folders
 from workbench.watch.events import WatchFact
 
