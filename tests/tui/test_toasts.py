@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 from textual.notifications import Notification
-from textual.widgets._toast import Toast, ToastHolder
 
 from workbench.tui.widgets.saying import say
 from workbench.tui.widgets.toasts import outdated_by
 
 
 async def _until_shown(screen: Any, *wanted: str) -> None:
-    """Wait until exactly these messages stand on the screen, the oldest first, and nothing is left of others."""
+    """Wait until exactly these messages are on the screen, the oldest first."""
     for _ in range(300):
-        shown = [toast._notification.message for toast in screen.app.screen.query(Toast)]
-        if shown == list(wanted) and len(screen.app.screen.query(ToastHolder)) == len(wanted):
+        shown = [str(toast.render()) for toast in screen.app.screen.query("Toast")]
+        if shown == list(wanted):
             return
         await screen.pilot.pause(0.02)
     raise AssertionError(shown)
@@ -48,6 +47,16 @@ async def test_few_messages_stand_over_a_small_screen_and_over_what_covers_it(ru
 
         await screen.press("escape")
         await _until_shown(screen, "message 4", "message 5")
+
+
+async def test_nothing_is_left_of_messages_that_made_room(running: Any, lights: Any) -> None:
+    async with running(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯")
+        for number in range(1, 11):
+            say(screen.app, f"message {number}")
+            await _until_shown(screen, *(f"message {each}" for each in (number - 1, number) if each))
+
+        assert len(screen.app.screen.query("ToastHolder")) <= 4
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,6 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
-from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback, TerminalRepr
-from _pytest._io import TerminalWriter
-from _pytest.outcomes import Failed
-from _pytest.pathlib import absolutepath
 
 from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.keys import JobKey
@@ -81,7 +77,11 @@ class EvalSetFile(pytest.File):
         """The items of this file that the command line names."""
         folder = self.config.invocation_params.dir
         named = (argument.partition("::") for argument in self.config.args)
-        return [name for file, separator, name in named if separator and absolutepath(folder / file) == self.path]
+        return [
+            name
+            for file, separator, name in named
+            if separator and os.path.abspath(folder / file) == str(self.path)  # noqa: PTH100 - links stay as they are
+        ]
 
 
 class UnusableSetItem(pytest.Item):
@@ -106,7 +106,7 @@ class UnusableSetItem(pytest.Item):
         return self.path, None, self.nodeid
 
 
-class CaseNotPassed(Failed):
+class CaseNotPassed(pytest.fail.Exception):  # type: ignore[misc,name-defined] # mypy takes it for a variable
     """A case did not pass. pytest looks for no source to show with it, which would take longer than many a case."""
 
     def __init__(self, case: ReportedCase) -> None:
@@ -159,12 +159,12 @@ class EvalCaseItem(pytest.Item):
             return 0.0
         return self.case.result.duration_seconds if phase == ("setup" if self._is_error else "call") else 0.0
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What went wrong, without a traceback of ours."""
         if isinstance(excinfo.value, CaseNotPassed):
             case, verbose = excinfo.value.case, self.config.option.verbose > 0
             shown = self._runs.setup_failures.find(case, self.nodeid)
-            return CaseRepr(case, path=self._shown_path(), verbose=verbose, shown=shown)
+            return CaseRepr(excinfo, case, path=self._shown_path(), verbose=verbose, shown=shown)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
@@ -175,30 +175,39 @@ class EvalCaseItem(pytest.Item):
         return self.nodeid.partition("::")[0]
 
 
-class CaseRepr(ReprExceptionInfo):
-    """Why a case did not pass. `reprcrash` has the sentence for the short summary.
+class CaseRepr:
+    """Why a case did not pass, in place of the traceback that pytest shows. `reprcrash` has the short summary.
 
-    `verbose`: what the agent wrote and the traceback of its exception, too. `shown`: the item that shows the same
-    setup failure. The lines stand for the traceback: what
-    has none reaches the process that reports for those of pytest-xdist as text alone, and the sentence is lost.
+    `verbose`: with what the agent wrote and the traceback of its exception. `shown`: the item that shows the same setup
+    failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
     """
 
-    def __init__(self, case: ReportedCase, *, path: str, verbose: bool, shown: str | None) -> None:
+    def __init__(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        case: ReportedCase,
+        *,
+        path: str,
+        verbose: bool,
+        shown: str | None,
+    ) -> None:
         status = case.result.status
         lines = _explained(case) if shown is None else [f"setup: see {_safe(shown)}"]
         summary = f"{status.value}: {lines[0]}" if lines else status.value
         lines += _at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
-        entry = ReprEntryNative([f"{line}\n" for line in self._lines])
-        super().__init__(
-            reprtraceback=ReprTraceback(reprentries=[entry], extraline=None, style="native"),
-            reprcrash=ReprFileLocation(path, 0, summary),
-        )
+        excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it would take longer than many a case
+        given: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
+        self.reprtraceback = given.reprtraceback
+        self.reprtraceback.reprentries[0].lines = [f"{line}\n" for line in self._lines]
+        self.sections = given.sections
+        self.reprcrash = given.reprcrash
+        self.reprcrash.path, self.reprcrash.lineno, self.reprcrash.message = path, 0, summary
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
 
-    def toterminal(self, tw: TerminalWriter) -> None:
+    def toterminal(self, tw: Any) -> None:
         """Write it: `-` and `+` in the colours of a diff."""
         for number, line in enumerate(self._lines):
             sign = line.strip()[:2]

@@ -22,7 +22,7 @@ from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.events import Event, InputEvent
-from textual.notifications import Notify
+from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 from textual.worker import WorkerFailed, get_current_worker
@@ -121,6 +121,7 @@ class WorkbenchApp(App[None]):
         super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
         self.fault: Exception | None = None  # of our own, which ended the application
+        self._notified: list[Notification] = []  # the messages that are shown, as far as nobody has clicked them away
         self._gateway = gateway
         self._layout = layout or Layout()
         self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
@@ -231,7 +232,7 @@ class WorkbenchApp(App[None]):
 
     def on_notify(self, event: Notify) -> None:
         """Make room for a message, before Textual shows it."""
-        make_room(self, event.notification)
+        self._notified = make_room(self, self._notified, event.notification)
 
     async def action_quit(self) -> None:
         """Close the application, after asking where a run is going on or where edits are not saved."""

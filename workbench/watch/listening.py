@@ -30,6 +30,8 @@ class Listener:
         """Begin to listen. Raises `Unavailable` or `Vanished`."""
         folders = list(folders)
         try:
+            # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would begin to listen
+            # too late, and end when it is asked to stop waiting.
             from watchfiles._rust_notify import RustNotify
         except ImportError as error:
             raise Unavailable(f"watchfiles cannot be loaded: {error}") from None

@@ -1,4 +1,4 @@
-"""Which messages stand over the screen at a time: each once, and no more than leave room for what is below them.
+"""Which messages are shown over the screen at a time: each once, and no more than leave room for what is below them.
 
 Textual shows every message until its time is up, however many there are.
 """
@@ -9,23 +9,27 @@ from collections.abc import Sequence
 
 from textual.app import App
 from textual.notifications import Notification
-from textual.widgets._toast import Toast  # it is in no public module
 
 _LINES_FOR_ONE = 10
-"""Lines of the terminal for each message that may stand: two where there are 24."""
+"""Lines of the terminal for each message: two messages if there are 24."""
 
 _WEIGHT = {"information": 0, "warning": 1, "error": 2}
 
 
-def make_room(app: App[None], coming: Notification) -> None:
-    """Take away what is not to stand beside a message that is about to be shown."""
-    outdated = outdated_by(coming, tuple(app._notifications), most=max(app.size.height // _LINES_FOR_ONE, 1))
+def make_room(app: App[None], shown: Sequence[Notification], coming: Notification) -> list[Notification]:
+    """Let messages expire that may not be shown beside a coming one. Return those that may, with the coming one last.
+
+    Textual removes an expired message when it shows the next one, but not what held it on the screen.
+    """
+    for screen in app.screen_stack:
+        for holder in screen.query("ToastHolder"):
+            if holder.is_mounted and not holder.children:
+                holder.remove()
+    shown = [notification for notification in shown if not notification.has_expired]
+    outdated = outdated_by(coming, shown, most=max(app.size.height // _LINES_FOR_ONE, 1))
     for notification in outdated:
-        app._unnotify(notification, refresh=False)
-    for screen in app.screen_stack if outdated else ():
-        for toast in screen.query(Toast):
-            if toast._notification in outdated:
-                toast._expire()  # which leaves nothing behind; Textual's other ways leave what held it
+        notification.timeout = 0
+    return [*(notification for notification in shown if notification not in outdated), coming]
 
 
 def outdated_by(coming: Notification, standing: Sequence[Notification], *, most: int) -> Sequence[Notification]:
